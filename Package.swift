@@ -1,0 +1,40 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let package = Package(
+    name: "midstream",
+    platforms: [.macOS(.v15), .iOS(.v18)],
+    products: [
+        .library(name: "Midstream", targets: ["Midstream"]),
+        .library(name: "MidstreamTesting", targets: ["MidstreamTesting"]),
+        .library(name: "SQLiteConnection", targets: ["SQLiteConnection"]),
+        .executable(name: "midstream", targets: ["MidstreamTool"]),
+    ],
+    targets: [
+        // No pkgConfig: the module map's `link` is enough, and lets another library take SQLite's place.
+        .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
+        .target(name: "SQLiteC", dependencies: ["CSQLite"]),
+        .target(name: "SQLText"),
+        .target(name: "SQLiteConnection", dependencies: ["SQLiteC"]),
+        .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),
+        .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection"]),
+        .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
+        .testTarget(name: "SQLTextTests", dependencies: ["SQLText"]),
+        .testTarget(name: "SQLiteConnectionTests", dependencies: ["SQLiteConnection", "SQLiteC"]),
+        .testTarget(
+            name: "MidstreamTests",
+            dependencies: ["Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection"]
+        ),
+        .testTarget(name: "MidstreamToolTests", dependencies: ["MidstreamTool", "SQLiteConnection"]),
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+// One list of settings for every Swift target, so that none is held to less than the others.
+for target in package.targets where target.type != .system {
+    target.swiftSettings = [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+    ]
+}
