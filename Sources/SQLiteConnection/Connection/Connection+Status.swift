@@ -1,0 +1,134 @@
+internal import SQLiteC
+
+/// What a connection holds of a schema's file.
+public enum TransactionState: Int32, Sendable {
+    /// Nothing.
+    case none = 0
+    /// A snapshot, or a shared lock.
+    case read = 1
+    /// The write lock.
+    case write = 2
+}
+
+/// How much of a WAL a checkpoint copies, and whom it waits for.
+public enum CheckpointMode: Int32, Sendable {
+    /// As much as possible without waiting for anybody.
+    case passive = 0
+    /// Everything; waits for writers.
+    case full = 1
+    /// As full, and then waits for readers, so that the WAL starts anew.
+    case restart = 2
+    /// As restart, and cuts the WAL's file.
+    case truncate = 3
+}
+
+extension Connection {
+    /// The version of the linked SQLite, as `3040001` for 3.40.1.
+    public static var libraryVersionNumber: Int { Int(sqlite3_libversion_number()) }
+
+    /// The rows that the last INSERT, UPDATE or DELETE changed, without those of its triggers.
+    public var changes: Int64 { midstream_changes(db) }
+
+    /// The rows changed since the connection was opened.
+    public var totalChanges: Int64 { midstream_total_changes(db) }
+
+    /// The rowid of the last row inserted.
+    public var lastInsertRowID: Int64 {
+        get { sqlite3_last_insert_rowid(db) }
+        set { midstream_set_last_insert_rowid(db, newValue) }
+    }
+
+    /// Whether an explicit transaction is open.
+    public var isInTransaction: Bool { sqlite3_get_autocommit(db) == 0 }
+
+    /// Whether a statement runs.
+    public var hasBusyStatement: Bool {
+        var statement = sqlite3_next_stmt(db, nil)
+        while let current = statement {
+            if sqlite3_stmt_busy(current) != 0 { return true }
+            statement = sqlite3_next_stmt(db, current)
+        }
+        return false
+    }
+
+    /// Whether the schema's file can be written on this connection; `nil` when there is no such schema.
+    public func isReadOnly(schema: String) -> Bool? {
+        switch sqlite3_db_readonly(db, schema) {
+        case 0: false
+        case 1: true
+        default: nil
+        }
+    }
+
+    /// The full path of the schema's file; empty for a temporary or in-memory one, `nil` when there is no such schema.
+    public func fileName(schema: String) -> String? {
+        sqlite3_db_filename(db, schema).map { String(cString: $0) }
+    }
+
+    /// How long a statement waits for a lock that another connection holds, in milliseconds.
+    public func setBusyTimeout(milliseconds: Int32) {
+        busyHandler = nil
+        sqlite3_busy_timeout(db, milliseconds)
+    }
+
+    /// Calls `handler` when a lock cannot be had, with the number of calls before; `true` tries again.
+    public func setBusyHandler(_ handler: ((Int) -> Bool)?) {
+        busyHandler = handler
+        guard handler != nil else {
+            sqlite3_busy_handler(db, nil, nil)
+            return
+        }
+        sqlite3_busy_handler(
+            db,
+            { context, count in
+                guard let context else { return 0 }
+                let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+                return connection.busyHandler?(Int(count)) == true ? 1 : 0
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// Copies the WAL of a schema into its file.
+    ///
+    /// - Returns: The frames in the WAL and how many of them are in the file now; -1 and -1 when the schema is not in
+    ///   WAL mode, or when the connection has not read it yet.
+    /// - Throws: ``SQLiteError``; ``ResultCode/busy`` when a mode that waits could not finish.
+    public func checkpoint(schema: String = "main", mode: CheckpointMode) throws(SQLiteError) -> (log: Int, copied: Int) {
+        var log: Int32 = -1
+        var copied: Int32 = -1
+        let code = sqlite3_wal_checkpoint_v2(db, schema, mode.rawValue, &log, &copied)
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
+        return (Int(log), Int(copied))
+    }
+
+    /// Checkpoints after a commit that leaves `frames` frames in the WAL; 0 never does.
+    public func setAutomaticCheckpoint(frames: Int32) {
+        sqlite3_wal_autocheckpoint(db, frames)
+    }
+
+    /// Syncs the schema's WAL or journal, then its database file, to the disk.
+    public func sync(schema: String) throws(SQLiteError) {
+        for journal: Int32 in [1, 0] {
+            let code = midstream_sync(db, schema, journal)
+            guard code == SQLITE_OK else {
+                throw SQLiteError(code: ResultCode(rawValue: code), message: "cannot sync \(schema)")
+            }
+        }
+    }
+
+    /// Switches a setting of the connection on or off.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/c_dbconfig_defensive.html>.
+    public func configure(_ setting: Setting, _ isOn: Bool) throws(SQLiteError) {
+        let code = midstream_db_config(db, setting.rawValue, isOn ? 1 : 0, nil)
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
+    }
+
+    /// A setting of a connection.
+    public struct Setting: Sendable {
+        let rawValue: Int32
+        /// Whether foreign keys are enforced.
+        public static let foreignKeys = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_FKEY)
+        /// Whether triggers fire.
+        public static let triggers = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_TRIGGER)
+    }
+}

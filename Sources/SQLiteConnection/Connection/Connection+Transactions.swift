@@ -1,0 +1,44 @@
+/// How a transaction takes its locks.
+public enum TransactionMode: String, Sendable {
+    /// With the first statement that needs them.
+    case deferred = "DEFERRED"
+    /// The write lock at once.
+    case immediate = "IMMEDIATE"
+    /// Everything at once.
+    case exclusive = "EXCLUSIVE"
+}
+
+extension Connection {
+    /// Runs `body` in a transaction: committed when it returns, rolled back when it throws.
+    public func transaction<Result>(
+        _ mode: TransactionMode = .deferred, _ body: () throws -> Result
+    ) throws -> Result {
+        try execute("BEGIN \(mode.rawValue)")
+        do {
+            let result = try body()
+            // An error that rolled the transaction back may have been caught in the body.
+            if isInTransaction { try execute("COMMIT") }
+            return result
+        } catch {
+            if isInTransaction { try? execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    /// Runs `body` in a savepoint: released when it returns, rolled back when it throws.
+    public func savepoint<Result>(_ name: String = "savepoint", _ body: () throws -> Result) throws -> Result {
+        let quoted = "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+        try execute("SAVEPOINT \(quoted)")
+        do {
+            let result = try body()
+            if isInTransaction { try execute("RELEASE \(quoted)") }
+            return result
+        } catch {
+            if isInTransaction {
+                try? execute("ROLLBACK TO \(quoted)")
+                try? execute("RELEASE \(quoted)")
+            }
+            throw error
+        }
+    }
+}

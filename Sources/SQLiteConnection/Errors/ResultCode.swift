@@ -1,0 +1,80 @@
+internal import SQLiteC
+
+/// A result code of SQLite, primary or extended, such as `19` (`SQLITE_CONSTRAINT`) or `2067`
+/// (`SQLITE_CONSTRAINT_UNIQUE`).
+///
+/// A primary code matches each of its extended codes in a pattern:
+///
+///     switch error.code {
+///     case .constraint: …      // any constraint
+///     default: …
+///     }
+///
+/// Source: <https://www.sqlite.org/rescode.html>.
+public struct ResultCode: RawRepresentable, Hashable, Sendable {
+    /// The number that SQLite uses.
+    public let rawValue: Int32
+
+    /// Wraps a number that SQLite returned.
+    public init(rawValue: Int32) {
+        self.rawValue = rawValue
+    }
+
+    /// The primary code: the low byte of an extended one.
+    public var primary: ResultCode {
+        ResultCode(rawValue: rawValue & 0xff)
+    }
+
+    /// Whether `code` is `pattern`, or an extended code of the primary code `pattern`.
+    public static func ~= (pattern: ResultCode, code: ResultCode) -> Bool {
+        pattern.rawValue > 0xff ? pattern == code : pattern == code.primary
+    }
+
+    /// Success.
+    public static let ok = ResultCode(rawValue: SQLITE_OK)
+    /// Generic error: mostly SQL that does not compile.
+    public static let error = ResultCode(rawValue: SQLITE_ERROR)
+    /// A callback asked to stop.
+    public static let abort = ResultCode(rawValue: SQLITE_ABORT)
+    /// The file is locked by another connection.
+    public static let busy = ResultCode(rawValue: SQLITE_BUSY)
+    /// A read transaction cannot become a write transaction, since the file has changed meanwhile.
+    public static let busySnapshot = ResultCode(rawValue: SQLITE_BUSY | (2 << 8))
+    /// A table is in use by a statement of the same connection.
+    public static let locked = ResultCode(rawValue: SQLITE_LOCKED)
+    /// Out of memory.
+    public static let outOfMemory = ResultCode(rawValue: SQLITE_NOMEM)
+    /// The file or connection is read-only.
+    public static let readOnly = ResultCode(rawValue: SQLITE_READONLY)
+    /// The operation was interrupted.
+    public static let interrupt = ResultCode(rawValue: SQLITE_INTERRUPT)
+    /// The operating system reported an error.
+    public static let ioError = ResultCode(rawValue: SQLITE_IOERR)
+    /// The file's content is damaged.
+    public static let corrupt = ResultCode(rawValue: SQLITE_CORRUPT)
+    /// The disk is full.
+    public static let full = ResultCode(rawValue: SQLITE_FULL)
+    /// The file cannot be opened.
+    public static let cannotOpen = ResultCode(rawValue: SQLITE_CANTOPEN)
+    /// The schema changed while a statement ran.
+    public static let schema = ResultCode(rawValue: SQLITE_SCHEMA)
+    /// A constraint failed.
+    public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
+    /// A value has a type that does not fit.
+    public static let mismatch = ResultCode(rawValue: SQLITE_MISMATCH)
+    /// The interface was used in a way that it does not allow.
+    public static let misuse = ResultCode(rawValue: SQLITE_MISUSE)
+    /// The authorizer refused.
+    public static let authorization = ResultCode(rawValue: SQLITE_AUTH)
+    /// A parameter or column index is out of range.
+    public static let range = ResultCode(rawValue: SQLITE_RANGE)
+    /// The file is not a database, or is encrypted with another key.
+    public static let notADatabase = ResultCode(rawValue: SQLITE_NOTADB)
+}
+
+extension ResultCode: CustomStringConvertible {
+    /// The number and SQLite's words for it: `19 (constraint failed)`.
+    public var description: String {
+        "\(rawValue) (\(String(cString: sqlite3_errstr(rawValue))))"
+    }
+}

@@ -1,0 +1,42 @@
+internal import SQLiteC
+
+/// An error of SQLite: what failed, in SQLite's own words, and the SQL that it failed in.
+///
+/// Bound values and keys never appear in it.
+public struct SQLiteError: Error, Hashable, Sendable {
+    /// The extended result code.
+    public var code: ResultCode
+    /// SQLite's message, such as `UNIQUE constraint failed: messages.id`.
+    public var message: String
+    /// The statement's text as the caller gave it, where one was involved.
+    public var sql: String?
+
+    /// Makes an error; `message` defaults to SQLite's words for `code`.
+    public init(code: ResultCode, message: String? = nil, sql: String? = nil) {
+        self.code = code
+        self.message = message ?? String(cString: sqlite3_errstr(code.rawValue))
+        self.sql = sql
+    }
+
+    /// The last error of a connection.
+    init(lastOf db: OpaquePointer?, fallback: Int32, sql: String? = nil) {
+        guard let db else {
+            self.init(code: ResultCode(rawValue: fallback), sql: sql)
+            return
+        }
+        let code = sqlite3_extended_errcode(db)
+        // A misuse, or an error that was not recorded on the handle, leaves an older code behind.
+        guard code & 0xff == fallback & 0xff else {
+            self.init(code: ResultCode(rawValue: fallback), sql: sql)
+            return
+        }
+        self.init(code: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(db)), sql: sql)
+    }
+}
+
+extension SQLiteError: CustomStringConvertible {
+    /// One line: code, message and SQL.
+    public var description: String {
+        "SQLite error \(code): \(message)" + (sql.map { ", in: \($0)" } ?? "")
+    }
+}

@@ -1,0 +1,58 @@
+internal import SQLiteC
+
+private let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+/// Where a function or a virtual table's column puts its result.
+public struct ResultContext {
+    let pointer: OpaquePointer
+
+    /// Gives an integer.
+    public func set(_ integer: Int64) { sqlite3_result_int64(pointer, integer) }
+
+    /// Gives NULL.
+    public func setNull() { sqlite3_result_null(pointer) }
+
+    /// Gives a value.
+    public func set(_ value: SQLiteValue) {
+        switch value {
+        case .null: sqlite3_result_null(pointer)
+        case .integer(let integer): sqlite3_result_int64(pointer, integer)
+        case .real(let double): sqlite3_result_double(pointer, double)
+        case .text(var text):
+            text.withUTF8 { bytes in
+                bytes.withMemoryRebound(to: CChar.self) { characters in
+                    guard let start = characters.baseAddress else {
+                        return sqlite3_result_text(pointer, "", 0, transient)
+                    }
+                    sqlite3_result_text64(
+                        pointer, start, UInt64(characters.count), transient,
+                        UInt8(SQLITE_UTF8))
+                }
+            }
+        case .blob(let bytes):
+            bytes.withUnsafeBytes { buffer in
+                if let start = buffer.baseAddress, !buffer.isEmpty {
+                    sqlite3_result_blob64(pointer, start, UInt64(buffer.count), transient)
+                } else {
+                    sqlite3_result_zeroblob(pointer, 0)
+                }
+            }
+        }
+    }
+
+    /// Gives a column of a statement's current row. SQLite copies it.
+    public func set(column: Int, of statement: Statement) {
+        sqlite3_result_value(pointer, sqlite3_column_value(statement.handle, Int32(truncatingIfNeeded: column)))
+    }
+
+    /// Fails the statement that called.
+    public func set(_ error: SQLiteError) {
+        // The message first: setting the code keeps it.
+        sqlite3_result_error(pointer, error.message, -1)
+        sqlite3_result_error_code(pointer, error.code.rawValue)
+    }
+
+    func set(any error: any Error) {
+        set(error as? SQLiteError ?? SQLiteError(code: .error, message: "\(error)"))
+    }
+}

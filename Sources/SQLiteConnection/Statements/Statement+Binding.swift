@@ -1,0 +1,115 @@
+internal import SQLiteC
+
+/// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
+private let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
+
+extension Statement {
+    /// The largest parameter index.
+    public var parameterCount: Int { Int(sqlite3_bind_parameter_count(handle)) }
+
+    /// The parameter's name with its prefix (`:id`, `?7`), or `nil` for a plain `?`.
+    public func parameterName(at index: Int) -> String? {
+        sqlite3_bind_parameter_name(handle, Int32(truncatingIfNeeded: index)).map { String(cString: $0) }
+    }
+
+    /// The index of the parameter with that name, given with or without its prefix.
+    public func parameterIndex(of name: String) -> Int? {
+        let exact = sqlite3_bind_parameter_index(handle, name)
+        if exact > 0 { return Int(exact) }
+        for prefix in [":", "@", "$"] {
+            let index = sqlite3_bind_parameter_index(handle, prefix + name)
+            if index > 0 { return Int(index) }
+        }
+        return nil
+    }
+
+    /// Binds a value to the parameter at `index`, from 1.
+    public func bind(_ value: SQLiteValue, at index: Int) throws(SQLiteError) {
+        switch value {
+        case .null: try check(sqlite3_bind_null(handle, Int32(truncatingIfNeeded: index)))
+        case .integer(let integer): try bind(integer, at: index)
+        case .real(let double): try check(sqlite3_bind_double(handle, Int32(truncatingIfNeeded: index), double))
+        case .text(let text): try bind(text, at: index)
+        case .blob(let bytes): try bind(bytes, at: index)
+        }
+    }
+
+    /// Binds an integer to the parameter at `index`, from 1.
+    public func bind(_ integer: Int64, at index: Int) throws(SQLiteError) {
+        try check(sqlite3_bind_int64(handle, Int32(truncatingIfNeeded: index), integer))
+    }
+
+    /// Binds text to the parameter at `index`, from 1.
+    public func bind(_ text: String, at index: Int) throws(SQLiteError) {
+        var text = text
+        let code = text.withUTF8 { bytes in
+            bytes.withMemoryRebound(to: CChar.self) { characters in
+                // SQLite binds NULL for a null pointer, which an empty buffer may have.
+                guard let start = characters.baseAddress else {
+                    return sqlite3_bind_text(handle, Int32(truncatingIfNeeded: index), "", 0, transient)
+                }
+                return sqlite3_bind_text64(
+                    handle, Int32(truncatingIfNeeded: index), start, UInt64(characters.count), transient,
+                    UInt8(SQLITE_UTF8))
+            }
+        }
+        try check(code)
+    }
+
+    /// Binds bytes to the parameter at `index`, from 1.
+    public func bind(_ bytes: [UInt8], at index: Int) throws(SQLiteError) {
+        let code = bytes.withUnsafeBytes { buffer in
+            guard let start = buffer.baseAddress, !buffer.isEmpty else {
+                return sqlite3_bind_zeroblob(handle, Int32(truncatingIfNeeded: index), 0)
+            }
+            return sqlite3_bind_blob64(
+                handle, Int32(truncatingIfNeeded: index), start, UInt64(buffer.count), transient)
+        }
+        try check(code)
+    }
+
+    /// Binds a value that SQLite owns to the parameter at `index`, from 1. SQLite copies it.
+    public func bind(_ value: ValueReference, at index: Int) throws(SQLiteError) {
+        try check(sqlite3_bind_value(handle, Int32(truncatingIfNeeded: index), value.pointer))
+    }
+
+    /// Binds a column of another statement's current row to the parameter at `index`, from 1. SQLite copies it.
+    public func bind(column: Int, of other: Statement, at index: Int) throws(SQLiteError) {
+        try check(
+            sqlite3_bind_value(
+                handle, Int32(truncatingIfNeeded: index),
+                sqlite3_column_value(other.handle, Int32(truncatingIfNeeded: column))))
+    }
+
+    /// Binds all `arguments`; parameters without a value become NULL.
+    ///
+    /// - Throws: ``SQLiteError`` with ``ResultCode/range`` when there are more values than parameters, or a name that
+    ///   the statement does not have.
+    public func bind(_ arguments: Arguments) throws(SQLiteError) {
+        sqlite3_clear_bindings(handle)
+        let count = parameterCount
+        guard arguments.positional.count <= count else {
+            throw SQLiteError(
+                code: .range,
+                message: "\(arguments.positional.count) values given for \(count) parameters", sql: sql)
+        }
+        for (offset, value) in arguments.positional.enumerated() {
+            try bind(value, at: offset + 1)
+        }
+        for (name, value) in arguments.named {
+            guard let index = parameterIndex(of: name) else {
+                throw SQLiteError(code: .range, message: "no parameter is named \(name)", sql: sql)
+            }
+            try bind(value, at: index)
+        }
+    }
+
+    /// Sets every parameter to NULL.
+    public func clearBindings() {
+        sqlite3_clear_bindings(handle)
+    }
+
+    private func check(_ code: Int32) throws(SQLiteError) {
+        if code != SQLITE_OK { throw SQLiteError(lastOf: db, fallback: code, sql: sql) }
+    }
+}

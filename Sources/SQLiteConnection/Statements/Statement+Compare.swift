@@ -1,0 +1,102 @@
+internal import SQLiteC
+
+/// The collations that SQLite has built in, and that can be computed outside it.
+///
+/// Source: <https://www.sqlite.org/datatype3.html#collating_sequences>.
+public enum BuiltInCollation: Sendable {
+    /// Bytes.
+    case binary
+    /// Bytes, without regard to the case of ASCII letters.
+    case nocase
+    /// Bytes, without regard to trailing spaces.
+    case rtrim
+
+    /// The built-in collation of that name, in any letter case.
+    public init?(name: String) {
+        switch name.uppercased() {
+        case "BINARY": self = .binary
+        case "NOCASE": self = .nocase
+        case "RTRIM": self = .rtrim
+        default: return nil
+        }
+    }
+}
+
+extension Statement {
+    /// Compares a column of the current row with one of another statement's, in the order of ORDER BY:
+    /// NULL, numbers, text by `collation`, blobs.
+    ///
+    /// - Returns: a number below, equal to or above 0.
+    public func compare(
+        column: Int, with other: Statement, column otherColumn: Int, collation: BuiltInCollation
+    ) -> Int {
+        let left = storageClass(at: column)
+        let right = other.storageClass(at: otherColumn)
+        switch (left, right) {
+        case (.integer, .integer):
+            let (a, b) = (int64(at: column), other.int64(at: otherColumn))
+            return a < b ? -1 : (a > b ? 1 : 0)
+        case (.real, .real):
+            let (a, b) = (double(at: column), other.double(at: otherColumn))
+            return a < b ? -1 : (a > b ? 1 : 0)
+        case (.integer, .real): return compareNumbers(int64(at: column), other.double(at: otherColumn))
+        case (.real, .integer): return -compareNumbers(other.int64(at: otherColumn), double(at: column))
+        case (.text, .text), (.blob, .blob):
+            return withBytes(at: column) { a in
+                other.withBytes(at: otherColumn) { b in
+                    compareBytes(a, b, collation: left == .text ? collation : .binary)
+                }
+            }
+        default: return left.order - right.order
+        }
+    }
+}
+
+extension StorageClass {
+    fileprivate var order: Int {
+        switch self {
+        case .null: 0
+        case .integer, .real: 1
+        case .text: 2
+        case .blob: 3
+        }
+    }
+}
+
+/// Compares without the loss that converting the integer to a double could bring.
+private func compareNumbers(_ integer: Int64, _ double: Double) -> Int {
+    if double >= 9_223_372_036_854_775_808.0 { return -1 }
+    if double < -9_223_372_036_854_775_808.0 { return 1 }
+    let whole = Int64(double)
+    if integer != whole { return integer < whole ? -1 : 1 }
+    let fraction = double - Double(whole)
+    return fraction > 0 ? -1 : (fraction < 0 ? 1 : 0)
+}
+
+private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer, collation: BuiltInCollation) -> Int {
+    var (countA, countB) = (a.count, b.count)
+    switch collation {
+    case .binary: break
+    case .rtrim:
+        while countA > 0, a[countA - 1] == 0x20 { countA -= 1 }
+        while countB > 0, b[countB - 1] == 0x20 { countB -= 1 }
+    case .nocase:
+        for index in 0..<min(countA, countB) {
+            let (x, y) = (lowered(a[index]), lowered(b[index]))
+            if x != y { return Int(x) - Int(y) }
+            // As sqlite3StrNICmp, which stops at a NUL.
+            if x == 0 { break }
+        }
+        return countA - countB
+    }
+    let common = min(countA, countB)
+    if common > 0, let startA = a.baseAddress, let startB = b.baseAddress {
+        let order = Int(memcmp(startA, startB, common))
+        if order != 0 { return order }
+    }
+    return countA - countB
+}
+
+private func lowered(_ byte: UInt8) -> UInt8 {
+    byte &- 0x41 < 26 ? byte | 0x20 : byte
+}

@@ -1,0 +1,53 @@
+internal import SQLiteC
+
+/// A value that SQLite owns: an argument of a function or of a virtual table's filter.
+///
+/// It is valid only during the call that received it.
+public struct ValueReference {
+    let pointer: OpaquePointer
+
+    init(_ pointer: OpaquePointer) {
+        self.pointer = pointer
+    }
+
+    /// The value's storage class, before any conversion.
+    public var storageClass: StorageClass {
+        StorageClass(rawValue: sqlite3_value_type(pointer)) ?? .null
+    }
+
+    /// The value as an integer, converted as CAST does.
+    public var int64: Int64 { sqlite3_value_int64(pointer) }
+
+    /// The value as a double, converted as CAST does.
+    public var double: Double { sqlite3_value_double(pointer) }
+
+    /// A copy of the value.
+    public var value: SQLiteValue {
+        switch sqlite3_value_type(pointer) {
+        case SQLITE_INTEGER: return .integer(sqlite3_value_int64(pointer))
+        case SQLITE_FLOAT: return .real(sqlite3_value_double(pointer))
+        case SQLITE_TEXT:
+            guard let text = sqlite3_value_text(pointer) else { return .text("") }
+            let count = Int(sqlite3_value_bytes(pointer))
+            return .text(String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self))
+        case SQLITE_BLOB:
+            let count = Int(sqlite3_value_bytes(pointer))
+            guard let blob = sqlite3_value_blob(pointer) else { return .blob([]) }
+            return .blob([UInt8](UnsafeRawBufferPointer(start: blob, count: count)))
+        default: return .null
+        }
+    }
+}
+
+/// A list of values that SQLite owns, valid only during the call that received it.
+public struct ValueReferences {
+    let pointer: UnsafeMutablePointer<OpaquePointer?>?
+    /// How many there are.
+    public let count: Int
+
+    /// The value at `index`, from 0.
+    public subscript(index: Int) -> ValueReference {
+        precondition(index >= 0 && index < count)
+        return ValueReference(pointer.unsafelyUnwrapped[index].unsafelyUnwrapped)
+    }
+}

@@ -1,0 +1,95 @@
+internal import SQLiteC
+
+/// A query that a virtual table is asked to plan: the constraints and the order that SQLite would like, and the
+/// answers to them.
+///
+/// Source: <https://www.sqlite.org/vtab.html#the_xbestindex_method>.
+public struct IndexInfo {
+    let pointer: UnsafeMutablePointer<sqlite3_index_info>
+
+    /// A term `column operator value` of the WHERE clause.
+    public struct Constraint {
+        /// The column's index; -1 is the rowid.
+        public let column: Int
+        /// The operator.
+        public let comparison: Comparison
+        /// Whether the value is known when the table is asked.
+        public let isUsable: Bool
+    }
+
+    /// The operator of a constraint.
+    public struct Comparison: RawRepresentable, Hashable, Sendable {
+        /// SQLite's number.
+        public let rawValue: UInt8
+        /// Wraps SQLite's number.
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+        /// `=`
+        public static let equal = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_EQ))
+        /// `>`
+        public static let greater = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_GT))
+        /// `<=`
+        public static let lessOrEqual = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_LE))
+        /// `<`
+        public static let less = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_LT))
+        /// `>=`
+        public static let greaterOrEqual = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_GE))
+        /// `IS NULL` (3.21)
+        public static let isNull = Comparison(rawValue: 71)
+    }
+
+    /// A term of the ORDER BY clause.
+    public struct OrderTerm {
+        /// The column's index; -1 is the rowid.
+        public let column: Int
+        /// Whether the order descends.
+        public let isDescending: Bool
+    }
+
+    /// How many constraints there are.
+    public var constraintCount: Int { Int(pointer.pointee.nConstraint) }
+
+    /// The constraint at `index`.
+    public func constraint(at index: Int) -> Constraint {
+        let constraint = pointer.pointee.aConstraint[index]
+        return Constraint(
+            column: Int(constraint.iColumn), comparison: Comparison(rawValue: constraint.op),
+            isUsable: constraint.usable != 0)
+    }
+
+    /// The collation by which the constraint at `index` compares; `nil` where SQLite cannot tell (before 3.22).
+    public func collation(at index: Int) -> String? {
+        midstream_vtab_collation(pointer, Int32(index)).map { String(cString: $0) }
+    }
+
+    /// The order that the statement would like.
+    public var order: [OrderTerm] {
+        (0..<Int(pointer.pointee.nOrderBy)).map {
+            let term = pointer.pointee.aOrderBy[$0]
+            return OrderTerm(column: Int(term.iColumn), isDescending: term.desc != 0)
+        }
+    }
+
+    /// The columns that the statement uses, a bit each; the highest stands for all columns from 63 on.
+    public var usedColumns: UInt64 { pointer.pointee.colUsed }
+
+    /// Asks for the value of the constraint at `index` as the argument `position` of the cursor's filter, from 0.
+    public func use(constraint index: Int, asArgument position: Int) {
+        pointer.pointee.aConstraintUsage[index].argvIndex = Int32(position + 1)
+        pointer.pointee.aConstraintUsage[index].omit = 0
+    }
+
+    /// A number that the cursor's filter gets, to know the plan by.
+    public func setPlan(_ number: Int) { pointer.pointee.idxNum = Int32(truncatingIfNeeded: number) }
+
+    /// Says that rows come in the order that the statement would like.
+    public func setOrderConsumed() { pointer.pointee.orderByConsumed = 1 }
+
+    /// The estimated cost, in SQLite's unit: about the rows that are looked at.
+    public func setEstimatedCost(_ cost: Double) { pointer.pointee.estimatedCost = cost }
+
+    /// The estimated number of rows.
+    public func setEstimatedRows(_ rows: Int64) { pointer.pointee.estimatedRows = rows }
+
+    /// Says that at most one row comes.
+    public func setUnique() { pointer.pointee.idxFlags |= SQLITE_INDEX_SCAN_UNIQUE }
+}
