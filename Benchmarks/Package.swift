@@ -1,0 +1,25 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// A package of its own, so that users of Midstream never resolve or build it.
+let package = Package(
+    name: "midstream-benchmarks",
+    platforms: [.macOS(.v15)],
+    products: [.executable(name: "midstream-bench", targets: ["MidstreamBench"])],
+    dependencies: [.package(name: "midstream", path: "..")],
+    targets: [
+        .executableTarget(
+            name: "MidstreamBench",
+            dependencies: [.product(name: "Midstream", package: "midstream")]
+        )
+    ],
+    swiftLanguageModes: [.v6]
+)
+
+for target in package.targets {
+    target.swiftSettings = [
+        .enableUpcomingFeature("ExistentialAny"),
+        .enableUpcomingFeature("InternalImportsByDefault"),
+        .enableUpcomingFeature("MemberImportVisibility"),
+    ]
+}

@@ -1,0 +1,3 @@
+import Midstream
+
+print("midstream-bench: no benchmarks yet")
