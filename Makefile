@@ -1,0 +1,65 @@
+# `make help` lists the targets.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help deps run test lint format docs bench fuzz clean
+
+# As Scripts/install-dependencies looks for it.
+SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
+
+# Tests have a scratch path of their own, since the flags differ from those of a plain build and would rebuild it.
+TEST_FLAGS := --scratch-path .build/tests --explicit-target-dependency-import-check error -Xswiftc -warnings-as-errors
+RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing $(TEST_FLAGS)
+FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources
+
+# Of `make fuzz`.
+SECONDS = $(or $(MIDSTREAM_FUZZ_SECONDS),3600)
+SEED = $(MIDSTREAM_FUZZ_SEED)
+
+help: ## Show this list.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@echo
+	@echo 'Environment of the oracle tests (make test, make fuzz):'
+	@echo '  MIDSTREAM_FUZZ_STATEMENTS  statements in a random run'
+	@echo '  MIDSTREAM_FUZZ_SEED        replays the run that printed this seed'
+	@echo '  MIDSTREAM_FUZZ_SECONDS     runs for this long instead'
+	@echo 'SWIFT=path chooses a toolchain.'
+
+deps:
+	@Scripts/install-dependencies
+
+run: ## Build the release of the midstream command and run its demonstration.
+	@Scripts/install-dependencies --package-index
+	$(SWIFT) build -c release --product midstream
+	.build/release/midstream demo
+
+test: lint ## Lint, then run all tests, in debug and in release. Warnings are errors.
+	$(SWIFT) build --build-tests $(TEST_FLAGS)
+	$(SWIFT) test --skip-build $(TEST_FLAGS)
+	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS)
+
+lint: deps ## Check the format, the layers and the text of tracked files.
+	Scripts/check-layers
+	$(SWIFT) format lint --strict --parallel --recursive $(FORMATTED)
+
+format: deps ## Format the Swift files in place.
+	$(SWIFT) format --in-place --parallel --recursive $(FORMATTED)
+
+docs: deps ## Build the documentation of the public modules into .build/docs.
+	Scripts/build-docs $(SWIFT)
+
+bench: deps ## Run the benchmarks.
+	$(SWIFT) run -c release --package-path Benchmarks midstream-bench
+
+fuzz: deps ## Compare random statements with native SQLite for an hour, or: make fuzz SECONDS=60 SEED=1
+	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	@# A filter that matches nothing would pass.
+	@$(SWIFT) test list --skip-build $(RELEASE_TEST_FLAGS) | grep -c OracleFuzz >/dev/null \
+		|| { echo 'make fuzz: there is no test named OracleFuzz' >&2; exit 1; }
+	MIDSTREAM_FUZZ_SECONDS=$(SECONDS) $(if $(SEED),MIDSTREAM_FUZZ_SEED=$(SEED)) \
+		$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter OracleFuzz
+
+clean: ## Remove everything that was built.
+	rm -rf .build Benchmarks/.build
