@@ -74,6 +74,16 @@ static inline int midstream_prepare(
 #endif
 }
 
+/// How often SQLite has prepared the statement anew; -1 where it does not count (before 3.20).
+static inline int midstream_preparations(sqlite3_stmt *statement) {
+#if SQLITE_VERSION_NUMBER >= 3020000
+    return sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0);
+#else
+    (void)statement;
+    return -1;
+#endif
+}
+
 static inline int64_t midstream_changes(sqlite3 *db) {
 #if SQLITE_VERSION_NUMBER >= 3037000
     return sqlite3_changes64(db);

@@ -10,9 +10,14 @@ public final class Statement {
     public let sql: String
     /// The number of columns of its result; 0 for a statement that returns none.
     ///
-    /// A schema change may alter it when the statement runs next: see ``refreshColumns()``.
+    /// A schema change may alter it: the first step of the statement's next run finds out.
     public private(set) var columnCount: Int
     private var cachedNames: ColumnNames?
+    /// Decodes rows; kept with the statement for what it has learned of the columns.
+    private(set) var rowDecoder: RowDecoder?
+    /// Whether the next step begins a run. Only then does SQLite prepare the statement anew.
+    private var isAtStart = true
+    private var knownPreparations: Int32 = 0
 
     init(handle: OpaquePointer, db: OpaquePointer, sql: String) {
         self.handle = handle
@@ -22,6 +27,7 @@ public final class Statement {
     }
 
     deinit {
+        rowDecoder?.forgetContainer()
         sqlite3_finalize(handle)
     }
 
@@ -30,25 +36,35 @@ public final class Statement {
     /// - Returns: `true` when there is a row, `false` when the statement has ended.
     /// - Throws: ``SQLiteError``; the statement is reset then.
     public func step() throws(SQLiteError) -> Bool {
-        switch sqlite3_step(handle) {
-        case SQLITE_ROW: return true
-        case SQLITE_DONE: return false
-        case let code:
-            let error = SQLiteError(lastOf: db, fallback: code, sql: sql)
-            sqlite3_reset(handle)
-            throw error
-        }
+        let code = sqlite3_step(handle)
+        if isAtStart { noticePreparation() }
+        if code == SQLITE_ROW { return true }
+        isAtStart = true
+        if code == SQLITE_DONE { return false }
+        let error = SQLiteError(lastOf: db, fallback: code, sql: sql)
+        sqlite3_reset(handle)
+        throw error
+    }
+
+    private func noticePreparation() {
+        isAtStart = false
+        let preparations = midstream_preparations(handle)
+        guard preparations != knownPreparations else { return }
+        // An SQLite that does not count them says -1: the columns are then looked at in each run.
+        knownPreparations = preparations < 0 ? 0 : preparations
+        refreshColumns()
     }
 
     /// Ends the statement's run, so that it can be bound and run again. Parameters keep their values.
     public func reset() {
         sqlite3_reset(handle)
+        isAtStart = true
     }
 
     /// Runs to the end and resets.
     public func run() throws(SQLiteError) {
         while try step() {}
-        sqlite3_reset(handle)
+        reset()
     }
 
     /// Whether the statement has been stepped and neither ended nor been reset.
@@ -63,7 +79,8 @@ public final class Statement {
     public var columnNames: ColumnNames {
         if let cachedNames { return cachedNames }
         let names = ColumnNames(
-            (0..<columnCount).map { sqlite3_column_name(handle, Int32($0)).map { String(cString: $0) } ?? "" })
+            (0..<columnCount).map { sqlite3_column_name(handle, Int32($0)).map { String(cString: $0) } ?? "" }
+        )
         cachedNames = names
         return names
     }
@@ -72,25 +89,18 @@ public final class Statement {
     public func refreshColumns() {
         columnCount = Int(sqlite3_column_count(handle))
         cachedNames = nil
-    }
-}
-
-/// The names of a result's columns, shared by its rows.
-public final class ColumnNames: Sendable {
-    /// The names, in order.
-    public let names: [String]
-    private let lookup: [String: Int]
-
-    init(_ names: [String]) {
-        self.names = names
-        var lookup: [String: Int] = [:]
-        for (index, name) in names.enumerated() where lookup[name] == nil { lookup[name] = index }
-        self.lookup = lookup
+        rowDecoder?.forgetContainer()
+        rowDecoder = nil
     }
 
-    /// The index of the first column of that name: exactly, else without regard to the case of ASCII letters.
-    public func index(of name: String) -> Int? {
-        if let index = lookup[name] { return index }
-        return names.firstIndex { sqlite3_stricmp($0, name) == 0 }
+    /// The statement's decoder, or a new one while that decodes a type that decodes from the statement.
+    func idleRowDecoder() -> RowDecoder {
+        if let rowDecoder, rowDecoder.source.handle == nil { return rowDecoder }
+        let made = RowDecoder(self)
+        if rowDecoder == nil { rowDecoder = made }
+        return made
     }
+
+    /// How the database stores text. Found out when it is asked for first, since few statements need it.
+    lazy var textEncoding = TextEncoding(of: db)
 }

@@ -1,0 +1,39 @@
+/// Decodes the rows of a statement's result, by the names of its columns.
+///
+///     struct User: Codable { var id: Int64; var name: String? }
+///     let statement = try connection.prepare("SELECT id, name FROM users")
+///     let decoder = StatementDecoder()
+///     while try statement.step() {
+///         let user = try decoder.decode(User.self, from: statement)
+///     }
+///
+/// A property is read from the column of its coding key. Integers must be in range, `[UInt8]` is a blob, NULL and an
+/// absent column are `nil`, enums are decoded from their raw values. A type that is a single value is read from the
+/// first column. Objects inside a row have no column of their own, and are refused.
+public struct StatementDecoder {
+    /// Passed on to the types that are decoded.
+    public var userInfo: [CodingUserInfoKey: Any]
+
+    /// Makes a decoder.
+    public init(userInfo: [CodingUserInfoKey: Any] = [:]) {
+        self.userInfo = userInfo
+    }
+
+    /// Decodes the statement's current row.
+    ///
+    /// What is learned of the statement's columns is kept with it, so that later rows need no search for a column.
+    ///
+    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch``, naming column and type, when a column holds something
+    ///   else, with ``ResultCode/range`` when there is no such column, and what the type itself throws.
+    public func decode<Wanted: Decodable>(_: Wanted.Type = Wanted.self, from statement: Statement) throws -> Wanted {
+        let decoder = statement.idleRowDecoder()
+        decoder.source.handle = statement.handle
+        decoder.position = 0
+        decoder.userInfo = userInfo
+        defer {
+            decoder.source.handle = nil
+            if decoder !== statement.rowDecoder { decoder.forgetContainer() }
+        }
+        return try withExtendedLifetime(statement) { try decoder.decode(Wanted.self) }
+    }
+}

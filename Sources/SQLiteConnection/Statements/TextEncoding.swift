@@ -1,0 +1,25 @@
+internal import SQLiteC
+
+/// How a database stores text. Attached databases always store it as main does.
+///
+/// Source: <https://www.sqlite.org/pragma.html#pragma_encoding>.
+enum TextEncoding {
+    case utf8
+    case utf16LittleEndian
+    case utf16BigEndian
+
+    /// Asks SQLite; UTF-8 where it does not answer.
+    init(of db: OpaquePointer) {
+        self = .utf8
+        var statement: OpaquePointer?
+        defer { sqlite3_finalize(statement) }
+        guard sqlite3_prepare_v2(db, "PRAGMA encoding", -1, &statement, nil) == SQLITE_OK,
+            sqlite3_step(statement) == SQLITE_ROW, let name = sqlite3_column_text(statement, 0)
+        else { return }
+        switch String(cString: name) {
+        case "UTF-16le": self = .utf16LittleEndian
+        case "UTF-16be": self = .utf16BigEndian
+        default: break
+        }
+    }
+}

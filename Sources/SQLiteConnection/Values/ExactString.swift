@@ -1,0 +1,52 @@
+internal import SQLiteC
+
+/// A string that is equal to another when its bytes are, as in SQLite; Swift's strings are equal when they are
+/// canonically equivalent.
+struct ExactString: Hashable {
+    let string: String
+
+    static func == (left: ExactString, right: ExactString) -> Bool {
+        left.string.hasSameBytes(as: right.string)
+    }
+
+    func hash(into hasher: inout Hasher) {
+        string.hashBytes(into: &hasher)
+    }
+}
+
+extension String {
+    /// Whether the UTF-8 is the same.
+    func hasSameBytes(as other: String) -> Bool {
+        let (left, right) = (utf8, other.utf8)
+        guard left.count == right.count else { return false }
+        let isEqual = left.withContiguousStorageIfAvailable { a in
+            right.withContiguousStorageIfAvailable { b in
+                guard let startA = a.baseAddress, let startB = b.baseAddress else { return true }
+                return memcmp(startA, startB, a.count) == 0
+            }
+        }
+        return (isEqual ?? nil) ?? left.elementsEqual(right)
+    }
+
+    func hashBytes(into hasher: inout Hasher) {
+        let isDone: Void? = utf8.withContiguousStorageIfAvailable { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+        if isDone == nil {
+            for byte in utf8 { hasher.combine(byte) }
+        }
+        // A string and its prefix must differ also where the two are hashed one after another.
+        hasher.combine(0xff as UInt8)
+    }
+
+    /// The text as an SQL identifier: in double quotes, with those inside doubled.
+    ///
+    /// It works on bytes: to Swift a quote with a combining mark after it is another character than a quote.
+    var quotedIdentifier: String {
+        var bytes: [UInt8] = [0x22]
+        for byte in utf8 {
+            if byte == 0x22 { bytes.append(0x22) }
+            bytes.append(byte)
+        }
+        bytes.append(0x22)
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
