@@ -56,6 +56,7 @@ extension Connection {
     ///
     /// It must not use the connection. Setting one expires every prepared statement.
     public func setAuthorizer(_ authorizer: ((AuthorizerEvent) -> AuthorizerDecision)?) {
+        guard !isClosed else { return }
         self.authorizer = authorizer
         guard authorizer != nil else {
             sqlite3_set_authorizer(db, nil, nil)
@@ -68,9 +69,13 @@ extension Connection {
                 return Unmanaged<Connection>.fromOpaque(context)._withUnsafeGuaranteedRef { connection in
                     guard let authorizer = connection.authorizer else { return SQLITE_OK }
                     let event = AuthorizerEvent(
-                        action: AuthorizerAction(rawValue: action), pointers: (first, second, schema, accessor))
+                        action: AuthorizerAction(rawValue: action),
+                        pointers: (first, second, schema, accessor)
+                    )
                     return authorizer(event).rawValue
                 }
-            }, Unmanaged.passUnretained(self).toOpaque())
+            },
+            Unmanaged.passUnretained(self).toOpaque()
+        )
     }
 }

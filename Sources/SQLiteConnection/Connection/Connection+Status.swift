@@ -27,22 +27,23 @@ extension Connection {
     public static var libraryVersionNumber: Int { Int(sqlite3_libversion_number()) }
 
     /// The rows that the last INSERT, UPDATE or DELETE changed, without those of its triggers.
-    public var changes: Int64 { midstream_changes(db) }
+    public var changes: Int64 { isClosed ? 0 : midstream_changes(db) }
 
     /// The rows changed since the connection was opened.
-    public var totalChanges: Int64 { midstream_total_changes(db) }
+    public var totalChanges: Int64 { isClosed ? 0 : midstream_total_changes(db) }
 
     /// The rowid of the last row inserted.
     public var lastInsertRowID: Int64 {
-        get { sqlite3_last_insert_rowid(db) }
-        set { midstream_set_last_insert_rowid(db, newValue) }
+        get { isClosed ? 0 : sqlite3_last_insert_rowid(db) }
+        set { if !isClosed { midstream_set_last_insert_rowid(db, newValue) } }
     }
 
     /// Whether an explicit transaction is open.
-    public var isInTransaction: Bool { sqlite3_get_autocommit(db) == 0 }
+    public var isInTransaction: Bool { !isClosed && sqlite3_get_autocommit(db) == 0 }
 
     /// Whether a statement runs.
     public var hasBusyStatement: Bool {
+        if isClosed { return false }
         var statement = sqlite3_next_stmt(db, nil)
         while let current = statement {
             if sqlite3_stmt_busy(current) != 0 { return true }
@@ -53,26 +54,29 @@ extension Connection {
 
     /// Whether the schema's file can be written on this connection; `nil` when there is no such schema.
     public func isReadOnly(schema: String) -> Bool? {
+        if isClosed { return nil }
         switch sqlite3_db_readonly(db, schema) {
-        case 0: false
-        case 1: true
-        default: nil
+        case 0: return false
+        case 1: return true
+        default: return nil
         }
     }
 
     /// The full path of the schema's file; empty for a temporary or in-memory one, `nil` when there is no such schema.
     public func fileName(schema: String) -> String? {
-        sqlite3_db_filename(db, schema).map { String(cString: $0) }
+        isClosed ? nil : sqlite3_db_filename(db, schema).map { String(cString: $0) }
     }
 
     /// How long a statement waits for a lock that another connection holds, in milliseconds.
     public func setBusyTimeout(milliseconds: Int32) {
+        guard !isClosed else { return }
         busyHandler = nil
         sqlite3_busy_timeout(db, milliseconds)
     }
 
     /// Calls `handler` when a lock cannot be had, with the number of calls before; `true` tries again.
     public func setBusyHandler(_ handler: ((Int) -> Bool)?) {
+        guard !isClosed else { return }
         busyHandler = handler
         guard handler != nil else {
             sqlite3_busy_handler(db, nil, nil)
@@ -84,7 +88,9 @@ extension Connection {
                 guard let context else { return 0 }
                 let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
                 return connection.busyHandler?(Int(count)) == true ? 1 : 0
-            }, Unmanaged.passUnretained(self).toOpaque())
+            },
+            Unmanaged.passUnretained(self).toOpaque()
+        )
     }
 
     /// Copies the WAL of a schema into its file.
@@ -92,7 +98,9 @@ extension Connection {
     /// - Returns: The frames in the WAL and how many of them are in the file now; -1 and -1 when the schema is not in
     ///   WAL mode, or when the connection has not read it yet.
     /// - Throws: ``SQLiteError``; ``ResultCode/busy`` when a mode that waits could not finish.
-    public func checkpoint(schema: String = "main", mode: CheckpointMode) throws(SQLiteError) -> (log: Int, copied: Int) {
+    public func checkpoint(schema: String = "main", mode: CheckpointMode) throws(SQLiteError) -> (log: Int, copied: Int)
+    {
+        try checkOpen()
         var log: Int32 = -1
         var copied: Int32 = -1
         let code = sqlite3_wal_checkpoint_v2(db, schema, mode.rawValue, &log, &copied)
@@ -102,11 +110,13 @@ extension Connection {
 
     /// Checkpoints after a commit that leaves `frames` frames in the WAL; 0 never does.
     public func setAutomaticCheckpoint(frames: Int32) {
+        guard !isClosed else { return }
         sqlite3_wal_autocheckpoint(db, frames)
     }
 
     /// Syncs the schema's WAL or journal, then its database file, to the disk.
     public func sync(schema: String) throws(SQLiteError) {
+        try checkOpen()
         for journal: Int32 in [1, 0] {
             let code = midstream_sync(db, schema, journal)
             guard code == SQLITE_OK else {
@@ -119,6 +129,7 @@ extension Connection {
     ///
     /// Source: <https://www.sqlite.org/c3ref/c_dbconfig_defensive.html>.
     public func configure(_ setting: Setting, _ isOn: Bool) throws(SQLiteError) {
+        try checkOpen()
         let code = midstream_db_config(db, setting.rawValue, isOn ? 1 : 0, nil)
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }

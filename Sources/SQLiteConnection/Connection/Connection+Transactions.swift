@@ -11,7 +11,8 @@ public enum TransactionMode: String, Sendable {
 extension Connection {
     /// Runs `body` in a transaction: committed when it returns, rolled back when it throws.
     public func transaction<Result>(
-        _ mode: TransactionMode = .deferred, _ body: () throws -> Result
+        _ mode: TransactionMode = .deferred,
+        _ body: () throws -> Result
     ) throws -> Result {
         try execute("BEGIN \(mode.rawValue)")
         do {
@@ -27,7 +28,7 @@ extension Connection {
 
     /// Runs `body` in a savepoint: released when it returns, rolled back when it throws.
     public func savepoint<Result>(_ name: String = "savepoint", _ body: () throws -> Result) throws -> Result {
-        let quoted = "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+        let quoted = name.quotedIdentifier
         try execute("SAVEPOINT \(quoted)")
         do {
             let result = try body()

@@ -47,6 +47,9 @@ public final class Connection {
     ///
     /// - Throws: ``SQLiteError``, as ``ResultCode/cannotOpen`` when there is no such file or folder.
     public init(path: String, options: OpenOptions = OpenOptions()) throws(SQLiteError) {
+        guard !path.utf8.contains(0) else {
+            throw SQLiteError(code: .cannotOpen, message: "the path has a NUL character")
+        }
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI
         switch options.access {
         case .readWrite: flags |= SQLITE_OPEN_READWRITE
@@ -71,120 +74,22 @@ public final class Connection {
         close()
     }
 
-    private var isClosed = false
+    private(set) var isClosed = false
 
-    /// Closes the connection. Statements that are still held keep the file open until they are released.
+    /// Closes the connection. Statements that are still held keep the file open until they are released, and can run
+    /// until then, without busy handler and authorizer; whatever else is asked of the connection fails.
     public func close() {
         guard !isClosed else { return }
-        isClosed = true
+        // These refer to the connection, which held statements may outlive.
+        setBusyHandler(nil)
+        setAuthorizer(nil)
         interruptHandle.invalidate()
-        cache.removeAll()
+        isClosed = true
+        clearStatementCache()
         sqlite3_close_v2(db)
     }
 
-    // MARK: Statements
-
-    /// Prepares the first statement of `sql`.
-    ///
-    /// - Parameter persistent: Says that the statement will be kept, so that SQLite takes its memory elsewhere.
-    /// - Throws: ``SQLiteError`` when it does not compile, or when there is more than one statement.
-    public func prepare(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> Statement {
-        let (statement, rest) = try prepareFirst(sql, persistent: persistent)
-        guard let statement else {
-            throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
-        }
-        guard rest == nil else {
-            throw SQLiteError(
-                code: .misuse, message: "the text has more than one statement; use execute(script:)", sql: sql)
-        }
-        return statement
-    }
-
-    /// Prepares the first statement of `sql`.
-    ///
-    /// - Returns: The statement, `nil` when there are only spaces and comments, and what follows it, `nil` when
-    ///   nothing but spaces does.
-    public func prepareFirst(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> (Statement?, Substring?) {
-        var sql = sql
-        var handle: OpaquePointer?
-        var tail = 0
-        var count = 0
-        let code = sql.withUTF8 { utf8 -> Int32 in
-            count = utf8.count
-            return utf8.withMemoryRebound(to: CChar.self) { text in
-                guard let start = text.baseAddress else { return SQLITE_OK }
-                var rest: UnsafePointer<CChar>?
-                let code = midstream_prepare(
-                    db, start, Int32(clamping: text.count), persistent ? 1 : 0, &handle, &rest)
-                tail = rest.map { $0 - start } ?? text.count
-                return code
-            }
-        }
-        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code, sql: sql) }
-        let rest = sql.utf8.dropFirst(tail)
-        let hasMore = tail < count && rest.contains { !($0 == 0x20 || $0 == 0x0a || $0 == 0x0d || $0 == 0x09 || $0 == 0x3b) }
-        return (handle.map { Statement(handle: $0, db: db, sql: sql) }, hasMore ? Substring(rest) : nil)
-    }
-
-    /// A statement of the connection's cache, prepared when it is not there yet.
-    ///
-    /// While it is busy, the same text gives another statement. Reset it after use.
-    public func cachedStatement(_ sql: String) throws(SQLiteError) -> Statement {
-        if let cached = cache[sql], !cached.isBusy { return cached }
-        let statement = try prepare(sql, persistent: true)
-        cache[sql] = statement
-        return statement
-    }
-
-    /// Forgets all cached statements.
-    public func clearStatementCache() {
-        cache.removeAll()
-    }
-
-    /// Runs one statement.
-    public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(arguments)
-        try statement.run()
-    }
-
-    /// Runs all statements of a text, which take no parameters.
-    public func execute(script: String) throws(SQLiteError) {
-        var rest: Substring? = Substring(script)
-        while let text = rest {
-            let (statement, tail) = try prepareFirst(String(text))
-            try statement?.run()
-            rest = tail
-        }
-    }
-
-    /// All rows of one statement's result.
-    public func fetchAll(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) -> [Row] {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(arguments)
-        var rows: [Row] = []
-        while try statement.step() { rows.append(Row(copying: statement)) }
-        return rows
-    }
-
-    /// The first row of one statement's result.
-    public func fetchOne(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) -> Row? {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(arguments)
-        return try statement.step() ? Row(copying: statement) : nil
-    }
-
-    /// The first column of the first row of one statement's result.
-    public func fetchValue<Wanted: ValueConvertible>(
-        _: Wanted.Type = Wanted.self, _ sql: String, _ arguments: Arguments = Arguments()
-    ) throws(SQLiteError) -> Wanted? {
-        let statement = try cachedStatement(sql)
-        defer { statement.reset() }
-        try statement.bind(arguments)
-        guard try statement.step(), !statement.isNull(at: 0) else { return nil }
-        return try statement.read(at: 0)
+    func checkOpen() throws(SQLiteError) {
+        if isClosed { throw SQLiteError(code: .misuse, message: "the connection is closed") }
     }
 }

@@ -25,6 +25,14 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
         ResultCode(rawValue: rawValue & 0xff)
     }
 
+    /// The number to fail a callback with: an error that carries a code of success is still an error.
+    var failure: Int32 {
+        switch primary.rawValue {
+        case SQLITE_OK, SQLITE_ROW, SQLITE_DONE: SQLITE_ERROR
+        default: rawValue
+        }
+    }
+
     /// Whether `code` is `pattern`, or an extended code of the primary code `pattern`.
     public static func ~= (pattern: ResultCode, code: ResultCode) -> Bool {
         pattern.rawValue > 0xff ? pattern == code : pattern == code.primary

@@ -25,8 +25,12 @@ public struct ResultContext {
                         return sqlite3_result_text(pointer, "", 0, transient)
                     }
                     sqlite3_result_text64(
-                        pointer, start, UInt64(characters.count), transient,
-                        UInt8(SQLITE_UTF8))
+                        pointer,
+                        start,
+                        UInt64(characters.count),
+                        transient,
+                        UInt8(SQLITE_UTF8)
+                    )
                 }
             }
         case .blob(let bytes):
@@ -42,14 +46,14 @@ public struct ResultContext {
 
     /// Gives a column of a statement's current row. SQLite copies it.
     public func set(column: Int, of statement: Statement) {
-        sqlite3_result_value(pointer, sqlite3_column_value(statement.handle, Int32(truncatingIfNeeded: column)))
+        sqlite3_result_value(pointer, sqlite3_column_value(statement.handle, Int32(clamping: column)))
     }
 
     /// Fails the statement that called.
     public func set(_ error: SQLiteError) {
         // The message first: setting the code keeps it.
         sqlite3_result_error(pointer, error.message, -1)
-        sqlite3_result_error_code(pointer, error.code.rawValue)
+        sqlite3_result_error_code(pointer, error.code.failure)
     }
 
     func set(any error: any Error) {

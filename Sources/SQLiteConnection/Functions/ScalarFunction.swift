@@ -30,26 +30,37 @@ extension Connection {
     ///   - argumentCount: -1 for any number.
     ///   - body: Sets the result, NULL by default. An error that it throws fails the statement.
     public func createFunction(
-        _ name: String, argumentCount: Int, flags: FunctionFlags = [],
+        _ name: String,
+        argumentCount: Int,
+        flags: FunctionFlags = [],
         _ body: @escaping (ValueReferences, ResultContext) throws -> Void
     ) throws(SQLiteError) {
+        try checkOpen()
         let code = sqlite3_create_function_v2(
-            db, name, Int32(truncatingIfNeeded: argumentCount), SQLITE_UTF8 | flags.rawValue,
+            db,
+            name,
+            Int32(clamping: argumentCount),
+            SQLITE_UTF8 | flags.rawValue,
             Unmanaged.passRetained(FunctionBox(body)).toOpaque(),
             { context, count, values in
                 guard let context, let data = sqlite3_user_data(context) else { return }
                 Unmanaged<FunctionBox>.fromOpaque(data)._withUnsafeGuaranteedRef { box in
                     do {
                         try box.body(
-                            ValueReferences(pointer: values, count: Int(count)), ResultContext(pointer: context))
+                            ValueReferences(pointer: values, count: Int(count)),
+                            ResultContext(pointer: context)
+                        )
                     } catch {
                         ResultContext(pointer: context).set(any: error)
                     }
                 }
-            }, nil, nil,
+            },
+            nil,
+            nil,
             { data in
                 if let data { Unmanaged<FunctionBox>.fromOpaque(data).release() }
-            })
+            }
+        )
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 }

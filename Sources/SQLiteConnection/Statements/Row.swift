@@ -22,7 +22,8 @@ public struct Row: Sendable, Hashable {
     public subscript(name: String) -> SQLiteValue? { columns.index(of: name).map { values[$0] } }
 
     /// The value at `index`, from 0, as `Wanted`.
-    public func get<Wanted: ValueConvertible>(_ index: Int, as _: Wanted.Type = Wanted.self) throws(SQLiteError) -> Wanted
+    public func get<Wanted: ValueConvertible>(_ index: Int, as _: Wanted.Type = Wanted.self) throws(SQLiteError)
+        -> Wanted
     {
         guard values.indices.contains(index), let value = Wanted(sqliteValue: values[index]) else {
             throw SQLiteError(code: .mismatch, message: "column \(index) cannot be read as \(Wanted.self)")
@@ -31,7 +32,8 @@ public struct Row: Sendable, Hashable {
     }
 
     /// The value of the first column of that name, as `Wanted`.
-    public func get<Wanted: ValueConvertible>(_ name: String, as _: Wanted.Type = Wanted.self) throws(SQLiteError) -> Wanted
+    public func get<Wanted: ValueConvertible>(_ name: String, as _: Wanted.Type = Wanted.self) throws(SQLiteError)
+        -> Wanted
     {
         guard let index = columns.index(of: name) else {
             throw SQLiteError(code: .range, message: "no column is named \(name)")
@@ -44,7 +46,9 @@ public struct Row: Sendable, Hashable {
 
     /// Equal when names and values are.
     public static func == (left: Row, right: Row) -> Bool {
-        left.values == right.values && left.columns.names == right.columns.names
+        left.values == right.values
+            && (left.columns === right.columns
+                || left.columns.names.elementsEqual(right.columns.names) { $0.hasSameBytes(as: $1) })
     }
 
     /// Hashes the values.

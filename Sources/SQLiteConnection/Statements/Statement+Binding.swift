@@ -9,7 +9,7 @@ extension Statement {
 
     /// The parameter's name with its prefix (`:id`, `?7`), or `nil` for a plain `?`.
     public func parameterName(at index: Int) -> String? {
-        sqlite3_bind_parameter_name(handle, Int32(truncatingIfNeeded: index)).map { String(cString: $0) }
+        sqlite3_bind_parameter_name(handle, Int32(clamping: index)).map { String(cString: $0) }
     }
 
     /// The index of the parameter with that name, given with or without its prefix.
@@ -24,11 +24,14 @@ extension Statement {
     }
 
     /// Binds a value to the parameter at `index`, from 1.
+    ///
+    /// A literal is bound as the plain type, not by way of `SQLiteValue`.
+    @_disfavoredOverload
     public func bind(_ value: SQLiteValue, at index: Int) throws(SQLiteError) {
         switch value {
-        case .null: try check(sqlite3_bind_null(handle, Int32(truncatingIfNeeded: index)))
+        case .null: try check(sqlite3_bind_null(handle, Int32(clamping: index)))
         case .integer(let integer): try bind(integer, at: index)
-        case .real(let double): try check(sqlite3_bind_double(handle, Int32(truncatingIfNeeded: index), double))
+        case .real(let double): try check(sqlite3_bind_double(handle, Int32(clamping: index), double))
         case .text(let text): try bind(text, at: index)
         case .blob(let bytes): try bind(bytes, at: index)
         }
@@ -36,7 +39,7 @@ extension Statement {
 
     /// Binds an integer to the parameter at `index`, from 1.
     public func bind(_ integer: Int64, at index: Int) throws(SQLiteError) {
-        try check(sqlite3_bind_int64(handle, Int32(truncatingIfNeeded: index), integer))
+        try check(sqlite3_bind_int64(handle, Int32(clamping: index), integer))
     }
 
     /// Binds text to the parameter at `index`, from 1.
@@ -46,11 +49,16 @@ extension Statement {
             bytes.withMemoryRebound(to: CChar.self) { characters in
                 // SQLite binds NULL for a null pointer, which an empty buffer may have.
                 guard let start = characters.baseAddress else {
-                    return sqlite3_bind_text(handle, Int32(truncatingIfNeeded: index), "", 0, transient)
+                    return sqlite3_bind_text(handle, Int32(clamping: index), "", 0, transient)
                 }
                 return sqlite3_bind_text64(
-                    handle, Int32(truncatingIfNeeded: index), start, UInt64(characters.count), transient,
-                    UInt8(SQLITE_UTF8))
+                    handle,
+                    Int32(clamping: index),
+                    start,
+                    UInt64(characters.count),
+                    transient,
+                    UInt8(SQLITE_UTF8)
+                )
             }
         }
         try check(code)
@@ -60,25 +68,33 @@ extension Statement {
     public func bind(_ bytes: [UInt8], at index: Int) throws(SQLiteError) {
         let code = bytes.withUnsafeBytes { buffer in
             guard let start = buffer.baseAddress, !buffer.isEmpty else {
-                return sqlite3_bind_zeroblob(handle, Int32(truncatingIfNeeded: index), 0)
+                return sqlite3_bind_zeroblob(handle, Int32(clamping: index), 0)
             }
             return sqlite3_bind_blob64(
-                handle, Int32(truncatingIfNeeded: index), start, UInt64(buffer.count), transient)
+                handle,
+                Int32(clamping: index),
+                start,
+                UInt64(buffer.count),
+                transient
+            )
         }
         try check(code)
     }
 
     /// Binds a value that SQLite owns to the parameter at `index`, from 1. SQLite copies it.
     public func bind(_ value: ValueReference, at index: Int) throws(SQLiteError) {
-        try check(sqlite3_bind_value(handle, Int32(truncatingIfNeeded: index), value.pointer))
+        try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))
     }
 
     /// Binds a column of another statement's current row to the parameter at `index`, from 1. SQLite copies it.
     public func bind(column: Int, of other: Statement, at index: Int) throws(SQLiteError) {
         try check(
             sqlite3_bind_value(
-                handle, Int32(truncatingIfNeeded: index),
-                sqlite3_column_value(other.handle, Int32(truncatingIfNeeded: column))))
+                handle,
+                Int32(clamping: index),
+                sqlite3_column_value(other.handle, Int32(clamping: column))
+            )
+        )
     }
 
     /// Binds all `arguments`; parameters without a value become NULL.
@@ -91,7 +107,9 @@ extension Statement {
         guard arguments.positional.count <= count else {
             throw SQLiteError(
                 code: .range,
-                message: "\(arguments.positional.count) values given for \(count) parameters", sql: sql)
+                message: "\(arguments.positional.count) values given for \(count) parameters",
+                sql: sql
+            )
         }
         for (offset, value) in arguments.positional.enumerated() {
             try bind(value, at: offset + 1)

@@ -5,46 +5,48 @@ extension Statement {
     /// The column's storage class, before any conversion.
     @inlinable
     public func storageClass(at index: Int) -> StorageClass {
-        StorageClass(rawValue: sqlite3_column_type(handle, Int32(truncatingIfNeeded: index))).unsafelyUnwrapped
+        StorageClass(rawValue: sqlite3_column_type(handle, Int32(clamping: index))).unsafelyUnwrapped
     }
 
     /// Whether the column is NULL.
     @inlinable
     public func isNull(at index: Int) -> Bool {
-        sqlite3_column_type(handle, Int32(truncatingIfNeeded: index)) == SQLITE_NULL
+        sqlite3_column_type(handle, Int32(clamping: index)) == SQLITE_NULL
     }
 
     /// The column as an integer, converted as CAST does.
     @inlinable
     public func int64(at index: Int) -> Int64 {
-        sqlite3_column_int64(handle, Int32(truncatingIfNeeded: index))
+        sqlite3_column_int64(handle, Int32(clamping: index))
     }
 
     /// The column as a double, converted as CAST does.
     @inlinable
     public func double(at index: Int) -> Double {
-        sqlite3_column_double(handle, Int32(truncatingIfNeeded: index))
+        sqlite3_column_double(handle, Int32(clamping: index))
     }
 
     /// The column as text, converted as CAST does; empty for NULL. Bytes that are not UTF-8 are repaired.
     @inlinable
     public func text(at index: Int) -> String {
-        let column = Int32(truncatingIfNeeded: index)
+        let column = Int32(clamping: index)
         guard let text = sqlite3_column_text(handle, column) else { return "" }
         let count = Int(sqlite3_column_bytes(handle, column))
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
     }
 
-    /// The column's bytes, without a copy, valid during `body`.
+    /// The column's bytes, those of text in UTF-8, without a copy, valid during `body`.
     @inlinable
     public func withBytes<Result>(at index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
-        let column = Int32(truncatingIfNeeded: index)
-        let start = sqlite3_column_blob(handle, column)
+        let column = Int32(clamping: index)
+        // The count first: in a UTF-16 database it converts the text, and would free a pointer taken before.
+        // Source: <https://www.sqlite.org/c3ref/column_blob.html>.
         let count = Int(sqlite3_column_bytes(handle, column))
+        let start = sqlite3_column_blob(handle, column)
         return try body(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count))
     }
 
-    /// The column's bytes.
+    /// The column's bytes, those of text in UTF-8.
     @inlinable
     public func blob(at index: Int) -> [UInt8] {
         withBytes(at: index) { [UInt8]($0) }
@@ -65,7 +67,8 @@ extension Statement {
     ///
     /// - Throws: ``SQLiteError`` with code ``ResultCode/mismatch``, naming column and type, when it is something else.
     @inlinable
-    public func read<Wanted: ValueConvertible>(_: Wanted.Type = Wanted.self, at index: Int) throws(SQLiteError) -> Wanted
+    public func read<Wanted: ValueConvertible>(_: Wanted.Type = Wanted.self, at index: Int) throws(SQLiteError)
+        -> Wanted
     {
         if let value = Wanted.read(from: self, at: index) { return value }
         throw mismatch(at: index, wanted: "\(Wanted.self)")
@@ -77,6 +80,7 @@ extension Statement {
         return SQLiteError(
             code: .mismatch,
             message: "column \(name) holds \(storageClass(at: index)), which cannot be read as \(wanted)",
-            sql: sql)
+            sql: sql
+        )
     }
 }

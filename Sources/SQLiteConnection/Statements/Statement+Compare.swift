@@ -13,11 +13,15 @@ public enum BuiltInCollation: Sendable {
 
     /// The built-in collation of that name, in any letter case.
     public init?(name: String) {
-        switch name.uppercased() {
-        case "BINARY": self = .binary
-        case "NOCASE": self = .nocase
-        case "RTRIM": self = .rtrim
-        default: return nil
+        // As SQLite, which knows only the case of ASCII letters.
+        if sqlite3_stricmp(name, "BINARY") == 0 {
+            self = .binary
+        } else if sqlite3_stricmp(name, "NOCASE") == 0 {
+            self = .nocase
+        } else if sqlite3_stricmp(name, "RTRIM") == 0 {
+            self = .rtrim
+        } else {
+            return nil
         }
     }
 }
@@ -28,7 +32,10 @@ extension Statement {
     ///
     /// - Returns: a number below, equal to or above 0.
     public func compare(
-        column: Int, with other: Statement, column otherColumn: Int, collation: BuiltInCollation
+        column: Int,
+        with other: Statement,
+        column otherColumn: Int,
+        collation: BuiltInCollation
     ) -> Int {
         let left = storageClass(at: column)
         let right = other.storageClass(at: otherColumn)
@@ -41,6 +48,8 @@ extension Statement {
             return a < b ? -1 : (a > b ? 1 : 0)
         case (.integer, .real): return compareNumbers(int64(at: column), other.double(at: otherColumn))
         case (.real, .integer): return -compareNumbers(other.int64(at: otherColumn), double(at: column))
+        case (.text, .text) where collation == .binary && textEncoding != .utf8:
+            return compareUTF16(column: column, with: other, column: otherColumn)
         case (.text, .text), (.blob, .blob):
             return withBytes(at: column) { a in
                 other.withBytes(at: otherColumn) { b in
@@ -49,6 +58,27 @@ extension Statement {
             }
         default: return left.order - right.order
         }
+    }
+
+    /// Compares text by its bytes in the database, which is what BINARY does. NOCASE and RTRIM compare the UTF-8 in
+    /// every database.
+    private func compareUTF16(column: Int, with other: Statement, column otherColumn: Int) -> Int {
+        withUTF16(at: column) { a in
+            other.withUTF16(at: otherColumn) { b in
+                for (x, y) in zip(a, b) where x != y {
+                    if textEncoding == .utf16BigEndian { return x < y ? -1 : 1 }
+                    return x.byteSwapped < y.byteSwapped ? -1 : 1
+                }
+                return a.count - b.count
+            }
+        }
+    }
+
+    private func withUTF16(at column: Int, _ body: (UnsafeBufferPointer<UInt16>) -> Int) -> Int {
+        let index = Int32(clamping: column)
+        // The text first, then its count: both in the machine's byte order, and so without another conversion.
+        let start = sqlite3_column_text16(handle, index)?.assumingMemoryBound(to: UInt16.self)
+        return body(UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes16(handle, index)) / 2))
     }
 }
 
@@ -73,7 +103,8 @@ private func compareNumbers(_ integer: Int64, _ double: Double) -> Int {
     return fraction > 0 ? -1 : (fraction < 0 ? 1 : 0)
 }
 
-private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer, collation: BuiltInCollation) -> Int {
+private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer, collation: BuiltInCollation) -> Int
+{
     var (countA, countB) = (a.count, b.count)
     switch collation {
     case .binary: break

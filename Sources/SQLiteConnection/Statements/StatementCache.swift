@@ -6,35 +6,50 @@ struct StatementCache {
     }
 
     private let capacity: Int
-    private var entries: [String: Entry] = [:]
+    private var entries: [ExactString: Entry] = [:]
     private var clock: UInt64 = 0
 
     init(capacity: Int) {
         self.capacity = capacity
     }
 
-    subscript(sql: String) -> Statement? {
-        mutating get {
-            guard let index = entries.index(forKey: sql) else { return nil }
-            clock += 1
-            entries.values[index].lastUse = clock
-            return entries.values[index].statement
-        }
-        set {
-            clock += 1
-            entries[sql] = newValue.map { Entry(statement: $0, lastUse: clock) }
-            if entries.count > capacity { evict() }
-        }
+    var count: Int { entries.count }
+
+    /// The statement of that text.
+    mutating func statement(_ sql: String) -> Statement? {
+        guard let index = entries.index(forKey: ExactString(string: sql)) else { return nil }
+        clock += 1
+        entries.values[index].lastUse = clock
+        return entries.values[index].statement
     }
 
-    mutating func removeAll() {
+    /// Keeps a statement under its text.
+    ///
+    /// - Returns: The statements that had to go. The caller lets them go after this access to the cache has ended:
+    ///   finalizing one can close a virtual table's cursor, whose code may come back to the cache.
+    mutating func insert(_ statement: Statement) -> [Statement] {
+        clock += 1
+        let key = ExactString(string: statement.sql)
+        let replaced = entries.updateValue(Entry(statement: statement, lastUse: clock), forKey: key)
+        let evicted = entries.count > capacity ? evict() : []
+        return replaced.map { evicted + [$0.statement] } ?? evicted
+    }
+
+    /// Forgets all statements.
+    ///
+    /// - Returns: The statements, as ``insert(_:)`` does.
+    mutating func removeAll() -> [Statement] {
+        let statements = entries.values.map(\.statement)
         entries.removeAll()
+        return statements
     }
 
-    /// Drops the older half, so that the search for it is paid once in many insertions.
-    private mutating func evict() {
+    /// Drops the older half, so that the search for it is paid once in many insertions. Busy statements stay.
+    private mutating func evict() -> [Statement] {
         let uses = entries.values.map(\.lastUse).sorted()
         let limit = uses[uses.count / 2]
-        entries = entries.filter { $0.value.lastUse >= limit || $0.value.statement.isBusy }
+        let victims = entries.filter { $0.value.lastUse < limit && !$0.value.statement.isBusy }
+        for key in victims.keys { entries[key] = nil }
+        return victims.values.map(\.statement)
     }
 }

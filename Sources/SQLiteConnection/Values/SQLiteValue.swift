@@ -17,6 +17,29 @@ public enum SQLiteValue: Hashable, Sendable {
     public var isNull: Bool {
         if case .null = self { true } else { false }
     }
+
+    /// Equal when storage class and value are; texts when their bytes are, as in SQLite.
+    public static func == (left: SQLiteValue, right: SQLiteValue) -> Bool {
+        switch (left, right) {
+        case (.null, .null): true
+        case (.integer(let a), .integer(let b)): a == b
+        case (.real(let a), .real(let b)): a == b
+        case (.text(let a), .text(let b)): a.hasSameBytes(as: b)
+        case (.blob(let a), .blob(let b)): a == b
+        default: false
+        }
+    }
+
+    /// Hashes what ``==(_:_:)`` compares.
+    public func hash(into hasher: inout Hasher) {
+        switch self {
+        case .null: hasher.combine(0 as UInt8)
+        case .integer(let integer): hasher.combine(integer)
+        case .real(let double): hasher.combine(double)
+        case .text(let text): text.hashBytes(into: &hasher)
+        case .blob(let bytes): hasher.combine(bytes)
+        }
+    }
 }
 
 extension SQLiteValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,

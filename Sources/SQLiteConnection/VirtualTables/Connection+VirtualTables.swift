@@ -2,15 +2,17 @@ internal import SQLiteC
 
 extension Connection {
     /// Registers a module for `CREATE VIRTUAL TABLE … USING name(…)`.
-    ///
-    /// - Parameter isInnocuous: Whether its tables may be used in triggers and views also where the schema is not
-    ///   trusted.
     public func createModule(_ name: String, _ module: VirtualTableModule) throws(SQLiteError) {
+        try checkOpen()
         let code = sqlite3_create_module_v2(
-            db, name, moduleMethods, Unmanaged.passRetained(module).toOpaque(),
+            db,
+            name,
+            moduleMethods,
+            Unmanaged.passRetained(module).toOpaque(),
             { data in
                 if let data { Unmanaged<VirtualTableModule>.fromOpaque(data).release() }
-            })
+            }
+        )
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 }
@@ -37,7 +39,7 @@ nonisolated(unsafe) private let moduleMethods: UnsafePointer<sqlite3_module> = {
 }()
 
 private func code(of error: any Error) -> (Int32, String) {
-    if let error = error as? SQLiteError { return (error.code.rawValue, error.message) }
+    if let error = error as? SQLiteError { return (error.code.failure, error.message) }
     return (SQLITE_ERROR, "\(error)")
 }
 
@@ -52,7 +54,8 @@ private func report(_ error: any Error, on table: UnsafeMutablePointer<sqlite3_v
 }
 
 private func withTable(
-    _ table: UnsafeMutablePointer<sqlite3_vtab>?, _ body: (VirtualTable) throws -> Void
+    _ table: UnsafeMutablePointer<sqlite3_vtab>?,
+    _ body: (VirtualTable) throws -> Void
 ) -> Int32 {
     guard let table else { return SQLITE_MISUSE }
     let own = UnsafeMutableRawPointer(table).assumingMemoryBound(to: midstream_vtab.self)
@@ -69,7 +72,8 @@ private func withTable(
 
 @inline(__always)
 private func withCursor(
-    _ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?, _ body: (VirtualTableCursor) throws -> Void
+    _ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?,
+    _ body: (VirtualTableCursor) throws -> Void
 ) -> Int32 {
     guard let cursor else { return SQLITE_MISUSE }
     let own = UnsafeMutableRawPointer(cursor).assumingMemoryBound(to: midstream_vtab_cursor.self)
@@ -84,8 +88,11 @@ private func withCursor(
 }
 
 private func connect(
-    _ db: OpaquePointer?, _ data: UnsafeMutableRawPointer?, _ count: Int32,
-    _ texts: UnsafePointer<UnsafePointer<CChar>?>?, _ result: UnsafeMutablePointer<UnsafeMutablePointer<sqlite3_vtab>?>?,
+    _ db: OpaquePointer?,
+    _ data: UnsafeMutableRawPointer?,
+    _ count: Int32,
+    _ texts: UnsafePointer<UnsafePointer<CChar>?>?,
+    _ result: UnsafeMutablePointer<UnsafeMutablePointer<sqlite3_vtab>?>?,
     _ message: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
 ) -> Int32 {
     guard let data, let texts, let result, count >= 3 else { return SQLITE_MISUSE }
@@ -108,7 +115,8 @@ private func connect(
 }
 
 private func bestIndex(
-    _ table: UnsafeMutablePointer<sqlite3_vtab>?, _ info: UnsafeMutablePointer<sqlite3_index_info>?
+    _ table: UnsafeMutablePointer<sqlite3_vtab>?,
+    _ info: UnsafeMutablePointer<sqlite3_index_info>?
 ) -> Int32 {
     guard let info else { return SQLITE_MISUSE }
     return withTable(table) { try $0.bestIndex(IndexInfo(pointer: info)) }
@@ -151,7 +159,10 @@ private func close(_ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?) -> Int3
 }
 
 private func filter(
-    _ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?, _ plan: Int32, _: UnsafePointer<CChar>?, _ count: Int32,
+    _ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?,
+    _ plan: Int32,
+    _: UnsafePointer<CChar>?,
+    _ count: Int32,
     _ values: UnsafeMutablePointer<OpaquePointer?>?
 ) -> Int32 {
     withCursor(cursor) {
@@ -170,19 +181,24 @@ private func isAtEnd(_ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?) -> In
 }
 
 private func column(
-    _ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?, _ context: OpaquePointer?, _ index: Int32
+    _ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?,
+    _ context: OpaquePointer?,
+    _ index: Int32
 ) -> Int32 {
     guard let context else { return SQLITE_MISUSE }
     return withCursor(cursor) { try $0.column(Int(index), to: ResultContext(pointer: context)) }
 }
 
-private func rowID(_ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?, _ result: UnsafeMutablePointer<Int64>?) -> Int32
+private func rowID(_ cursor: UnsafeMutablePointer<sqlite3_vtab_cursor>?, _ result: UnsafeMutablePointer<Int64>?)
+    -> Int32
 {
     withCursor(cursor) { result?.pointee = try $0.rowID() }
 }
 
 private func update(
-    _ table: UnsafeMutablePointer<sqlite3_vtab>?, _ count: Int32, _ values: UnsafeMutablePointer<OpaquePointer?>?,
+    _ table: UnsafeMutablePointer<sqlite3_vtab>?,
+    _ count: Int32,
+    _ values: UnsafeMutablePointer<OpaquePointer?>?,
     _ rowID: UnsafeMutablePointer<Int64>?
 ) -> Int32 {
     withTable(table) {

@@ -50,15 +50,19 @@ public struct IndexInfo {
 
     /// The constraint at `index`.
     public func constraint(at index: Int) -> Constraint {
+        precondition(index >= 0 && index < constraintCount, "no such constraint")
         let constraint = pointer.pointee.aConstraint[index]
         return Constraint(
-            column: Int(constraint.iColumn), comparison: Comparison(rawValue: constraint.op),
-            isUsable: constraint.usable != 0)
+            column: Int(constraint.iColumn),
+            comparison: Comparison(rawValue: constraint.op),
+            isUsable: constraint.usable != 0
+        )
     }
 
     /// The collation by which the constraint at `index` compares; `nil` where SQLite cannot tell (before 3.22).
     public func collation(at index: Int) -> String? {
-        midstream_vtab_collation(pointer, Int32(index)).map { String(cString: $0) }
+        precondition(index >= 0 && index < constraintCount, "no such constraint")
+        return midstream_vtab_collation(pointer, Int32(index)).map { String(cString: $0) }
     }
 
     /// The order that the statement would like.
@@ -74,6 +78,7 @@ public struct IndexInfo {
 
     /// Asks for the value of the constraint at `index` as the argument `position` of the cursor's filter, from 0.
     public func use(constraint index: Int, asArgument position: Int) {
+        precondition(index >= 0 && index < constraintCount, "no such constraint")
         pointer.pointee.aConstraintUsage[index].argvIndex = Int32(position + 1)
         pointer.pointee.aConstraintUsage[index].omit = 0
     }

@@ -1,0 +1,148 @@
+internal import SQLiteC
+
+extension Connection {
+    /// Prepares the first statement of `sql`.
+    ///
+    /// - Parameter persistent: Says that the statement will be kept, so that SQLite takes its memory elsewhere.
+    /// - Throws: ``SQLiteError`` when it does not compile, or when there is more than one statement.
+    public func prepare(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> Statement {
+        let (statement, rest) = try prepareFirst(sql, persistent: persistent)
+        guard let statement else {
+            throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
+        }
+        guard rest == nil else {
+            throw SQLiteError(
+                code: .misuse,
+                message: "the text has more than one statement; use execute(script:)",
+                sql: sql
+            )
+        }
+        return statement
+    }
+
+    /// Prepares the first statement of `sql`.
+    ///
+    /// - Returns: The statement, `nil` when there are only spaces and comments, and what follows it, `nil` when
+    ///   nothing but spaces does.
+    public func prepareFirst(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> (Statement?, Substring?) {
+        try checkText(sql)
+        let (handle, tail, code) = sql.withCString { text in
+            prepareFirst(text, persistent: persistent)
+        }
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code, sql: sql) }
+        let rest = sql.utf8.dropFirst(tail)
+        return (handle.map { Statement(handle: $0, db: db, sql: sql) }, rest.hasStatement ? Substring(rest) : nil)
+    }
+
+    /// Prepares the first statement of a text, which ends with a NUL: SQLite needs no copy of the text then.
+    private func prepareFirst(
+        _ text: UnsafePointer<CChar>,
+        persistent: Bool
+    ) -> (handle: OpaquePointer?, tail: Int, code: Int32) {
+        var handle: OpaquePointer?
+        var rest: UnsafePointer<CChar>?
+        let code = midstream_prepare(db, text, -1, persistent ? 1 : 0, &handle, &rest)
+        return (handle, rest.map { $0 - text } ?? 0, code)
+    }
+
+    /// SQLite would silently end the text at a NUL.
+    private func checkText(_ sql: String) throws(SQLiteError) {
+        try checkOpen()
+        guard !sql.utf8.contains(0) else {
+            throw SQLiteError(
+                code: .misuse,
+                message: "the text has a NUL character, where SQLite would end it",
+                sql: sql
+            )
+        }
+    }
+
+    /// A statement of the connection's cache, prepared when it is not there yet.
+    ///
+    /// While it is busy, the same text gives another statement. Reset it after use.
+    public func cachedStatement(_ sql: String) throws(SQLiteError) -> Statement {
+        try checkOpen()
+        if let cached = cache.statement(sql), !cached.isBusy { return cached }
+        let statement = try prepare(sql, persistent: true)
+        let dropped = cache.insert(statement)
+        withExtendedLifetime(dropped) {}
+        return statement
+    }
+
+    /// Forgets all cached statements.
+    public func clearStatementCache() {
+        let dropped = cache.removeAll()
+        withExtendedLifetime(dropped) {}
+    }
+
+    /// Runs one statement.
+    public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) {
+        let statement = try cachedStatement(sql)
+        defer { statement.reset() }
+        try statement.bind(arguments)
+        try statement.run()
+    }
+
+    /// Runs all statements of a text, which take no parameters.
+    public func execute(script: String) throws(SQLiteError) {
+        try checkText(script)
+        let failure: SQLiteError? = script.withCString { start in
+            var text = start
+            while text.pointee != 0 {
+                let (handle, tail, code) = prepareFirst(text, persistent: false)
+                guard code == SQLITE_OK else {
+                    return SQLiteError(lastOf: db, fallback: code, sql: String(cString: text))
+                }
+                if let handle {
+                    let sql = String(decoding: UnsafeRawBufferPointer(start: text, count: tail), as: UTF8.self)
+                    do throws(SQLiteError) {
+                        try Statement(handle: handle, db: db, sql: sql).run()
+                    } catch {
+                        return error
+                    }
+                }
+                text += tail
+            }
+            return nil
+        }
+        if let failure { throw failure }
+    }
+
+    /// All rows of one statement's result.
+    public func fetchAll(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) -> [Row] {
+        let statement = try cachedStatement(sql)
+        defer { statement.reset() }
+        try statement.bind(arguments)
+        var rows: [Row] = []
+        while try statement.step() { rows.append(Row(copying: statement)) }
+        return rows
+    }
+
+    /// The first row of one statement's result.
+    public func fetchOne(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) -> Row? {
+        let statement = try cachedStatement(sql)
+        defer { statement.reset() }
+        try statement.bind(arguments)
+        return try statement.step() ? Row(copying: statement) : nil
+    }
+
+    /// The first column of the first row of one statement's result.
+    public func fetchValue<Wanted: ValueConvertible>(
+        _: Wanted.Type = Wanted.self,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws(SQLiteError) -> Wanted? {
+        let statement = try cachedStatement(sql)
+        defer { statement.reset() }
+        try statement.bind(arguments)
+        guard try statement.step(), !statement.isNull(at: 0) else { return nil }
+        return try statement.read(at: 0)
+    }
+}
+
+extension Substring.UTF8View {
+    /// Whether there is more than spaces and semicolons.
+    fileprivate var hasStatement: Bool {
+        contains { !($0 == 0x20 || $0 >= 0x09 && $0 <= 0x0d && $0 != 0x0b || $0 == 0x3b) }
+    }
+}

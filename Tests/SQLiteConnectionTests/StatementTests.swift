@@ -1,0 +1,133 @@
+import SQLiteConnection
+import Testing
+
+@Suite struct `Statements` {
+    @Test func `rows are read by index and by name`() throws {
+        let row = try #require(try memory().fetchOne("SELECT 1 AS a, 'x' AS b, NULL AS A"))
+        #expect(row[0] == 1)
+        #expect(row["b"] == "x")
+        #expect(row["a"] == 1)
+        #expect(row["A"] == .null)
+        #expect(row["B"] == "x")
+        #expect(row["c"] == nil)
+        #expect(try row.get("a", as: Int.self) == 1)
+        #expect(try row.get(1, as: String.self) == "x")
+        #expect(try sqliteError { _ = try row.get("b", as: Int.self) }.message == "column b cannot be read as Int")
+        #expect(try sqliteError { _ = try row.get("c", as: Int.self) }.code == .range)
+        #expect(try sqliteError { _ = try row.get(3, as: Int.self) }.code == .mismatch)
+    }
+
+    @Test func `names that differ in their bytes are different columns`() throws {
+        let row = try #require(try memory().fetchOne("SELECT 1 AS \"é\", 2 AS \"e\u{301}\""))
+        #expect(row["é"] == 1)
+        #expect(row["e\u{301}"] == 2)
+    }
+
+    @Test func `a read of the wrong type names column and type`() throws {
+        let statement = try memory().prepare("SELECT 'x' AS name")
+        #expect(try statement.step())
+        let error = try sqliteError { _ = try statement.read(Int.self, at: 0) }
+        #expect(error.message == "column name holds text, which cannot be read as Int")
+    }
+
+    @Test func `an ended statement begins anew`() throws {
+        let statement = try memory().prepare("SELECT 1")
+        for _ in 0..<3 {
+            #expect(try statement.step())
+            #expect(statement.isBusy)
+            #expect(try !statement.step())
+            #expect(!statement.isBusy)
+        }
+    }
+
+    @Test func `a failed statement can run again`() throws {
+        let connection = try memory()
+        try connection.execute("CREATE TABLE t(v UNIQUE)")
+        let statement = try connection.prepare("INSERT INTO t VALUES (?)")
+        try statement.bind(1, at: 1)
+        try statement.run()
+        #expect(throws: SQLiteError.self) { try statement.run() }
+        try statement.bind(2, at: 1)
+        try statement.run()
+        #expect(try connection.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
+    @Test func `columns are right after a schema change`() throws {
+        let connection = try memory()
+        try connection.execute("CREATE TABLE t(a)")
+        try connection.execute("INSERT INTO t VALUES (1)")
+        let statement = try connection.prepare("SELECT * FROM t")
+        #expect(try statement.step())
+        #expect(statement.columnNames.names == ["a"])
+        statement.reset()
+        try connection.execute("ALTER TABLE t ADD COLUMN b DEFAULT 2")
+        #expect(try statement.step())
+        #expect(statement.columnCount == 2)
+        #expect(Row(copying: statement)["b"] == 2)
+        statement.reset()
+        // As many columns, with other names.
+        try connection.execute(script: "DROP TABLE t; CREATE TABLE t(b, c); INSERT INTO t VALUES (3, 4)")
+        #expect(try statement.step())
+        #expect(statement.columnNames.names == ["b", "c"])
+        #expect(Row(copying: statement)["b"] == 3)
+        #expect(try !statement.step())
+        // The end of a run, too, is a beginning.
+        try connection.execute(script: "DROP TABLE t; CREATE TABLE t(d)")
+        #expect(try !statement.step())
+        #expect(statement.columnNames.names == ["d"])
+    }
+
+    @Test func `one text has one statement`() throws {
+        let connection = try memory()
+        #expect(try sqliteError { _ = try connection.prepare("SELECT 1; SELECT 2") }.code == .misuse)
+        #expect(try sqliteError { _ = try connection.prepare(" -- nothing") }.code == .misuse)
+        #expect(try sqliteError { _ = try connection.prepare("") }.code == .misuse)
+        _ = try connection.prepare("SELECT 1; ;\n\t\r\u{c} ")
+        let (first, rest) = try connection.prepareFirst("SELECT 1; SELECT 2")
+        #expect(first != nil)
+        #expect(rest == " SELECT 2")
+    }
+
+    @Test func `a NUL in the text is an error, not its end`() throws {
+        let connection = try memory()
+        for text in ["\0", "SELECT 1;\0 SELECT 2", "SELECT '\0'"] {
+            #expect(try sqliteError { _ = try connection.prepare(text) }.message.contains("NUL"))
+            #expect(try sqliteError { try connection.execute(script: text) }.message.contains("NUL"))
+        }
+    }
+
+    @Test func `a very long text compiles up to SQLite's limit`() throws {
+        let connection = try memory()
+        let long = "SELECT " + String(repeating: " ", count: 900_000) + "1"
+        #expect(try connection.fetchValue(Int.self, long) == 1)
+    }
+
+    @Test func `a script runs to its end, in linear time`() throws {
+        let connection = try memory()
+        var script = "CREATE TABLE t(v); -- comment; with a semicolon\n"
+        for number in 0..<20_000 { script += "INSERT INTO t VALUES (\(number));\n" }
+        try connection.transaction { try connection.execute(script: script + "/* end */") }
+        #expect(try connection.fetchValue(Int.self, "SELECT count(*) FROM t") == 20_000)
+        try connection.execute(script: "")
+        try connection.execute(script: " ; ; -- nothing")
+    }
+
+    @Test func `a script stops at its first error`() throws {
+        let connection = try memory()
+        let error = try sqliteError {
+            try connection.execute(
+                script: "CREATE TABLE t(v UNIQUE); INSERT INTO t VALUES (1), (1); INSERT INTO t VALUES (2)"
+            )
+        }
+        #expect(error.code.primary == .constraint)
+        #expect(error.sql == " INSERT INTO t VALUES (1), (1);")
+        #expect(try connection.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+    }
+
+    @Test func `a statement knows whether it writes`() throws {
+        let connection = try memory()
+        try connection.execute("CREATE TABLE t(v)")
+        #expect(try connection.prepare("SELECT * FROM t").isReadOnly)
+        #expect(try !connection.prepare("INSERT INTO t VALUES (1)").isReadOnly)
+    }
+}
