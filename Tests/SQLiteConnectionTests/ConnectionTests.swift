@@ -1,4 +1,3 @@
-import SQLiteC
 import SQLiteConnection
 import Synchronization
 import Testing

@@ -1,4 +1,3 @@
-import SQLiteC
 import SQLiteConnection
 import Testing
 
