@@ -1,0 +1,54 @@
+/// A set of names that tokens can be looked up in without making a string of each.
+public struct SQLNameSet: Sendable {
+    private let namesByHash: [UInt64: [String]]
+
+    /// Creates a set; the case of ASCII letters does not count.
+    public init(_ names: some Sequence<String>) {
+        var namesByHash: [UInt64: [String]] = [:]
+        for name in names {
+            var hash = Self.seed
+            for byte in name.utf8 { Self.add(byte, to: &hash) }
+            namesByHash[hash, default: []].append(name)
+        }
+        self.namesByHash = namesByHash
+    }
+
+    /// Whether the set has no names.
+    public var isEmpty: Bool {
+        namesByHash.isEmpty
+    }
+
+    /// Whether the set has the name.
+    public func contains(_ name: String) -> Bool {
+        contains(Array(name.utf8)[...], isBare: true)
+    }
+
+    /// Whether a token that can be a name is one of these.
+    func contains(_ token: Token, of bytes: borrowing SQLBytes) -> Bool {
+        switch token.kind {
+        case .identifier: contains(bytes.storage[token.range], isBare: true)
+        case .quotedIdentifier, .string: contains(bytes.storage[token.range], isBare: false)
+        default: false
+        }
+    }
+
+    private func contains(_ text: ArraySlice<UInt8>, isBare: Bool) -> Bool {
+        var hash = Self.seed
+        if isBare {
+            for byte in text { Self.add(byte, to: &hash) }
+        } else {
+            SQLIdentifier.forEachByte(of: text) { Self.add($0, to: &hash) }
+        }
+        guard let names = namesByHash[hash] else { return false }
+        let name = isBare ? String(decoding: text, as: UTF8.self) : SQLIdentifier.unquoted(text)
+        return names.contains { SQLIdentifier.equal($0, name) }
+    }
+
+    // FNV-1a over lower case.
+    private static let seed: UInt64 = 0xCBF2_9CE4_8422_2325
+
+    @inline(__always)
+    private static func add(_ byte: UInt8, to hash: inout UInt64) {
+        hash = (hash ^ UInt64(ByteClass.lowercased(byte))) &* 0x0000_0100_0000_01B3
+    }
+}

@@ -1,0 +1,113 @@
+extension Outliner {
+    /// Scans an expression or a list of them, up to a word that no expression has there, an unmatched closing
+    /// parenthesis or a semicolon.
+    ///
+    /// Parentheses are counted, not recursed into, unless a query is in them. A keyword that can be a name is
+    /// one where an operand must follow, just as SQLite's parser falls back.
+    @discardableResult
+    mutating func scan(in scope: Int, _ options: ScanOptions = []) throws(Unknown) -> Range<Int> {
+        let start = position
+        var state = ScanState()
+        scanning: while !isAtEnd {
+            switch tokens[position].kind {
+            case .leftParen:
+                if startsQuery(at: position + 1) {
+                    try parseSubquery(in: scope)
+                    state.wantsOperand = false
+                } else {
+                    state.depth += 1
+                    state.wantsOperand = true
+                    position += 1
+                }
+            case .rightParen:
+                if state.depth == 0 { break scanning }
+                state.depth -= 1
+                state.wantsOperand = false
+                position += 1
+            case .comma:
+                if state.depth == 0, options.contains(.one) { break scanning }
+                state.wantsOperand = true
+                position += 1
+            case .operator:
+                // The operand `*` of count(*) and SELECT *, or an operator.
+                state.wantsOperand = !(state.wantsOperand && isOperator("*", at: position))
+                position += 1
+            case .integer, .float, .blob, .variable:
+                state.wantsOperand = false
+                position += 1
+            case .string, .quotedIdentifier:
+                try scanName(in: scope)
+                state.wantsOperand = false
+            case .identifier:
+                guard try scanWord(in: scope, options, &state) else { break scanning }
+            case .semicolon:
+                break scanning
+            case .dot, .illegal, .space, .comment:
+                throw Unknown()
+            }
+        }
+        guard state.depth == 0 else { throw Unknown() }
+        return try someRange(from: start)
+    }
+
+    /// `a`, `t.a`, `main.t.a`, `t.*` or the name of a function.
+    mutating func scanName(in scope: Int) throws(Unknown) {
+        let first = position
+        position += 1
+        if kind == .leftParen, kind(at: first) != .string {
+            functionCalls.append(
+                FunctionCall(
+                    name: SQLIdentifier.lowercased(name(at: first)),
+                    nameRange: tokens[first].range,
+                    scope: scope
+                )
+            )
+            return
+        }
+        while take(.dot) {
+            guard isName(at: position) || isOperator("*", at: position) else { throw Unknown() }
+            position += 1
+        }
+        // Tokens: s . t . c
+        switch position - first {
+        case 1, 3: return
+        case 5: break
+        default: throw Unknown()
+        }
+        let last = position - 1
+        qualifiedReferences.append(
+            QualifiedReference(
+                schema: name(at: first),
+                table: name(at: first + 2),
+                column: name(at: last),
+                schemaRange: tokens[first].range,
+                tableRange: tokens[first + 2].range,
+                columnRange: tokens[last].range,
+                scope: scope
+            )
+        )
+    }
+
+    /// What follows IN: a table, or anything in parentheses, which is left to the scan.
+    mutating func scanInOperand(_ scope: Int) throws(Unknown) {
+        if kind == .leftParen { return }
+        let name = try parseObjectName()
+        let isFunction = kind == .leftParen
+        tableReferences.append(
+            TableReference(
+                name: name,
+                alias: nil,
+                indexedBy: nil,
+                scope: scope,
+                context: .inOperator,
+                isTableFunction: isFunction
+            )
+        )
+        if isFunction { addCall(of: name, in: scope) }
+    }
+
+    mutating func addCall(of name: ObjectName, in scope: Int) {
+        let lowercased = SQLIdentifier.lowercased(name.name)
+        functionCalls.append(FunctionCall(name: lowercased, nameRange: name.nameRange, scope: scope))
+    }
+}

@@ -1,0 +1,78 @@
+extension Outliner {
+    /// What follows FROM: tables, functions, queries and joins of them.
+    mutating func parseFrom(in scope: Int) throws(Unknown) -> Range<Int> {
+        let start = position
+        repeat { try parseJoined(in: scope) } while try takeJoin()
+        return try someRange(from: start)
+    }
+
+    /// A comma or `NATURAL LEFT OUTER JOIN` and the like. SQLite's grammar has a join word first, then up to two
+    /// names, and checks them later.
+    private mutating func takeJoin() throws(Unknown) -> Bool {
+        if take(.comma) || take(.join) { return true }
+        guard word.isJoinWord else { return false }
+        position += 1
+        for _ in 0..<2 where isName(at: position) { position += 1 }
+        try expect(.join)
+        return true
+    }
+
+    private mutating func parseJoined(in scope: Int) throws(Unknown) {
+        if kind == .leftParen {
+            if startsQuery(at: position + 1) {
+                try parseSubquery(in: scope)
+            } else {
+                try parseJoinInParentheses(in: scope)
+            }
+            _ = try parseFromAlias()
+        } else {
+            try parseTable(in: scope)
+        }
+        // SQLite takes ON for the join's even where an upsert could follow:
+        // https://sqlite.org/lang_upsert.html#parsing_ambiguity
+        if take(.on) {
+            try scan(in: scope)
+        } else if take(.using) {
+            _ = try parseNameList()
+        }
+    }
+
+    private mutating func parseJoinInParentheses(in scope: Int) throws(Unknown) {
+        guard depth < Self.depthLimit else { throw Unknown() }
+        depth += 1
+        try expect(.leftParen)
+        _ = try parseFrom(in: scope)
+        try expect(.rightParen)
+        depth -= 1
+    }
+
+    private mutating func parseTable(in scope: Int) throws(Unknown) {
+        let name = try parseObjectName()
+        let isFunction = kind == .leftParen
+        if isFunction {
+            addCall(of: name, in: scope)
+            position += 1
+            if kind != .rightParen { try scan(in: scope) }
+            try expect(.rightParen)
+        }
+        let alias = try parseFromAlias()
+        let indexedBy = try parseIndexedBy()
+        tableReferences.append(
+            TableReference(
+                name: name,
+                alias: alias,
+                indexedBy: indexedBy,
+                scope: scope,
+                context: .from,
+                isTableFunction: isFunction
+            )
+        )
+    }
+
+    /// `AS x` or `x`.
+    private mutating func parseFromAlias() throws(Unknown) -> String? {
+        if let alias = try parseAlias() { return alias.name }
+        guard isBareAlias(at: position) else { return nil }
+        return try parseName().name
+    }
+}

@@ -1,0 +1,40 @@
+extension Outliner {
+    /// What follows CREATE TRIGGER.
+    mutating func parseCreateTrigger() throws(Unknown) {
+        try parseNewName()
+        if take(.instead) {
+            try expect(.of)
+        } else if !take(.before) {
+            _ = take(.after)
+        }
+        try parseTriggerEvent()
+        try expect(.on)
+        outline.onTable = try parseObjectName()
+        if take(.for) {
+            try expect(.each)
+            try expect(.row)
+        }
+        if take(.when) { try scan(in: 0, .untilBegin) }
+        try expect(.begin)
+        repeat {
+            try parseTriggerStep()
+            try expect(.semicolon)
+        } while !take(.end)
+    }
+
+    private mutating func parseTriggerEvent() throws(Unknown) {
+        if take(.delete) || take(.insert) { return }
+        try expect(.update)
+        guard take(.of) else { return }
+        let start = position
+        repeat { outline.columnNames.append(try parseName().name) } while take(.comma)
+        outline.columns = range(from: start)
+    }
+
+    /// One statement of the body, in a scope of its own. Its clauses are not those of the CREATE TRIGGER.
+    private mutating func parseTriggerStep() throws(Unknown) {
+        let whole = outline
+        defer { outline = whole }
+        try parseQueryOrWrite(in: newScope(in: 0))
+    }
+}

@@ -1,0 +1,99 @@
+/// Where a scan is in its expression.
+struct ScanState {
+    /// The parentheses that are open.
+    var depth = 0
+    /// Whether an operand must come next: at the start, and after an operator.
+    var wantsOperand = true
+}
+
+extension Outliner {
+    /// Takes a bare word in an expression; false if the expression ends before it.
+    mutating func scanWord(
+        in scope: Int,
+        _ options: ScanOptions,
+        _ state: inout ScanState
+    ) throws(Unknown) -> Bool {
+        let word = words[position]
+        switch word {
+        case .and, .or, .not, .between, .case, .when, .then, .else, .escape, .collate, .exists:
+            position += 1
+            state.wantsOperand = true
+        case .null, .isnull, .notnull:
+            position += 1
+            state.wantsOperand = false
+        case .like, .glob, .regexp, .match:
+            if state.wantsOperand { return try scanNameWord(in: scope, &state) }
+            position += 1
+            state.wantsOperand = true
+        case .is:
+            position += 1
+            _ = take(.not)
+            // The FROM in IS DISTINCT FROM starts no clause.
+            if self.word == .distinct, self.word(at: position + 1) == .from { position += 2 }
+            state.wantsOperand = true
+        case .in:
+            position += 1
+            try scanInOperand(scope)
+            state.wantsOperand = self.kind == .leftParen
+        case .as:
+            guard state.depth > 0 || options.contains(.aliases) else { return false }
+            position += 1
+            guard isName(at: position) else { throw Unknown() }
+            position += 1
+            state.wantsOperand = false
+        case .do where options.contains(.untilDo) && state.depth == 0 && !state.wantsOperand:
+            return false
+        case .begin where options.contains(.untilBegin) && state.depth == 0 && !state.wantsOperand:
+            return false
+        case .window where state.depth == 0 && isWindowClause(at: position):
+            return false
+        case .over where kind(at: position - 1) == .rightParen && position > 0:
+            try scanOver()
+            state.wantsOperand = false
+        case .filter
+        where position > 0 && kind(at: position - 1) == .rightParen && kind(at: position + 1) == .leftParen:
+            position += 1
+        case .within where self.word(at: position + 1) == .group && kind(at: position + 2) == .leftParen:
+            position += 2
+        default:
+            if word.isJoinWord, !state.wantsOperand {
+                if state.depth == 0 { return false }
+                throw Unknown()
+            }
+            if !word.isReserved { return try scanNameWord(in: scope, &state) }
+            if state.depth == 0 { return false }
+            try scanReservedInParentheses(word)
+            state.wantsOperand = true
+        }
+        return true
+    }
+
+    private mutating func scanNameWord(in scope: Int, _ state: inout ScanState) throws(Unknown) -> Bool {
+        try scanName(in: scope)
+        state.wantsOperand = false
+        return true
+    }
+
+    /// `OVER w`, or OVER before a parenthesis, which is left to the scan.
+    private mutating func scanOver() throws(Unknown) {
+        position += 1
+        if isName(at: position) { position += 1 }
+    }
+
+    /// The clauses that calls, filters and windows have in their parentheses.
+    private mutating func scanReservedInParentheses(_ word: Keyword) throws(Unknown) {
+        let isFirst = kind(at: position - 1) == .leftParen
+        switch word {
+        case .order where self.word(at: position + 1) == .by:
+            position += 2
+        case .distinct where isFirst, .all where isFirst:
+            position += 1
+        case .where where isFirst && position > 1 && self.word(at: position - 2) == .filter:
+            position += 1
+        case .group where self.word(at: position - 1) == .exclude:
+            position += 1
+        default:
+            throw Unknown()
+        }
+    }
+}

@@ -1,0 +1,51 @@
+/// Finds the parts of a statement in one pass over its tokens.
+///
+/// It follows SQLite's grammar (parse.y) as far as clauses and tables go. Expressions are only scanned: for
+/// subqueries, for tables behind IN, and for the word that ends them.
+struct Outliner {
+    /// The statement has something that the outliner does not know; it stops there.
+    struct Unknown: Error {}
+
+    /// How deep queries and joins may nest, so that the stack suffices on any thread. SQLite's own parser takes
+    /// fewer before 3.46, and an expression of 1000 levels by default. Parentheses in expressions do not count.
+    static let depthLimit = 200
+
+    let bytes: SQLBytes
+    let tokens: [Token]
+    let words: [Keyword]
+    /// The token to take next.
+    var position = 0
+    var depth = 0
+    var outline: StatementOutline
+
+    var tableReferences: [TableReference] = []
+    var qualifiedReferences: [QualifiedReference] = []
+    var functionCalls: [FunctionCall] = []
+    var scopes = [Scope(parent: nil)]
+
+    private init(_ statement: StatementTokens, of bytes: SQLBytes) {
+        self.bytes = bytes
+        tokens = statement.tokens
+        words = statement.words
+        let end = statement.endOffset
+        let range = tokens.isEmpty ? end..<end : tokens[0].range.lowerBound..<tokens[tokens.count - 1].range.upperBound
+        outline = StatementOutline(bytes: bytes, tokens: tokens, range: range, endOffset: end)
+    }
+
+    static func outline(_ statement: StatementTokens, of bytes: SQLBytes) -> StatementOutline {
+        var outliner = Outliner(statement, of: bytes)
+        do throws(Unknown) {
+            try outliner.parseStatement()
+            outliner.outline.isComplete = outliner.position == outliner.tokens.count
+        } catch {
+            outliner.outline.isComplete = false
+        }
+        outliner.collectParameters()
+        var outline = outliner.outline
+        outline.tableReferences = outliner.tableReferences
+        outline.qualifiedReferences = outliner.qualifiedReferences
+        outline.functionCalls = outliner.functionCalls
+        outline.scopes = outliner.scopes
+        return outline
+    }
+}

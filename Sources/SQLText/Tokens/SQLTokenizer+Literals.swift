@@ -1,0 +1,96 @@
+extension SQLTokenizer {
+    /// `'x'`, `"x"` or `` `x` ``, the quote doubled inside.
+    static func scanQuoted(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
+        let quote = bytes[start]
+        var end = start + 1
+        while true {
+            let byte = bytes[end]
+            if byte == quote {
+                guard bytes[end + 1] == quote else {
+                    return (quote == UInt8(ascii: "'") ? .string : .quotedIdentifier, end + 1)
+                }
+                end += 1
+            } else if byte == 0 {
+                return (.illegal, end)
+            }
+            end += 1
+        }
+    }
+
+    /// `[x]`; nothing can stand for a `]` inside.
+    static func scanBracketed(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
+        var end = start + 1
+        while bytes[end] != UInt8(ascii: "]") {
+            if bytes[end] == 0 { return (.illegal, end) }
+            end += 1
+        }
+        return (.quotedIdentifier, end + 1)
+    }
+
+    /// `x'0f'`, the quote known to follow.
+    static func scanBlob(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
+        var end = start + 2
+        while ByteClass.isHexDigit(bytes[end]) { end += 1 }
+        if bytes[end] == UInt8(ascii: "'"), (end - start) % 2 == 0 { return (.blob, end + 1) }
+        while bytes[end] != 0, bytes[end] != UInt8(ascii: "'") { end += 1 }
+        return (.illegal, bytes[end] == 0 ? end : end + 1)
+    }
+
+    /// A number; letters right behind it make it illegal. Where a `_` may stand is not checked, as in
+    /// SQLite's tokenizer.
+    static func scanNumber(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
+        var kind = TokenKind.integer
+        var end = start
+        if bytes[start] == UInt8(ascii: "0"), bytes[start + 1] | 0x20 == UInt8(ascii: "x"),
+            ByteClass.isHexDigit(bytes[start + 2])
+        {
+            end = start + 3
+            while ByteClass.isHexDigit(bytes[end]) || bytes[end] == UInt8(ascii: "_") { end += 1 }
+        } else {
+            end = endOfDigits(bytes, from: start)
+            if bytes[end] == UInt8(ascii: ".") {
+                kind = .float
+                end = endOfDigits(bytes, from: end + 1)
+            }
+            if bytes[end] | 0x20 == UInt8(ascii: "e") {
+                let sign = bytes[end + 1]
+                let isSigned = sign == UInt8(ascii: "+") || sign == UInt8(ascii: "-")
+                if ByteClass.isDigit(sign) || isSigned && ByteClass.isDigit(bytes[end + 2]) {
+                    kind = .float
+                    end = endOfDigits(bytes, from: end + 2)
+                }
+            }
+        }
+        let wordEnd = endOfWord(bytes, from: end)
+        return (wordEnd == end ? kind : .illegal, wordEnd)
+    }
+
+    private static func endOfDigits(_ bytes: borrowing SQLBytes, from start: Int) -> Int {
+        var end = start
+        while ByteClass.isDigit(bytes[end]) || bytes[end] == UInt8(ascii: "_") { end += 1 }
+        return end
+    }
+
+    /// `:a`, `@a`, `#a` or `$a`, with Tcl's `::` and `(…)`.
+    static func scanVariable(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
+        var end = start + 1
+        var hasName = false
+        while true {
+            let byte = bytes[end]
+            if ByteClass.isIdentifier(byte) {
+                hasName = true
+                end += 1
+            } else if byte == UInt8(ascii: "("), hasName {
+                repeat {
+                    end += 1
+                } while bytes[end] != 0 && !ByteClass.isSpace(bytes[end])
+                    && bytes[end] != UInt8(ascii: ")")
+                return bytes[end] == UInt8(ascii: ")") ? (.variable, end + 1) : (.illegal, end)
+            } else if byte == UInt8(ascii: ":"), bytes[end + 1] == UInt8(ascii: ":") {
+                end += 2
+            } else {
+                return (hasName ? .variable : .illegal, end)
+            }
+        }
+    }
+}
