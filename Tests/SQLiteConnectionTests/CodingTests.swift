@@ -118,6 +118,28 @@ import Testing
         )
     }
 
+    @Test func `may have keys that are not known in advance`() throws {
+        struct Anything: Decodable {
+            struct Key: CodingKey {
+                let stringValue: String
+                var intValue: Int? { nil }
+                init(stringValue: String) { self.stringValue = stringValue }
+                init?(intValue _: Int) { nil }
+            }
+            var values: [String: Int] = [:]
+            init(from decoder: any Decoder) throws {
+                let container = try decoder.container(keyedBy: Key.self)
+                for key in container.allKeys { values[key.stringValue] = try container.decode(Int.self, forKey: key) }
+            }
+        }
+        #expect(try memory().fetchOne(Anything.self, "SELECT 1 AS a, 2 AS b")?.values == ["a": 1, "b": 2])
+    }
+
+    @Test func `may have one key only`() throws {
+        struct One: Codable, Equatable { var a: Int }
+        #expect(try memory().fetchAll(One.self, "SELECT 1 AS a UNION ALL SELECT 2") == [One(a: 1), One(a: 2)])
+    }
+
     @Test func `may be flattened, inherited and generic`() throws {
         struct Inner: Codable, Equatable { var b: Int }
         struct Outer: Codable, Equatable {

@@ -30,6 +30,30 @@ import Testing
         #expect(error.message == "column name holds text, which cannot be read as Int")
     }
 
+    @Test func `a read of a column agrees with the conversion of its value`() throws {
+        func check<Wanted: ValueConvertible & Equatable>(_: Wanted.Type, _ statement: Statement) {
+            let value = statement.value(at: 0)
+            #expect(Wanted.read(from: statement, at: 0) == Wanted(sqliteValue: value), "\(value) as \(Wanted.self)")
+        }
+        let connection = try memory()
+        for value in Values.samples {
+            let statement = try connection.cachedStatement("SELECT ?")
+            defer { statement.reset() }
+            try statement.bind(value, at: 1)
+            #expect(try statement.step())
+            check(Int64.self, statement)
+            check(Int8.self, statement)
+            check(UInt32.self, statement)
+            check(Double.self, statement)
+            check(Float.self, statement)
+            check(Bool.self, statement)
+            check(String.self, statement)
+            check([UInt8].self, statement)
+            check(Int?.self, statement)
+            check(String?.self, statement)
+        }
+    }
+
     @Test func `an ended statement begins anew`() throws {
         let statement = try memory().prepare("SELECT 1")
         for _ in 0..<3 {

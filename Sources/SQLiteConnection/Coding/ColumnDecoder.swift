@@ -2,12 +2,29 @@
 final class ColumnDecoder: Decoder, SingleValueDecodingContainer {
     private let source: ColumnSource
     var column: Int32 = 0
-    var userInfo: [CodingUserInfoKey: Any] = [:]
 
     init(source: ColumnSource) {
         self.source = source
     }
 
+    /// Decodes any type from one column.
+    @inline(__always)
+    func decode<Wanted: Decodable>(_: Wanted.Type, column: Int32) throws -> Wanted {
+        if Wanted.self == [UInt8].self { return unsafeBitCast(try source.bytes(column), to: Wanted.self) }
+        return try decodeNested(Wanted.self, column: column)
+    }
+
+    private func decodeNested<Wanted: Decodable>(_: Wanted.Type, column: Int32) throws -> Wanted {
+        self.column = column
+        do {
+            return try Wanted(from: self)
+        } catch is DecodingError {
+            // Its words may show the value.
+            throw source.mismatch(column, Wanted.self)
+        }
+    }
+
+    var userInfo: [CodingUserInfoKey: Any] { source.userInfo }
     var codingPath: [any CodingKey] { [ColumnKey(stringValue: source.name(column))] }
 
     func container<Key: CodingKey>(keyedBy _: Key.Type) throws -> KeyedDecodingContainer<Key> {

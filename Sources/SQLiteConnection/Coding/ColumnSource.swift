@@ -4,12 +4,18 @@ internal import SQLiteC
 final class ColumnSource {
     /// The statement's; `nil` while no row is decoded, so that a decoder that is kept for later reads NULL.
     var handle: OpaquePointer?
+    var userInfo: [CodingUserInfoKey: Any] = [:]
     let names: ColumnNames
     let sql: String
 
     init(_ statement: Statement) {
         names = statement.columnNames
         sql = statement.sql
+    }
+
+    /// The column of that name; -1 when there is none.
+    func column(named name: String) -> Int32 {
+        names.index(of: name).map { Int32($0) } ?? -1
     }
 
     @inline(__always)

@@ -4,6 +4,7 @@ extension Connection {
     ///     let users = try connection.fetchAll(User.self, "SELECT id, name FROM users WHERE id < ?", [10])
     ///
     /// Complexity: O(rows).
+    @inlinable
     public func fetchAll<Wanted: Decodable>(
         _ type: Wanted.Type,
         _ sql: String,
@@ -19,6 +20,7 @@ extension Connection {
     }
 
     /// The first row of one statement's result, decoded by ``StatementDecoder``; `nil` when there is none.
+    @inlinable
     public func fetchOne<Wanted: Decodable>(
         _ type: Wanted.Type,
         _ sql: String,

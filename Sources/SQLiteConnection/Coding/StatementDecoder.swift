@@ -28,12 +28,12 @@ public struct StatementDecoder {
     public func decode<Wanted: Decodable>(_: Wanted.Type = Wanted.self, from statement: Statement) throws -> Wanted {
         let decoder = statement.idleRowDecoder()
         decoder.source.handle = statement.handle
-        decoder.position = 0
-        decoder.userInfo = userInfo
+        decoder.source.userInfo = userInfo
+        // The statement lives until the handle is taken away.
         defer {
             decoder.source.handle = nil
-            if decoder !== statement.rowDecoder { decoder.forgetContainer() }
+            withExtendedLifetime(statement) {}
         }
-        return try withExtendedLifetime(statement) { try decoder.decode(Wanted.self) }
+        return try decoder.decode(Wanted.self)
     }
 }

@@ -14,7 +14,7 @@ public final class Statement {
     public private(set) var columnCount: Int
     private var cachedNames: ColumnNames?
     /// Decodes rows; kept with the statement for what it has learned of the columns.
-    private(set) var rowDecoder: RowDecoder?
+    private var rowDecoder: RowDecoder?
     /// Whether the next step begins a run. Only then does SQLite prepare the statement anew.
     private var isAtStart = true
     private var knownPreparations: Int32 = 0
@@ -27,7 +27,6 @@ public final class Statement {
     }
 
     deinit {
-        rowDecoder?.forgetContainer()
         sqlite3_finalize(handle)
     }
 
@@ -89,7 +88,6 @@ public final class Statement {
     public func refreshColumns() {
         columnCount = Int(sqlite3_column_count(handle))
         cachedNames = nil
-        rowDecoder?.forgetContainer()
         rowDecoder = nil
     }
 

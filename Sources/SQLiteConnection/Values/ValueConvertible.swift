@@ -99,6 +99,11 @@ extension Float: ValueConvertible {
         guard let double = Double(sqliteValue: sqliteValue) else { return nil }
         self = Float(double)
     }
+    /// Reads the column directly.
+    @inlinable
+    public static func read(from statement: Statement, at index: Int) -> Float? {
+        Double.read(from: statement, at: index).map { Float($0) }
+    }
 }
 
 extension Bool: ValueConvertible {
@@ -111,6 +116,11 @@ extension Bool: ValueConvertible {
         case .real(let double): self = double != 0
         default: return nil
         }
+    }
+    /// Reads the column directly.
+    @inlinable
+    public static func read(from statement: Statement, at index: Int) -> Bool? {
+        Double.read(from: statement, at: index).map { $0 != 0 }
     }
 }
 
@@ -138,6 +148,14 @@ extension Array: ValueConvertible where Element == UInt8 {
         case .blob(let bytes): self = bytes
         case .text(let text): self = Array(text.utf8)
         default: return nil
+        }
+    }
+    /// Reads the column directly.
+    @inlinable
+    public static func read(from statement: Statement, at index: Int) -> [UInt8]? {
+        switch statement.storageClass(at: index) {
+        case .blob, .text: statement.blob(at: index)
+        default: nil
         }
     }
 }
