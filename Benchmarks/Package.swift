@@ -8,15 +8,20 @@ let package = Package(
     products: [.executable(name: "midstream-bench", targets: ["MidstreamBench"])],
     dependencies: [.package(name: "midstream", path: "..")],
     targets: [
+        .target(name: "CBaseline", linkerSettings: [.linkedLibrary("sqlite3")]),
         .executableTarget(
             name: "MidstreamBench",
-            dependencies: [.product(name: "Midstream", package: "midstream")]
-        )
+            dependencies: [
+                "CBaseline",
+                .product(name: "Midstream", package: "midstream"),
+                .product(name: "SQLiteConnection", package: "midstream"),
+            ]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )
 
-for target in package.targets {
+for target in package.targets where target.name != "CBaseline" {
     target.swiftSettings = [
         .enableUpcomingFeature("ExistentialAny"),
         .enableUpcomingFeature("InternalImportsByDefault"),

@@ -1,3 +1,1 @@
-import Midstream
-
-print("midstream-bench: no benchmarks yet")
+try decodeBenchmark()
