@@ -29,7 +29,7 @@ private final class SampleModule: VirtualTableModule {
     override func connect(name: String, arguments: [String]) throws -> (declaration: String, table: VirtualTable) {
         try journal.visit(.connect)
         journal.connected += 1
-        let declaration = journal.failure == .declare ? "CREATE TABLE x(" : "CREATE TABLE x(id INTEGER, name TEXT)"
+        let declaration = journal.failure == .declare ? "CREATE TABLE x(a,)" : "CREATE TABLE x(id INTEGER, name TEXT)"
         return (declaration, SampleTable(journal))
     }
 }
@@ -212,7 +212,7 @@ private final class SampleCursor: VirtualTableCursor {
         let error = try sqliteError { try connection.execute(sql) }
         if place == .declare {
             #expect(error.code == .error)
-            #expect(error.message.contains("incomplete input"))
+            #expect(error.message.contains("syntax error"))
         } else {
             #expect(error.message == "failed on purpose in \(place)")
             // While it compiles a statement, SQLite keeps the message alone.

@@ -82,7 +82,8 @@ public final class Connection {
         guard !isClosed else { return }
         // These refer to the connection, which held statements may outlive.
         setBusyHandler(nil)
-        setAuthorizer(nil)
+        // In older versions also setting none expires every statement, and one that has not begun could not run any more.
+        if authorizer != nil { setAuthorizer(nil) }
         interruptHandle.invalidate()
         isClosed = true
         clearStatementCache()

@@ -103,11 +103,35 @@ private func compareNumbers(_ integer: Int64, _ double: Double) -> Int {
     return fraction > 0 ? -1 : (fraction < 0 ? 1 : 0)
 }
 
+/// Whether RTRIM cuts the trailing spaces before it compares. In older versions it compares them with what the other
+/// text has there, and so differs for characters below a space.
+private let rtrimCutsFirst: Bool = {
+    var db: OpaquePointer?
+    var statement: OpaquePointer?
+    defer {
+        sqlite3_finalize(statement)
+        sqlite3_close(db)
+    }
+    guard sqlite3_open(":memory:", &db) == SQLITE_OK,
+        sqlite3_prepare_v2(db, "SELECT 'a ' < 'a' || char(1) COLLATE RTRIM", -1, &statement, nil) == SQLITE_OK,
+        sqlite3_step(statement) == SQLITE_ROW
+    else { return true }
+    return sqlite3_column_int(statement, 0) != 0
+}()
+
 private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer, collation: BuiltInCollation) -> Int
 {
     var (countA, countB) = (a.count, b.count)
     switch collation {
     case .binary: break
+    case .rtrim where !rtrimCutsFirst:
+        let common = min(a.count, b.count)
+        if common > 0, let startA = a.baseAddress, let startB = b.baseAddress {
+            let order = Int(memcmp(startA, startB, common))
+            if order != 0 { return order }
+        }
+        let rest = a.count > b.count ? a[common...] : b[common...]
+        return rest.allSatisfy { $0 == 0x20 } ? 0 : a.count - b.count
     case .rtrim:
         while countA > 0, a[countA - 1] == 0x20 { countA -= 1 }
         while countB > 0, b[countB - 1] == 0x20 { countB -= 1 }
