@@ -19,7 +19,7 @@ let package = Package(
         .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
-        .testTarget(name: "SQLTextTests", dependencies: ["SQLText"]),
+        .testTarget(name: "SQLTextTests", dependencies: ["SQLText", "SQLiteC"]),
         .testTarget(name: "SQLiteConnectionTests", dependencies: ["SQLiteConnection", "SQLiteC"]),
         .testTarget(
             name: "MidstreamTests",

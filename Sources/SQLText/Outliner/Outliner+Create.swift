@@ -1,5 +1,5 @@
 extension Outliner {
-    mutating func parseCreate() throws(Unknown) {
+    func parseCreate() throws(Unknown) {
         try expect(.create)
         if take(.unique) {
             outline.kind = .createIndex(unique: true)
@@ -31,7 +31,7 @@ extension Outliner {
     }
 
     /// The name of the new object, after IF NOT EXISTS.
-    mutating func parseNewName() throws(Unknown) {
+    func parseNewName() throws(Unknown) {
         if take(.if) {
             try expect(.not)
             try expect(.exists)
@@ -40,7 +40,7 @@ extension Outliner {
         outline.target = try parseObjectName()
     }
 
-    private mutating func parseCreateIndex() throws(Unknown) {
+    private func parseCreateIndex() throws(Unknown) {
         try parseNewName()
         try expect(.on)
         let table = try parseName()
@@ -53,7 +53,7 @@ extension Outliner {
         outline.clauses.where = try parseClause(.where, in: 0)
     }
 
-    private mutating func parseCreateVirtualTable() throws(Unknown) {
+    private func parseCreateVirtualTable() throws(Unknown) {
         try parseNewName()
         let start = position
         try expect(.using)
@@ -62,7 +62,7 @@ extension Outliner {
         outline.arguments = range(from: start)
     }
 
-    private mutating func parseCreateTable() throws(Unknown) {
+    private func parseCreateTable() throws(Unknown) {
         try parseNewName()
         let start = position
         if take(.as) {
@@ -78,7 +78,7 @@ extension Outliner {
         outline.arguments = range(from: start)
     }
 
-    private mutating func parseCreateView() throws(Unknown) {
+    private func parseCreateView() throws(Unknown) {
         try parseNewName()
         let columnsStart = position
         if kind == .leftParen {
@@ -92,7 +92,7 @@ extension Outliner {
     }
 
     /// A pair of parentheses and all between. Its calls are noted, as in CHECK and DEFAULT.
-    mutating func skipBalanced() throws(Unknown) {
+    func skipBalanced() throws(Unknown) {
         var open = 0
         repeat {
             switch kind {

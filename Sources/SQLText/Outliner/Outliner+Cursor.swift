@@ -20,23 +20,23 @@ extension Outliner {
     }
 
     /// Takes the token if it is the word.
-    mutating func take(_ expected: Keyword) -> Bool {
+    func take(_ expected: Keyword) -> Bool {
         guard word == expected else { return false }
         position += 1
         return true
     }
 
-    mutating func take(_ expected: TokenKind) -> Bool {
+    func take(_ expected: TokenKind) -> Bool {
         guard kind == expected else { return false }
         position += 1
         return true
     }
 
-    mutating func expect(_ expected: Keyword) throws(Unknown) {
+    func expect(_ expected: Keyword) throws(Unknown) {
         guard take(expected) else { throw Unknown() }
     }
 
-    mutating func expect(_ expected: TokenKind) throws(Unknown) {
+    func expect(_ expected: TokenKind) throws(Unknown) {
         guard take(expected) else { throw Unknown() }
     }
 
@@ -51,7 +51,7 @@ extension Outliner {
         return range
     }
 
-    mutating func newScope(in parent: Int) -> Int {
+    func newScope(in parent: Int) -> Int {
         scopes.append(Scope(parent: parent))
         return scopes.count - 1
     }

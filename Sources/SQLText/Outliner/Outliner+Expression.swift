@@ -5,7 +5,7 @@ extension Outliner {
     /// Parentheses are counted, not recursed into, unless a query is in them. A keyword that can be a name is
     /// one where an operand must follow, just as SQLite's parser falls back.
     @discardableResult
-    mutating func scan(in scope: Int, _ options: ScanOptions = []) throws(Unknown) -> Range<Int> {
+    func scan(in scope: Int, _ options: ScanOptions = []) throws(Unknown) -> Range<Int> {
         let start = position
         var state = ScanState()
         scanning: while !isAtEnd {
@@ -51,7 +51,7 @@ extension Outliner {
     }
 
     /// `a`, `t.a`, `main.t.a`, `t.*` or the name of a function.
-    mutating func scanName(in scope: Int) throws(Unknown) {
+    func scanName(in scope: Int) throws(Unknown) {
         let first = position
         position += 1
         if kind == .leftParen, kind(at: first) != .string {
@@ -89,7 +89,7 @@ extension Outliner {
     }
 
     /// What follows IN: a table, or anything in parentheses, which is left to the scan.
-    mutating func scanInOperand(_ scope: Int) throws(Unknown) {
+    func scanInOperand(_ scope: Int) throws(Unknown) {
         if kind == .leftParen { return }
         let name = try parseObjectName()
         let isFunction = kind == .leftParen
@@ -106,7 +106,7 @@ extension Outliner {
         if isFunction { addCall(of: name, in: scope) }
     }
 
-    mutating func addCall(of name: ObjectName, in scope: Int) {
+    func addCall(of name: ObjectName, in scope: Int) {
         let lowercased = SQLIdentifier.lowercased(name.name)
         functionCalls.append(FunctionCall(name: lowercased, nameRange: name.nameRange, scope: scope))
     }

@@ -1,6 +1,6 @@
 extension Outliner {
     /// What follows FROM: tables, functions, queries and joins of them.
-    mutating func parseFrom(in scope: Int) throws(Unknown) -> Range<Int> {
+    func parseFrom(in scope: Int) throws(Unknown) -> Range<Int> {
         let start = position
         repeat { try parseJoined(in: scope) } while try takeJoin()
         return try someRange(from: start)
@@ -8,7 +8,7 @@ extension Outliner {
 
     /// A comma or `NATURAL LEFT OUTER JOIN` and the like. SQLite's grammar has a join word first, then up to two
     /// names, and checks them later.
-    private mutating func takeJoin() throws(Unknown) -> Bool {
+    private func takeJoin() throws(Unknown) -> Bool {
         if take(.comma) || take(.join) { return true }
         guard word.isJoinWord else { return false }
         position += 1
@@ -17,7 +17,7 @@ extension Outliner {
         return true
     }
 
-    private mutating func parseJoined(in scope: Int) throws(Unknown) {
+    private func parseJoined(in scope: Int) throws(Unknown) {
         if kind == .leftParen {
             if startsQuery(at: position + 1) {
                 try parseSubquery(in: scope)
@@ -37,7 +37,7 @@ extension Outliner {
         }
     }
 
-    private mutating func parseJoinInParentheses(in scope: Int) throws(Unknown) {
+    private func parseJoinInParentheses(in scope: Int) throws(Unknown) {
         guard depth < Self.depthLimit else { throw Unknown() }
         depth += 1
         try expect(.leftParen)
@@ -46,7 +46,7 @@ extension Outliner {
         depth -= 1
     }
 
-    private mutating func parseTable(in scope: Int) throws(Unknown) {
+    private func parseTable(in scope: Int) throws(Unknown) {
         let name = try parseObjectName()
         let isFunction = kind == .leftParen
         if isFunction {
@@ -70,7 +70,7 @@ extension Outliner {
     }
 
     /// `AS x` or `x`.
-    private mutating func parseFromAlias() throws(Unknown) -> String? {
+    private func parseFromAlias() throws(Unknown) -> String? {
         if let alias = try parseAlias() { return alias.name }
         guard isBareAlias(at: position) else { return nil }
         return try parseName().name

@@ -24,14 +24,14 @@ extension Outliner {
         SQLIdentifier.unquoted(bytes.storage[tokens[index].range])
     }
 
-    mutating func parseName() throws(Unknown) -> (name: String, range: Range<Int>) {
+    func parseName() throws(Unknown) -> (name: String, range: Range<Int>) {
         guard isName(at: position) else { throw Unknown() }
         position += 1
         return (name(at: position - 1), tokens[position - 1].range)
     }
 
     /// `T` or `main.T`.
-    mutating func parseObjectName() throws(Unknown) -> ObjectName {
+    func parseObjectName() throws(Unknown) -> ObjectName {
         let first = try parseName()
         guard take(.dot) else {
             return ObjectName(schema: nil, name: first.name, schemaRange: nil, nameRange: first.range)
@@ -46,14 +46,14 @@ extension Outliner {
     }
 
     /// `AS x`.
-    mutating func parseAlias() throws(Unknown) -> TableAlias? {
+    func parseAlias() throws(Unknown) -> TableAlias? {
         guard take(.as) else { return nil }
         let alias = try parseName()
         return TableAlias(name: alias.name, range: alias.range)
     }
 
     /// `INDEXED BY i` or `NOT INDEXED`.
-    mutating func parseIndexedBy() throws(Unknown) -> Range<Int>? {
+    func parseIndexedBy() throws(Unknown) -> Range<Int>? {
         let start = position
         if take(.indexed) {
             try expect(.by)
@@ -65,7 +65,7 @@ extension Outliner {
     }
 
     /// `(a, b)`.
-    mutating func parseNameList() throws(Unknown) -> [String] {
+    func parseNameList() throws(Unknown) -> [String] {
         var names: [String] = []
         try expect(.leftParen)
         repeat { names.append(try parseName().name) } while take(.comma)

@@ -1,6 +1,6 @@
 extension Outliner {
     /// Numbers the parameters as SQLite does; see https://sqlite.org/lang_expr.html#varparam.
-    mutating func collectParameters() {
+    func collectParameters() {
         var indices: [ArraySlice<UInt8>: Int] = [:]
         var largest = 0
         for token in tokens where token.kind == .variable {

@@ -1,5 +1,5 @@
 extension Outliner {
-    mutating func parseDrop() throws(Unknown) {
+    func parseDrop() throws(Unknown) {
         try expect(.drop)
         switch word {
         case .table: outline.kind = .dropTable
@@ -16,7 +16,7 @@ extension Outliner {
         outline.target = try parseObjectName()
     }
 
-    mutating func parseAlter() throws(Unknown) {
+    func parseAlter() throws(Unknown) {
         try expect(.alter)
         try expect(.table)
         outline.kind = .alterTable
@@ -27,7 +27,7 @@ extension Outliner {
         outline.arguments = range(from: start)
     }
 
-    mutating func parsePragma() throws(Unknown) {
+    func parsePragma() throws(Unknown) {
         try expect(.pragma)
         outline.kind = .pragma
         outline.target = try parseObjectName()
@@ -49,13 +49,13 @@ extension Outliner {
     }
 
     /// REINDEX and ANALYZE.
-    mutating func parseMaintenance(_ kind: StatementKind) throws(Unknown) {
+    func parseMaintenance(_ kind: StatementKind) throws(Unknown) {
         position += 1
         outline.kind = kind
         if !isAtEnd { outline.target = try parseObjectName() }
     }
 
-    mutating func parseVacuum() throws(Unknown) {
+    func parseVacuum() throws(Unknown) {
         try expect(.vacuum)
         outline.kind = .vacuum
         let start = position
@@ -65,7 +65,7 @@ extension Outliner {
     }
 
     /// ATTACH [DATABASE] expression AS schema [KEY expression].
-    mutating func parseAttach() throws(Unknown) {
+    func parseAttach() throws(Unknown) {
         try expect(.attach)
         outline.kind = .attach
         _ = take(.database)
@@ -78,7 +78,7 @@ extension Outliner {
     }
 
     /// DETACH [DATABASE] schema.
-    mutating func parseDetach() throws(Unknown) {
+    func parseDetach() throws(Unknown) {
         try expect(.detach)
         outline.kind = .detach
         _ = take(.database)
@@ -91,13 +91,13 @@ extension Outliner {
         outline.arguments = range(from: start)
     }
 
-    mutating func parseSingleName() throws(Unknown) -> ObjectName {
+    func parseSingleName() throws(Unknown) -> ObjectName {
         let name = try parseName()
         return ObjectName(schema: nil, name: name.name, schemaRange: nil, nameRange: name.range)
     }
 
     /// The rest of the statement, in which parentheses must match.
-    private mutating func skipToEnd() throws(Unknown) {
+    private func skipToEnd() throws(Unknown) {
         while !isAtEnd {
             switch kind {
             case .leftParen: try skipBalanced()

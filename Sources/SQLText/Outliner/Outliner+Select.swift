@@ -6,7 +6,7 @@ extension Outliner {
     }
 
     /// A query in parentheses.
-    mutating func parseSubquery(in scope: Int) throws(Unknown) {
+    func parseSubquery(in scope: Int) throws(Unknown) {
         guard depth < Self.depthLimit else { throw Unknown() }
         depth += 1
         try expect(.leftParen)
@@ -16,7 +16,7 @@ extension Outliner {
     }
 
     /// A query with its WITH, which gets a scope of its own.
-    mutating func parseQuery(in scope: Int) throws(Unknown) -> QueryShape {
+    func parseQuery(in scope: Int) throws(Unknown) -> QueryShape {
         guard word == .with else { return try parseCompound(in: scope) }
         let withScope = newScope(in: scope)
         _ = try parseWith(in: withScope)
@@ -26,7 +26,7 @@ extension Outliner {
     }
 
     /// `WITH a AS (…), …` into the common tables of the scope; nil if there is none.
-    mutating func parseWith(in scope: Int) throws(Unknown) -> Range<Int>? {
+    func parseWith(in scope: Int) throws(Unknown) -> Range<Int>? {
         let start = position
         guard take(.with) else { return nil }
         _ = take(.recursive)
@@ -49,7 +49,7 @@ extension Outliner {
     /// SELECTs and VALUES with UNION, INTERSECT or EXCEPT between, then ORDER BY and LIMIT.
     ///
     /// Sorting terms are given the scope of the last arm.
-    mutating func parseCompound(in scope: Int, keepsRows: Bool = false) throws(Unknown) -> QueryShape {
+    func parseCompound(in scope: Int, keepsRows: Bool = false) throws(Unknown) -> QueryShape {
         var shape = QueryShape()
         var armScope = scope
         while true {
@@ -80,7 +80,7 @@ extension Outliner {
     }
 
     /// `(1, 2), (3, 4)`.
-    private mutating func parseRows(in scope: Int, keeps: Bool) throws(Unknown) -> [[Range<Int>]] {
+    private func parseRows(in scope: Int, keeps: Bool) throws(Unknown) -> [[Range<Int>]] {
         var rows: [[Range<Int>]] = []
         repeat {
             var row: [Range<Int>] = []
@@ -96,7 +96,7 @@ extension Outliner {
     }
 
     /// What follows SELECT, up to HAVING and WINDOW.
-    private mutating func parseCore(in scope: Int) throws(Unknown) -> ClauseList {
+    private func parseCore(in scope: Int) throws(Unknown) -> ClauseList {
         var clauses = ClauseList()
         if !take(.distinct) { _ = take(.all) }
         try scan(in: scope, .aliases)
@@ -116,7 +116,7 @@ extension Outliner {
     }
 
     /// `WINDOW w AS (…), …`.
-    private mutating func parseWindows(in scope: Int) throws(Unknown) {
+    private func parseWindows(in scope: Int) throws(Unknown) {
         try expect(.window)
         repeat {
             _ = try parseName()
@@ -127,7 +127,7 @@ extension Outliner {
     }
 
     /// A keyword and the expressions after it; nil if the keyword is not there.
-    mutating func parseClause(
+    func parseClause(
         _ keyword: Keyword,
         in scope: Int,
         _ options: ScanOptions = []
@@ -138,7 +138,7 @@ extension Outliner {
         return Clause(range: try someRange(from: start), body: body)
     }
 
-    mutating func parseOrderBy(in scope: Int) throws(Unknown) -> Clause? {
+    func parseOrderBy(in scope: Int) throws(Unknown) -> Clause? {
         let start = position
         guard take(.order) else { return nil }
         try expect(.by)

@@ -1,5 +1,5 @@
 extension Outliner {
-    mutating func parseStatement() throws(Unknown) {
+    func parseStatement() throws(Unknown) {
         if tokens.isEmpty {
             outline.kind = .empty
             return
@@ -18,7 +18,7 @@ extension Outliner {
     }
 
     /// Any statement but EXPLAIN.
-    private mutating func parsePlain() throws(Unknown) {
+    private func parsePlain() throws(Unknown) {
         if !isAtEnd { outline.verb = tokens[position].range }
         switch word {
         case .with, .select, .values, .insert, .replace, .update, .delete:
@@ -39,7 +39,7 @@ extension Outliner {
     }
 
     /// SELECT, VALUES, INSERT, REPLACE, UPDATE or DELETE with its WITH.
-    mutating func parseQueryOrWrite(in scope: Int) throws(Unknown) {
+    func parseQueryOrWrite(in scope: Int) throws(Unknown) {
         outline.with = try parseWith(in: scope)
         if !isAtEnd { outline.verb = tokens[position].range }
         switch word {

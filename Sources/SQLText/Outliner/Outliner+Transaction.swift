@@ -1,5 +1,5 @@
 extension Outliner {
-    mutating func parseBegin() throws(Unknown) {
+    func parseBegin() throws(Unknown) {
         try expect(.begin)
         outline.kind = .begin
         let start = position
@@ -12,7 +12,7 @@ extension Outliner {
     }
 
     /// COMMIT, END, ROLLBACK, SAVEPOINT and RELEASE.
-    mutating func parseTransactionEnd() throws(Unknown) {
+    func parseTransactionEnd() throws(Unknown) {
         let verb = word
         position += 1
         switch verb {
@@ -38,7 +38,7 @@ extension Outliner {
     }
 
     /// `TRANSACTION x`; SQLite takes the name and does nothing with it.
-    private mutating func skipTransactionName() throws(Unknown) {
+    private func skipTransactionName() throws(Unknown) {
         if take(.transaction), isName(at: position) { position += 1 }
     }
 }

@@ -1,6 +1,6 @@
 extension Outliner {
     /// What follows CREATE TRIGGER.
-    mutating func parseCreateTrigger() throws(Unknown) {
+    func parseCreateTrigger() throws(Unknown) {
         try parseNewName()
         if take(.instead) {
             try expect(.of)
@@ -22,7 +22,7 @@ extension Outliner {
         } while !take(.end)
     }
 
-    private mutating func parseTriggerEvent() throws(Unknown) {
+    private func parseTriggerEvent() throws(Unknown) {
         if take(.delete) || take(.insert) { return }
         try expect(.update)
         guard take(.of) else { return }
@@ -32,7 +32,7 @@ extension Outliner {
     }
 
     /// One statement of the body, in a scope of its own. Its clauses are not those of the CREATE TRIGGER.
-    private mutating func parseTriggerStep() throws(Unknown) {
+    private func parseTriggerStep() throws(Unknown) {
         let whole = outline
         defer { outline = whole }
         try parseQueryOrWrite(in: newScope(in: 0))

@@ -8,7 +8,7 @@ struct ScanState {
 
 extension Outliner {
     /// Takes a bare word in an expression; false if the expression ends before it.
-    mutating func scanWord(
+    func scanWord(
         in scope: Int,
         _ options: ScanOptions,
         _ state: inout ScanState
@@ -68,20 +68,20 @@ extension Outliner {
         return true
     }
 
-    private mutating func scanNameWord(in scope: Int, _ state: inout ScanState) throws(Unknown) -> Bool {
+    private func scanNameWord(in scope: Int, _ state: inout ScanState) throws(Unknown) -> Bool {
         try scanName(in: scope)
         state.wantsOperand = false
         return true
     }
 
     /// `OVER w`, or OVER before a parenthesis, which is left to the scan.
-    private mutating func scanOver() throws(Unknown) {
+    private func scanOver() throws(Unknown) {
         position += 1
         if isName(at: position) { position += 1 }
     }
 
     /// The clauses that calls, filters and windows have in their parentheses.
-    private mutating func scanReservedInParentheses(_ word: Keyword) throws(Unknown) {
+    private func scanReservedInParentheses(_ word: Keyword) throws(Unknown) {
         let isFirst = kind(at: position - 1) == .leftParen
         switch word {
         case .order where self.word(at: position + 1) == .by:

@@ -1,6 +1,6 @@
 extension Outliner {
     /// INSERT or REPLACE, after WITH.
-    mutating func parseInsert(in scope: Int) throws(Unknown) {
+    func parseInsert(in scope: Int) throws(Unknown) {
         outline.verb = tokens[position].range
         if take(.replace) {
             outline.conflict = ConflictWord(word: "replace", range: tokens[position - 1].range)
@@ -20,7 +20,7 @@ extension Outliner {
         outline.clauses.returning = try parseClause(.returning, in: scope, .aliases)
     }
 
-    private mutating func parseSource(in scope: Int) throws(Unknown) {
+    private func parseSource(in scope: Int) throws(Unknown) {
         let start = position
         if take(.default) {
             try expect(.values)
@@ -32,7 +32,7 @@ extension Outliner {
         outline.source = shape.isPlainValues ? .values(rows: shape.rows, range: range) : .select(range)
     }
 
-    private mutating func parseUpserts(in scope: Int) throws(Unknown) {
+    private func parseUpserts(in scope: Int) throws(Unknown) {
         while word == .on {
             let start = position
             position += 1
@@ -55,7 +55,7 @@ extension Outliner {
     }
 
     /// UPDATE, after WITH.
-    mutating func parseUpdate(in scope: Int) throws(Unknown) {
+    func parseUpdate(in scope: Int) throws(Unknown) {
         outline.verb = tokens[position].range
         try expect(.update)
         try parseConflict()
@@ -74,7 +74,7 @@ extension Outliner {
     }
 
     /// DELETE, after WITH.
-    mutating func parseDelete(in scope: Int) throws(Unknown) {
+    func parseDelete(in scope: Int) throws(Unknown) {
         outline.verb = tokens[position].range
         try expect(.delete)
         try expect(.from)
@@ -83,14 +83,14 @@ extension Outliner {
     }
 
     /// WHERE, RETURNING, ORDER BY and LIMIT. The grammar has RETURNING before ORDER BY.
-    private mutating func parseEnding(in scope: Int) throws(Unknown) {
+    private func parseEnding(in scope: Int) throws(Unknown) {
         outline.clauses.where = try parseClause(.where, in: scope)
         outline.clauses.returning = try parseClause(.returning, in: scope, .aliases)
         outline.clauses.orderBy = try parseOrderBy(in: scope)
         outline.clauses.limit = try parseClause(.limit, in: scope)
     }
 
-    private mutating func parseConflict() throws(Unknown) {
+    private func parseConflict() throws(Unknown) {
         guard take(.or) else { return }
         switch word {
         case .rollback, .abort, .fail, .ignore, .replace: position += 1
@@ -100,7 +100,7 @@ extension Outliner {
         outline.conflict = ConflictWord(word: SQLIdentifier.lowercased(bytes.text(range)), range: range)
     }
 
-    private mutating func parseTarget(in scope: Int, hasIndex: Bool) throws(Unknown) {
+    private func parseTarget(in scope: Int, hasIndex: Bool) throws(Unknown) {
         let name = try parseObjectName()
         outline.target = name
         outline.targetAlias = try parseAlias()
@@ -118,7 +118,7 @@ extension Outliner {
     }
 
     /// `a = 1, (b, c) = (2, 3)`.
-    private mutating func parseAssignments(in scope: Int) throws(Unknown) -> [Assignment] {
+    private func parseAssignments(in scope: Int) throws(Unknown) -> [Assignment] {
         var assignments: [Assignment] = []
         repeat {
             let start = position

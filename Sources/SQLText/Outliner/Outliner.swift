@@ -2,13 +2,17 @@
 ///
 /// It follows SQLite's grammar (parse.y) as far as clauses and tables go. Expressions are only scanned: for
 /// subqueries, for tables behind IN, and for the word that ends them.
-struct Outliner {
+///
+/// A class, used on one stack only: as a struct it is copied into so many frames that nesting overflows a small
+/// stack in a debug build.
+final class Outliner {
     /// The statement has something that the outliner does not know; it stops there.
     struct Unknown: Error {}
 
-    /// How deep queries and joins may nest, so that the stack suffices on any thread. SQLite's own parser takes
-    /// fewer before 3.46, and an expression of 1000 levels by default. Parentheses in expressions do not count.
-    static let depthLimit = 200
+    /// How deep queries and joins may nest, so that a secondary thread of 512 kB has stack enough, in a debug build
+    /// too. SQLite's own parser takes fewer levels up to 3.45.
+    /// Parentheses in expressions do not count.
+    static let depthLimit = 40
 
     let bytes: SQLBytes
     let tokens: [Token]
@@ -33,7 +37,7 @@ struct Outliner {
     }
 
     static func outline(_ statement: StatementTokens, of bytes: SQLBytes) -> StatementOutline {
-        var outliner = Outliner(statement, of: bytes)
+        let outliner = Outliner(statement, of: bytes)
         do throws(Unknown) {
             try outliner.parseStatement()
             outliner.outline.isComplete = outliner.position == outliner.tokens.count
