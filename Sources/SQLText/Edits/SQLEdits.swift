@@ -37,6 +37,11 @@ public struct SQLEdits: Sendable {
         edits.append(Edit(range: range, replacement: ""))
     }
 
+    /// Forgets the edits that lie in a range.
+    public mutating func discard(in range: Range<Int>) {
+        edits.removeAll { range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= range.upperBound }
+    }
+
     /// The text with all edits made.
     ///
     /// - Complexity: O(n + e log e) for n bytes and e edits.

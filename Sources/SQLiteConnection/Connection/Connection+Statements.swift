@@ -128,7 +128,15 @@ extension Connection {
 
     /// The first column of the first row of one statement's result.
     public func fetchValue<Wanted: ValueConvertible>(
-        _: Wanted.Type = Wanted.self,
+        _: Wanted.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws(SQLiteError) -> Wanted? {
+        try fetchValue(sql, arguments)
+    }
+
+    /// The first column of the first row of one statement's result, of the type that the context wants.
+    public func fetchValue<Wanted: ValueConvertible>(
         _ sql: String,
         _ arguments: Arguments = Arguments()
     ) throws(SQLiteError) -> Wanted? {

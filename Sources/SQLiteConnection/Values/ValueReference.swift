@@ -45,6 +45,9 @@ public struct ValueReferences {
     /// How many there are.
     public let count: Int
 
+    /// No values.
+    public static var none: ValueReferences { ValueReferences(pointer: nil, count: 0) }
+
     /// The value at `index`, from 0.
     public subscript(index: Int) -> ValueReference {
         precondition(index >= 0 && index < count)

@@ -1,0 +1,95 @@
+extension Database {
+    /// Moves tables of another file, or of this one, into tables of this database, online.
+    ///
+    ///     try database.addMigration(source: .file("old.db")) { table in
+    ///         guard table.name == "messages" else { return }
+    ///         table.sourceTable = "old_messages"
+    ///         table.condition = "archived = 0"
+    ///     }
+    ///
+    /// When it returns, the tables are read and written as if every row were there. Rows move with
+    /// ``stepMigration(budget:)`` or ``startAutoMigration(pace:throttle:)``. The migration is stored in the file: calling
+    /// this again with the same source, at each launch, changes nothing.
+    ///
+    /// - Parameters:
+    ///   - source: Where the rows are.
+    ///   - retirement: What becomes of a source table whose rows have moved.
+    ///   - filter: Called for each table of the target, also for those that are created later. Sets
+    ///     ``TableMigration/sourceTable`` for those that move.
+    /// - Throws: ``MigrationError`` when something does not fit; nothing has been changed then.
+    public func addMigration(
+        source: MigrationSource,
+        retirement: SourceRetirement = .drop,
+        filter: @escaping @Sendable (inout TableMigration) throws -> Void
+    ) throws {
+        guard !isOnWriter else {
+            throw MigrationError(.misuse, "a migration cannot be added in a block that writes: add it before or after")
+        }
+        try engine.add(source, retirement, filter)
+    }
+
+    /// Moves rows for about that long, in one transaction.
+    ///
+    ///     while try !database.stepMigration().isFinished {}
+    ///
+    /// - Parameter budget: The time that the step may take, its commit included.
+    /// - Returns: How far the migration is. A step does nothing while a transaction writes (``MigrationProgress/outcome``).
+    /// - Throws: ``MigrationError`` when a row cannot be moved, or the source is not what it was. Nothing is lost; a later
+    ///   step tries again.
+    @discardableResult
+    public func stepMigration(budget: Duration = .milliseconds(10)) throws -> MigrationProgress {
+        try engine.step(.time(budget))
+    }
+
+    /// Moves so many pending rows of each table, or all that are left.
+    ///
+    /// - Complexity: O(rows · log n), in one transaction for each table.
+    @discardableResult
+    public func stepMigration(rows: Int64) throws -> MigrationProgress {
+        try engine.step(.rows(rows))
+    }
+
+    /// How far the migrations are.
+    public func readMigrationProgress() throws -> MigrationProgress {
+        try engine.readProgress()
+    }
+
+    /// Whether nothing moves: every table has all of its rows, and all sources are retired.
+    public var isMigrated: Bool {
+        (try? engine.readProgress().isFinished) ?? false
+    }
+
+    /// Makes steps on a timer of its own until everything has moved.
+    ///
+    /// - Parameters:
+    ///   - pace: How long a step may take, and how often one is made.
+    ///   - throttle: Asked before each step; `false` leaves it out.
+    public func startAutoMigration(
+        pace: MigrationPace = .gentle,
+        throttle: (@Sendable () -> Bool)? = nil
+    ) {
+        engine.start(pace, throttle)
+    }
+
+    /// Ends auto migration. A step that runs goes on to its end.
+    public func stopAutoMigration() {
+        engine.stop()
+    }
+
+    /// Has `handler` called with what happens: each table that has moved, then the whole database.
+    ///
+    /// It is called on the thread that made the step.
+    public func onMigrated(_ handler: @escaping @Sendable (MigrationEvent) -> Void) {
+        engine.addHandler(handler)
+    }
+
+    /// Has `handler` called after each step.
+    public func onMigrationProgress(_ handler: @escaping @Sendable (MigrationProgress) -> Void) {
+        engine.addProgressHandler(handler)
+    }
+
+    /// The progress after each step, until everything has moved. A slow reader gets the newest.
+    public var migrationProgress: AsyncStream<MigrationProgress> {
+        engine.progressStream()
+    }
+}

@@ -1,0 +1,242 @@
+internal import Dispatch
+internal import SQLText
+public import SQLiteConnection
+
+/// A database file, with one connection that writes and a pool that reads, whose tables may be moving.
+///
+///     let database = try Database(path: "new.db")
+///     try database.addMigration(source: .file("old.db")) { table in
+///         if table.name == "messages" { table.sourceTable = "old_messages" }
+///     }
+///     try database.write { try $0.execute("DELETE FROM messages WHERE id = ?", [7]) }
+///     while try !database.stepMigration().isFinished {}
+///
+/// From `addMigration` on, and in every process that opens the file after, the target's tables are read and written as
+/// if all rows were there.
+///
+/// Unchecked Sendable: `writer` is touched on `writerQueue` alone; everything else is Sendable by itself.
+public final class Database: @unchecked Sendable {
+    /// The file's path, without links.
+    public let path: String
+    let configuration: DatabaseConfiguration
+    private let writer: DatabaseAccess
+    private let writerQueue = DispatchQueue(label: "midstream.writer")
+    private let writerKey = DispatchSpecificKey<Bool>()
+    private let readers: ReaderPool
+    let engine: MigrationEngine
+
+    /// Opens a file, and goes on with the migrations that are stored in it.
+    ///
+    /// - Throws: ``SQLiteConnection/SQLiteError`` when it cannot be opened; ``MigrationError`` when a source that still
+    ///   holds rows cannot be reached: the tables would silently lack them.
+    public init(path: String, configuration: DatabaseConfiguration = DatabaseConfiguration()) throws {
+        guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
+            throw MigrationError(.misuse, "a database is opened by the path of a file; \"\(path)\" is none")
+        }
+        let connection = try Connection(
+            path: path,
+            options: OpenOptions(access: configuration.createsFile ? .readWriteCreate : .readWrite)
+        )
+        try Self.configure(connection, configuration)
+        if configuration.journalMode == .wal {
+            try connection.execute("PRAGMA main.journal_mode = WAL")
+        }
+        // The first read, which is where a file that is no database shows.
+        _ = try connection.fetchValue(Int64.self, "SELECT count(*) FROM sqlite_master")
+        let resolved = FilePath.resolved(path)
+        self.path = resolved
+        self.configuration = configuration
+        let gate = FileGate.gate(forFile: resolved)
+        engine = try MigrationEngine(path: resolved, gate: gate, inspecting: connection)
+        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate)
+        readers = ReaderPool(capacity: configuration.readerCount) {
+            let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly))
+            try Self.configure(connection, configuration)
+            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil)
+        }
+        writerQueue.setSpecific(key: writerKey, value: true)
+        writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
+        writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
+        try writer.overlay.refresh()
+    }
+
+    private static func configure(_ connection: Connection, _ configuration: DatabaseConfiguration) throws {
+        let milliseconds =
+            configuration.busyTimeout.components.seconds * 1000
+            + configuration.busyTimeout.components.attoseconds / 1_000_000_000_000_000
+        connection.setBusyTimeout(milliseconds: Int32(clamping: milliseconds))
+        try connection.configure(.foreignKeys, configuration.enforcesForeignKeys)
+        try connection.execute("PRAGMA main.synchronous = \(configuration.synchronous.rawValue)")
+    }
+
+    deinit {
+        engine.stop()
+        readers.close()
+    }
+
+    /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end.
+    public func close() {
+        engine.stop()
+        readers.close()
+        onWriter { $0.connection.close() }
+    }
+
+    // MARK: Reading
+
+    /// Runs `body` in a transaction that reads: everything in it sees the same snapshot.
+    public func read<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        try readers.withReader { try $0.withTransaction(body) }
+    }
+
+    /// Runs `body` in a transaction that reads, on another thread. Cancelling the task interrupts it.
+    public func read<Result: Sendable>(
+        _ body: @escaping @Sendable (DatabaseAccess) throws -> Result
+    ) async throws -> Result {
+        let interruption = Interruption()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                readers.schedule { reader in
+                    continuation.resume(
+                        with: Swift.Result {
+                            let access = try reader.get().access
+                            return try interruption.guarding(access.connection) { try access.withTransaction(body) }
+                        }
+                    )
+                }
+            }
+        } onCancel: {
+            interruption.cancel()
+        }
+    }
+
+    // MARK: Writing
+
+    /// Runs `body` in a transaction that writes: committed when it returns, rolled back when it throws.
+    ///
+    /// Only one runs at a time; others wait.
+    public func write<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        try onWriter(orThrow: true) { try $0.withTransaction(body) }
+    }
+
+    /// Runs `body` in a transaction that writes, on another thread. Cancelling the task interrupts it and rolls it back.
+    public func write<Result: Sendable>(
+        _ body: @escaping @Sendable (DatabaseAccess) throws -> Result
+    ) async throws -> Result {
+        let interruption = Interruption()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                writerQueue.async { @Sendable [self] in
+                    continuation.resume(
+                        with: Swift.Result {
+                            defer { considerNewTables() }
+                            return try interruption.guarding(writer.connection) { try writer.withTransaction(body) }
+                        }
+                    )
+                }
+            }
+        } onCancel: {
+            interruption.cancel()
+        }
+    }
+
+    /// Runs `body` alone on the connection that writes, without a transaction: each statement commits by itself, unless
+    /// `body` begins one. One that it leaves open is rolled back.
+    public func withoutTransaction<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        try onWriter(orThrow: true) { writer in
+            defer { writer.endUnattended() }
+            return try body(writer)
+        }
+    }
+
+    private func onWriter<Result>(_ body: (DatabaseAccess) throws -> Result) rethrows -> Result {
+        if DispatchQueue.getSpecific(key: writerKey) == true { return try body(writer) }
+        return try writerQueue.sync { try body(writer) }
+    }
+
+    private func onWriter<Result>(orThrow: Bool, _ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        guard DispatchQueue.getSpecific(key: writerKey) != true else {
+            throw MigrationError(
+                .misuse,
+                "a block that writes cannot begin another: use the access that it was given"
+            )
+        }
+        return try writerQueue.sync {
+            defer { considerNewTables() }
+            return try body(writer)
+        }
+    }
+
+    /// Whether the caller runs on the writer, where steps and new migrations would wait for themselves.
+    var isOnWriter: Bool { DispatchQueue.getSpecific(key: writerKey) == true }
+
+    private func considerNewTables() {
+        engine.considerNewTables()
+    }
+
+    // MARK: Single statements
+
+    /// Runs one or several statements, each committed by itself. Values are for a single one.
+    public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
+        try withoutTransaction { try $0.execute(sql, arguments) }
+    }
+
+    /// All rows of one statement that reads.
+    public func fetchAll(_ sql: String, _ arguments: Arguments = Arguments()) throws -> [Row] {
+        try readOne { try $0.fetchAll(sql, arguments) }
+    }
+
+    /// The first row of one statement that reads.
+    public func fetchOne(_ sql: String, _ arguments: Arguments = Arguments()) throws -> Row? {
+        try readOne { try $0.fetchOne(sql, arguments) }
+    }
+
+    /// The first column of the first row of one statement that reads.
+    public func fetchValue<Wanted: ValueConvertible>(
+        _ type: Wanted.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws -> Wanted? {
+        try readOne { try $0.fetchValue(type, sql, arguments) }
+    }
+
+    /// Reads with a reader; with the writer when the statement needs a table drained first.
+    func readOne<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        do {
+            return try read(body)
+        } catch let error as MigrationError where error.code == .refusedStatement {
+            return try withoutTransaction(body)
+        }
+    }
+}
+
+/// Connects a task's cancellation with the connection that it happens to run on.
+final class Interruption: Sendable {
+    private let state = Confined(State())
+
+    private final class State {
+        var isCancelled = false
+        var handle: InterruptHandle?
+    }
+
+    func cancel() {
+        state.withValue { state in
+            state.isCancelled = true
+            state.handle?.interrupt()
+        }
+    }
+
+    /// Runs `body`; ends it when the task is cancelled.
+    func guarding<Result>(_ connection: Connection, _ body: () throws -> Result) throws -> Result {
+        try state.withValue { state in
+            if state.isCancelled { throw CancellationError() }
+            state.handle = connection.interruptHandle
+        }
+        defer { state.withValue { $0.handle = nil } }
+        do {
+            return try body()
+        } catch let error as SQLiteError where error.code == .interrupt {
+            if state.withValue({ $0.isCancelled }) { throw CancellationError() }
+            throw error
+        }
+    }
+}

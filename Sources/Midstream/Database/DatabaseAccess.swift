@@ -1,0 +1,526 @@
+internal import SQLText
+public import SQLiteConnection
+
+/// What a block of ``Database/read(_:)`` or ``Database/write(_:)`` reads and writes with.
+///
+/// Statements on tables that move are given to SQLite so that they see and reach every row; all others go to SQLite as
+/// they are. It is valid during the block alone, on the thread that runs it.
+public final class DatabaseAccess {
+    enum Kind {
+        case reader
+        case writer
+    }
+
+    let connection: Connection
+    let overlay: Overlay
+    private let kind: Kind
+    private let gate: FileGate?
+    private var cache: [String: Prepared] = [:]
+    private var cacheGeneration = 0
+
+    /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
+    private var isInBlock = false
+    /// Whether the gate is held.
+    private var isInside = false
+    /// The statements that began the application's own transaction, while nothing else has run in it.
+    private var freshTransaction: [String]?
+    /// Called when the schema of the target may have got new tables.
+    var onSchemaChange: (() -> Void)?
+    /// Called when tables were drained, with their names and why.
+    var onDrain: (([String], String) -> Void)?
+
+    init(connection: Connection, kind: Kind, gate: FileGate?) throws {
+        self.connection = connection
+        self.kind = kind
+        self.gate = gate
+        overlay = try Overlay(connection: connection)
+    }
+
+    // MARK: What the application calls
+
+    /// The rows that the last INSERT, UPDATE or DELETE changed.
+    public var changes: Int64 { connection.changes }
+
+    /// The rows changed since the connection was opened.
+    public var totalChanges: Int64 { connection.totalChanges - overlay.statements.internalChanges }
+
+    /// The rowid of the last row inserted.
+    public var lastInsertRowID: Int64 { connection.lastInsertRowID }
+
+    /// Whether a transaction is open.
+    public var isInTransaction: Bool { connection.isInTransaction }
+
+    /// Runs one or several statements. Values are for a single one.
+    ///
+    /// - Throws: ``SQLiteConnection/SQLiteError``, as SQLite would on a table that is whole.
+    public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
+        var pieces = SQLScript(sql).makeIterator()
+        guard let first = pieces.next() else { return }
+        if first.kind != .empty || arguments.isEmpty { try perform(first, sql, arguments) { _ in true } }
+        while let piece = pieces.next() {
+            if piece.kind == .empty { continue }
+            guard arguments.isEmpty else {
+                throw SQLiteError(
+                    code: .misuse,
+                    message: "values were given for a text of several statements",
+                    sql: sql
+                )
+            }
+            try perform(piece, sql, arguments) { _ in true }
+        }
+    }
+
+    /// Calls `body` with each row of one statement's result, until it returns `false`.
+    ///
+    /// The statement may be read during the call only. Other statements may run meanwhile.
+    public func forEachRow(
+        _ sql: String,
+        _ arguments: Arguments = Arguments(),
+        _ body: (Statement) throws -> Bool
+    ) throws {
+        var pieces = SQLScript(sql).filter { $0.kind != .empty }.makeIterator()
+        guard let first = pieces.next() else {
+            throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
+        }
+        guard pieces.next() == nil else {
+            throw SQLiteError(code: .misuse, message: "the text has more than one statement", sql: sql)
+        }
+        try perform(first, sql, arguments, body)
+    }
+
+    /// All rows of one statement's result.
+    public func fetchAll(_ sql: String, _ arguments: Arguments = Arguments()) throws -> [Row] {
+        var rows: [Row] = []
+        try forEachRow(sql, arguments) { statement in
+            rows.append(Row(copying: statement))
+            return true
+        }
+        return rows
+    }
+
+    /// The first row of one statement's result.
+    public func fetchOne(_ sql: String, _ arguments: Arguments = Arguments()) throws -> Row? {
+        var row: Row?
+        try forEachRow(sql, arguments) { statement in
+            row = Row(copying: statement)
+            return false
+        }
+        return row
+    }
+
+    /// The first column of the first row of one statement's result; `nil` when there is no row, or it is NULL.
+    public func fetchValue<Wanted: ValueConvertible>(
+        _: Wanted.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws -> Wanted? {
+        var value: Wanted?
+        try forEachRow(sql, arguments) { statement in
+            if !statement.isNull(at: 0) { value = try statement.read(Wanted.self, at: 0) }
+            return false
+        }
+        return value
+    }
+
+    // MARK: Preparing
+
+    /// A statement with what must be done before it.
+    private final class Prepared {
+        let route: Route
+        let statement: Statement
+        /// Finds the keys of the rows that the statement means.
+        let keys: Statement?
+
+        init(route: Route, statement: Statement, keys: Statement?) {
+            self.route = route
+            self.statement = statement
+            self.keys = keys
+        }
+    }
+
+    private func prepare(_ outline: StatementOutline, _ text: String) throws -> Prepared {
+        if cacheGeneration != overlay.generation || cache.count > 200 {
+            cache.removeAll()
+            cacheGeneration = overlay.generation
+        }
+        let key = String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)
+        if let prepared = cache[key], !prepared.statement.isBusy { return prepared }
+
+        let router = Router(overlay: overlay, enforcesForeignKeys: try enforcesForeignKeys())
+        var route = router.route(outline, in: text)
+        overlay.tables.isPreparingSimpleStatement = route.isSimple
+        defer { overlay.tables.isPreparingSimpleStatement = false }
+        let (statement, violated) = try overlay.watch.preparing(redirected: route.redirected) {
+            do {
+                return try connection.prepareFirst(route.sql).0
+            } catch var error as SQLiteError {
+                error.sql = key
+                throw error
+            }
+        }
+        guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
+        route.drained.formUnion(violated)
+        var keys: Statement?
+        switch route.preparation {
+        case .promote(_, let text), .collect(_, let text):
+            if route.drained.isEmpty {
+                keys = try overlay.watch.preparing(redirected: nil) { try connection.prepare(text) }.0
+            }
+        case .none: break
+        }
+        let prepared = Prepared(route: route, statement: statement, keys: keys)
+        if route.role == .query || route.role == .write, route.drained.isEmpty { cache[key] = prepared }
+        return prepared
+    }
+
+    private func enforcesForeignKeys() throws -> Bool {
+        if overlay.tiedByForeignKey.isEmpty { return false }
+        return try connection.fetchValue(Int64.self, "PRAGMA foreign_keys") == 1
+    }
+
+    // MARK: Running
+
+    /// The overlay turned out to be made for an older schema; nothing has been done yet.
+    private struct Stale: Error {}
+
+    private func perform(
+        _ outline: StatementOutline,
+        _ text: String,
+        _ arguments: Arguments,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        try insideGate {
+            var tries = 0
+            while true {
+                try makeCurrent(before: outline, text)
+                let prepared = try prepare(outline, text)
+                if !prepared.route.drained.isEmpty {
+                    try drain(prepared.route.drained, for: prepared.route.sql)
+                    tries += 1
+                    if tries < 10 { continue }
+                }
+                do {
+                    try run(prepared, arguments, onRow)
+                    finished(prepared.route, outline, text)
+                    return
+                } catch is Stale where tries < 10 {
+                    try overlay.refresh()
+                } catch let error as SQLiteError where tries < 10 && !isInBlock && !connection.isInTransaction {
+                    if error.code == .authorization, !overlay.watch.violated.isEmpty {
+                        try drain(overlay.watch.violated, for: prepared.route.sql)
+                    } else if error.code == .schema, overlay.schemaVersion == nil {
+                        try overlay.refresh()
+                    } else {
+                        finished(prepared.route, outline, text)
+                        throw named(error, outline, text)
+                    }
+                } catch let error as SQLiteError {
+                    finished(prepared.route, outline, text)
+                    throw named(error, outline, text)
+                }
+                tries += 1
+            }
+        }
+    }
+
+    /// Puts the application's own text in the place of the redirected one.
+    private func named(_ error: SQLiteError, _ outline: StatementOutline, _ text: String) -> SQLiteError {
+        var error = error
+        error.sql = String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)
+        return error
+    }
+
+    /// Sees to it that the overlay fits the snapshot that the statement will read.
+    private func makeCurrent(before outline: StatementOutline, _ text: String) throws {
+        if isInBlock { return }
+        if !connection.isInTransaction {
+            if try !overlay.isCurrent() { try overlay.refresh() }
+            return
+        }
+        guard let beginning = freshTransaction else { return }
+        switch outline.kind {
+        case .savepoint:
+            freshTransaction?.append(String(decoding: Array(text.utf8)[outline.range], as: UTF8.self))
+            return
+        case .begin, .commit, .rollback, .rollbackTo, .release: return
+        default: break
+        }
+        // The transaction's first statement: its snapshot begins now, and may be of a newer schema.
+        freshTransaction = nil
+        guard try !overlay.isCurrent() else { return }
+        try connection.execute("ROLLBACK")
+        try overlay.refresh()
+        for statement in beginning { try connection.execute(script: statement) }
+        freshTransaction = beginning
+        try makeCurrent(before: outline, text)
+    }
+
+    private func run(_ prepared: Prepared, _ arguments: Arguments, _ onRow: (Statement) throws -> Bool) throws {
+        if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
+        guard prepared.keys != nil else { return try runStatement(prepared, arguments, onRow) }
+        try prepared.statement.bind(arguments)
+        if connection.isInTransaction {
+            try protected { try promote(prepared, arguments) }
+            defer { overlay.changesWindow = nil }
+            return try runStatement(prepared, arguments, onRow)
+        }
+        // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
+        // as UPDATE OR FAIL does, stays done.
+        try beginWriting()
+        do {
+            guard try overlay.isCurrent() else { throw Stale() }
+            try promote(prepared, arguments)
+        } catch {
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+        defer { overlay.changesWindow = nil }
+        do {
+            try runStatement(prepared, arguments, onRow)
+        } catch {
+            if connection.isInTransaction { try commitOrRollBack() }
+            throw error
+        }
+        try commitOrRollBack()
+    }
+
+    private func commitOrRollBack() throws {
+        do {
+            try connection.execute("COMMIT")
+        } catch {
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func runStatement(
+        _ prepared: Prepared,
+        _ arguments: Arguments,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        let statement = prepared.statement
+        defer { statement.reset() }
+        try statement.bind(arguments)
+        overlay.watch.running(redirected: prepared.route.redirected)
+        var hasRow = try statement.step()
+        if overlay.watch.hasPreparedAnew {
+            statement.refreshColumns()
+            if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {
+                throw Stale()
+            }
+        }
+        while hasRow {
+            guard try onRow(statement) else { return }
+            hasRow = try statement.step()
+        }
+    }
+
+    /// Runs promotions in a savepoint, so that one that fails half way leaves nothing behind.
+    private func protected(_ body: () throws -> Void) throws {
+        try connection.execute("SAVEPOINT midstream_promotion")
+        do {
+            try body()
+            try connection.execute("RELEASE midstream_promotion")
+        } catch {
+            if connection.isInTransaction {
+                try? connection.execute("ROLLBACK TO midstream_promotion")
+                try? connection.execute("RELEASE midstream_promotion")
+            }
+            throw error
+        }
+    }
+
+    /// Promotes the pending rows that the statement means. The application sees nothing of it.
+    private func promote(_ prepared: Prepared, _ arguments: Arguments) throws {
+        guard let keys = prepared.keys else { return }
+        let lastInsertRowID = connection.lastInsertRowID
+        let changes = connection.changes
+        defer {
+            keys.reset()
+            connection.lastInsertRowID = lastInsertRowID
+            overlay.changesWindow = (reported: changes, actual: connection.changes)
+        }
+        try keys.bindAvailable(arguments, like: prepared.statement)
+        switch prepared.route.preparation {
+        case .promote(let id, _):
+            guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
+            while try keys.step() { try table.promoteIfPending(keys.int64(at: 0), table.state()) }
+        case .collect(let id, _):
+            guard let table = overlay.tables.byID[id] else { return }
+            try collect(keys)
+            let state = try table.state()
+            guard state.lowerBound != nil else { return }
+            let collected = try overlay.statements.statement(KeyCollection.all)
+            defer { collected.reset() }
+            while try collected.step() { try table.promoteIfPending(collected.int64(at: 0), state) }
+        case .none: break
+        }
+    }
+
+    private func collect(_ keys: Statement) throws {
+        try overlay.statements.statement(KeyCollection.clear).run()
+        let insert = try overlay.statements.statement(KeyCollection.insert)
+        while try keys.step() {
+            try insert.bind(keys.int64(at: 0), at: 1)
+            try insert.run()
+            overlay.statements.internalChanges += 1
+        }
+    }
+
+    // MARK: After a statement
+
+    private func finished(_ route: Route, _ outline: StatementOutline, _ text: String) {
+        switch route.role {
+        case .begin:
+            if connection.isInTransaction, freshTransaction == nil, outline.kind == .begin || !isInBlock {
+                freshTransaction = [String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)]
+            }
+        case .rollback:
+            if connection.isInTransaction { try? overlay.restoreAfterRollback() }
+        case .other: onSchemaChange?()
+        case .query, .write, .end: break
+        }
+        if !connection.isInTransaction { freshTransaction = nil }
+        if route.unsettlesOverlay { overlay.forgetSchemaVersion() }
+    }
+
+    // MARK: Draining
+
+    private func drain(_ ids: Set<Int64>, for sql: String) throws {
+        let names = ids.compactMap { overlay.tables.byID[$0]?.name }.sorted()
+        guard kind == .writer else {
+            throw MigrationError(
+                .refusedStatement,
+                "the statement needs the rows of \(names.joined(separator: ", ")) in one place, which a reader cannot "
+                    + "see to: run it in a write block, or when the table has moved",
+                table: names.first
+            )
+        }
+        if connection.isInTransaction {
+            try drainHere(ids)
+        } else {
+            try beginWriting()
+            do {
+                try drainHere(ids)
+                try connection.execute("COMMIT")
+            } catch {
+                if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+                overlay.forgetSchemaVersion()
+                throw error
+            }
+            try overlay.refresh()
+        }
+        onDrain?(names, sql)
+    }
+
+    private func drainHere(_ ids: Set<Int64>) throws {
+        let before = connection.totalChanges
+        let lastInsertRowID = connection.lastInsertRowID
+        defer {
+            overlay.statements.internalChanges += connection.totalChanges - before
+            connection.lastInsertRowID = lastInsertRowID
+        }
+        // The whole table satisfies its foreign keys; half of it, while rows come in, may not.
+        if try enforcesForeignKeys() { try connection.execute("PRAGMA defer_foreign_keys = 1") }
+        let store = StateStore(connection: connection)
+        for id in ids.sorted() {
+            guard let table = overlay.tables.byID[id], let record = try store.table(id), record.phase == .copying else {
+                continue
+            }
+            let mover = RowMover(statements: overlay.statements, sql: table.sql)
+            _ = try mover.moveRest(record)
+            guard let moved = try store.table(id) else { continue }
+            try mover.complete(moved, counted: mover.countSource())
+            try overlay.removeDrained(table)
+        }
+    }
+
+    // MARK: Transactions of blocks
+
+    /// Holds the gate while `body` runs, and for as long as a transaction is open after it.
+    private func insideGate<Result>(_ body: () throws -> Result) rethrows -> Result {
+        guard let gate, !isInside else { return try body() }
+        gate.enter()
+        isInside = true
+        defer { leaveGateIfIdle() }
+        return try body()
+    }
+
+    private func leaveGateIfIdle() {
+        guard isInside, !isInBlock, !connection.isInTransaction else { return }
+        isInside = false
+        gate?.leave()
+    }
+
+    /// Begins a transaction that holds the target's write lock, and no other file's.
+    private func beginWriting() throws {
+        if overlay.isEmpty {
+            try connection.execute("BEGIN IMMEDIATE")
+        } else {
+            try WriteLock.begin(connection)
+        }
+    }
+
+    /// Runs `body` in a transaction whose snapshot the overlay fits.
+    func withTransaction<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        guard !isInBlock, !connection.isInTransaction else {
+            throw MigrationError(.misuse, "a transaction is already open on this connection")
+        }
+        return try insideGate {
+            try beginBlock()
+            isInBlock = true
+            do {
+                let result = try body(self)
+                isInBlock = false
+                if connection.isInTransaction { try commitOrRollBack() }
+                afterBlock()
+                return result
+            } catch {
+                isInBlock = false
+                if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+                afterBlock()
+                throw error
+            }
+        }
+    }
+
+    private func afterBlock() {
+        freshTransaction = nil
+        if overlay.schemaVersion == nil { onSchemaChange?() }
+    }
+
+    private func beginBlock() throws {
+        while true {
+            if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
+            do {
+                if try overlay.isCurrent() { return }
+                try connection.execute("ROLLBACK")
+            } catch {
+                if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+                throw error
+            }
+            try overlay.refresh()
+        }
+    }
+
+    /// Rolls back what a block without a transaction of its own has left open.
+    func endUnattended() {
+        if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+        freshTransaction = nil
+        leaveGateIfIdle()
+    }
+}
+
+extension Statement {
+    /// Binds the values that a statement made of another's clauses has parameters for.
+    func bindAvailable(_ arguments: Arguments, like original: Statement) throws {
+        clearBindings()
+        let count = parameterCount
+        for (offset, value) in arguments.positional.enumerated() where offset < count {
+            try bind(value, at: offset + 1)
+        }
+        for (name, value) in arguments.named {
+            if let index = original.parameterIndex(of: name), index <= count { try bind(value, at: index) }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+internal import Dispatch
+internal import SQLiteConnection
+
+/// The connections that read, each used by one block at a time.
+///
+/// Unchecked: a `DatabaseAccess` is confined; it is in the hands of one block, or idle in the pool, and both change
+/// under the lock.
+final class ReaderPool: @unchecked Sendable {
+    private enum Waiter {
+        case thread(DispatchSemaphore)
+        case task(@Sendable () -> Void)
+    }
+
+    private let lock = Lock()
+    private var idle: [DatabaseAccess] = []
+    private var count = 0
+    private var waiters: [Waiter] = []
+    private var isClosed = false
+    private let capacity: Int
+    private let open: () throws -> DatabaseAccess
+    private let queue = DispatchQueue(label: "midstream.readers", attributes: .concurrent)
+
+    init(capacity: Int, open: @escaping () throws -> DatabaseAccess) {
+        self.capacity = max(1, capacity)
+        self.open = open
+    }
+
+    /// Runs `body` with a connection, on the calling thread; waits for one.
+    func withReader<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        while true {
+            if let reader = try take() {
+                defer { giveBack(reader) }
+                return try body(reader)
+            }
+            let semaphore = DispatchSemaphore(value: 0)
+            guard wait(.thread(semaphore)) else { continue }
+            semaphore.wait()
+        }
+    }
+
+    /// Runs `body` on a thread of the pool's when a connection is free. No thread waits for one.
+    func schedule(_ body: @escaping @Sendable (Swift.Result<Box, any Error>) -> Void) {
+        let attempt: @Sendable () -> Void = { [self] in schedule(body) }
+        do {
+            if let reader = try take() {
+                let box = Box(reader)
+                queue.async { @Sendable [self] in
+                    body(.success(box))
+                    giveBack(box.access)
+                }
+            } else if !wait(.task(attempt)) {
+                attempt()
+            }
+        } catch {
+            body(.failure(error))
+        }
+    }
+
+    /// A connection on its way to the thread that uses it. Unchecked: it is in nobody else's hands.
+    struct Box: @unchecked Sendable {
+        let access: DatabaseAccess
+        init(_ access: DatabaseAccess) { self.access = access }
+    }
+
+    private func take() throws -> DatabaseAccess? {
+        let mayOpen: Bool? = try lock.withLock {
+            if isClosed { throw MigrationError(.misuse, "the database is closed") }
+            if !idle.isEmpty || count >= capacity { return nil }
+            count += 1
+            return true
+        }
+        if mayOpen == true {
+            do {
+                return try open()
+            } catch {
+                lock.withLock { count -= 1 }
+                throw error
+            }
+        }
+        return lock.withLock { idle.popLast() }
+    }
+
+    /// Notes a waiter; `false` when a connection has become free meanwhile.
+    private func wait(_ waiter: Waiter) -> Bool {
+        lock.withLock {
+            guard idle.isEmpty, count >= capacity else { return false }
+            waiters.append(waiter)
+            return true
+        }
+    }
+
+    private func giveBack(_ reader: DatabaseAccess) {
+        reader.endUnattended()
+        let waiter: Waiter? = lock.withLock {
+            if isClosed {
+                count -= 1
+            } else {
+                idle.append(reader)
+            }
+            return waiters.isEmpty ? nil : waiters.removeFirst()
+        }
+        switch waiter {
+        case .thread(let semaphore): semaphore.signal()
+        case .task(let body): body()
+        case nil: break
+        }
+    }
+
+    func close() {
+        let (closed, waiting) = lock.withLock {
+            isClosed = true
+            let closed = idle
+            count -= closed.count
+            idle.removeAll()
+            let waiting = waiters
+            waiters.removeAll()
+            return (closed, waiting)
+        }
+        for reader in closed { reader.connection.close() }
+        for waiter in waiting {
+            switch waiter {
+            case .thread(let semaphore): semaphore.signal()
+            case .task(let body): body()
+            }
+        }
+    }
+}

@@ -1,0 +1,204 @@
+internal import Dispatch
+internal import SQLiteConnection
+internal import Synchronization
+
+/// Runs a database's migrations: begins them, makes the steps, and tells who wants to know.
+final class MigrationEngine: Sendable {
+    private let path: String
+    private let gate: FileGate
+    /// The stepper, which is opened when there is something to move.
+    private let stepper: Confined<StepperBox>
+    private let listeners = Mutex(Listeners())
+    private let auto = AutoMigration()
+
+    private final class StepperBox {
+        var stepper: Stepper?
+    }
+
+    private struct Listeners {
+        var filters: [Filter] = []
+        var mayHaveNewTables = false
+        var event: [@Sendable (MigrationEvent) -> Void] = []
+        var progress: [@Sendable (MigrationProgress) -> Void] = []
+        var streams: [Int: AsyncStream<MigrationProgress>.Continuation] = [:]
+        var lastStream = 0
+        var lastFailure: String?
+    }
+
+    private struct Filter: Sendable {
+        var source: MigrationSource
+        var retirement: SourceRetirement
+        var body: @Sendable (inout TableMigration) throws -> Void
+    }
+
+    /// - Parameter inspecting: A connection to tell by whether the file has migrations to go on with.
+    init(path: String, gate: FileGate, inspecting connection: Connection) throws {
+        self.path = path
+        self.gate = gate
+        stepper = Confined(StepperBox())
+        let (migrations, _) = try StateStore(connection: connection).load()
+        if !migrations.isEmpty { try withStepper { try Setup(stepper: $0).resume() } }
+    }
+
+    private func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
+        var events: [MigrationEvent] = []
+        defer { for event in events { report(event) } }
+        return try stepper.withValue { box in
+            let stepper = try box.stepper ?? Stepper(path: path, gate: gate)
+            box.stepper = stepper
+            stepper.onEvent = { events.append($0) }
+            defer { stepper.onEvent = nil }
+            return try body(stepper)
+        }
+    }
+
+    // MARK: Beginning
+
+    func add(
+        _ source: MigrationSource,
+        _ retirement: SourceRetirement,
+        _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
+    ) throws {
+        _ = try withStepper { try Setup(stepper: $0).begin(source, retirement, filter) }
+        listeners.withLock { listeners in
+            listeners.filters.removeAll { $0.source == source }
+            listeners.filters.append(Filter(source: source, retirement: retirement, body: filter))
+        }
+    }
+
+    /// Notes that tables may have been created.
+    func noteSchemaChange() {
+        listeners.withLock { $0.mayHaveNewTables = !$0.filters.isEmpty }
+    }
+
+    /// Asks the filters about tables that were created since.
+    func considerNewTables() {
+        let filters = listeners.withLock { listeners in
+            defer { listeners.mayHaveNewTables = false }
+            return listeners.mayHaveNewTables ? listeners.filters : []
+        }
+        for filter in filters {
+            do {
+                _ = try withStepper { try Setup(stepper: $0).begin(filter.source, filter.retirement, filter.body) }
+            } catch let error as MigrationError {
+                report(.failed(error))
+            } catch {
+                report(.failed(MigrationError(.misuse, "a table that was created cannot begin to move: \(error)")))
+            }
+        }
+    }
+
+    // MARK: Steps
+
+    func step(_ limit: Stepper.Limit) throws -> MigrationProgress {
+        do {
+            let progress = try withStepper { stepper in
+                let (outcome, moved) = try stepper.step(limit)
+                return try Self.progress(stepper.store, stepper, outcome, moved)
+            }
+            announce(progress)
+            return progress
+        } catch let error as MigrationError {
+            report(.failed(error))
+            throw error
+        }
+    }
+
+    func readProgress() throws -> MigrationProgress {
+        try withStepper { try Self.progress($0.store, $0, .idle, 0) }
+    }
+
+    private static func progress(
+        _ store: StateStore,
+        _ stepper: Stepper,
+        _ outcome: MigrationProgress.Outcome,
+        _ moved: Int64
+    ) throws -> MigrationProgress {
+        let (migrations, records) = try store.load()
+        let tables = try records.map { record in
+            let migration = migrations.first { $0.id == record.migration }
+            let settled = record.phase == .copying ? try store.ledgerCount(record) : 0
+            return MigrationProgress.Table(
+                name: record.target,
+                sourceTable: record.source,
+                sourcePath: migration.flatMap { stepper.path(of: $0) },
+                condition: record.condition,
+                phase: record.phase,
+                movedRows: record.copied + record.settled + settled,
+                totalRows: record.total
+            )
+        }
+        return MigrationProgress(tables: tables, outcome: outcome, rowsMovedByStep: moved)
+    }
+
+    // MARK: Telling
+
+    func addHandler(_ handler: @escaping @Sendable (MigrationEvent) -> Void) {
+        listeners.withLock { $0.event.append(handler) }
+    }
+
+    func addProgressHandler(_ handler: @escaping @Sendable (MigrationProgress) -> Void) {
+        listeners.withLock { $0.progress.append(handler) }
+    }
+
+    func progressStream() -> AsyncStream<MigrationProgress> {
+        let (stream, continuation) = AsyncStream.makeStream(
+            of: MigrationProgress.self,
+            bufferingPolicy: .bufferingNewest(1)
+        )
+        let id = listeners.withLock { listeners in
+            listeners.lastStream += 1
+            listeners.streams[listeners.lastStream] = continuation
+            return listeners.lastStream
+        }
+        continuation.onTermination = { [weak self] _ in
+            _ = self?.listeners.withLock { $0.streams.removeValue(forKey: id) }
+        }
+        if let progress = try? readProgress() {
+            continuation.yield(progress)
+            if progress.isFinished { continuation.finish() }
+        }
+        return stream
+    }
+
+    func report(_ event: MigrationEvent) {
+        for handler in listeners.withLock({ $0.event }) { handler(event) }
+    }
+
+    private func announce(_ progress: MigrationProgress) {
+        let (handlers, streams) = listeners.withLock { ($0.progress, Array($0.streams.values)) }
+        for handler in handlers { handler(progress) }
+        for stream in streams {
+            stream.yield(progress)
+            if progress.isFinished { stream.finish() }
+        }
+    }
+
+    // MARK: Auto migration
+
+    func start(_ pace: MigrationPace, _ throttle: (@Sendable () -> Bool)?) {
+        auto.start(pace) { [weak self] in
+            guard let self else { return false }
+            if let throttle, !throttle() { return true }
+            // An error has been reported; the next step tries again.
+            guard let progress = try? step(.time(pace.budget)) else { return true }
+            return !progress.isFinished
+        }
+    }
+
+    func stop() {
+        auto.stop()
+    }
+}
+
+extension StateStore {
+    /// The statements' promotions that the stepper has yet to pass.
+    func ledgerCount(_ record: TableRecord) throws -> Int64 {
+        do {
+            return try connection.fetchValue("SELECT count(*) FROM main.\(record.ledger)") ?? 0
+        } catch {
+            guard error.isMissingTable else { throw error }
+            return 0
+        }
+    }
+}

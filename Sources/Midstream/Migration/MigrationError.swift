@@ -1,0 +1,56 @@
+public import SQLiteConnection
+
+/// An error of a migration: what is wrong, and what to do.
+///
+/// Errors of the application's own SQL are thrown as ``SQLiteConnection/SQLiteError``, as without Midstream.
+public struct MigrationError: Error, Sendable, Hashable {
+    /// The kind of an error.
+    public enum Code: String, Sendable {
+        /// The source's file does not exist or cannot be opened.
+        case sourceUnavailable
+        /// A table is missing on either side.
+        case missingTable
+        /// The tables' columns or keys do not fit each other.
+        case unequalTables
+        /// The table has a feature that cannot be moved yet.
+        case unsupported
+        /// Rows of the target and rows of the source have the same key.
+        case keyCollision
+        /// The target's stored state, or the source's claim, belongs to another migration or a newer format.
+        case foreignState
+        /// The target refused a row.
+        case rowRefused
+        /// The source is not what was recorded: rows came, went or changed behind the migration.
+        case sourceChanged
+        /// A statement needs what cannot be done here and now.
+        case refusedStatement
+        /// The call came at a time or from a place where it cannot be carried out.
+        case misuse
+    }
+
+    /// The kind.
+    public var code: Code
+    /// What is wrong, and what to do.
+    public var message: String
+    /// The table, where one is concerned.
+    public var table: String?
+    /// The key of the row, where one is concerned.
+    public var key: Int64?
+    /// The error of SQLite behind it.
+    public var cause: SQLiteError?
+
+    init(_ code: Code, _ message: String, table: String? = nil, key: Int64? = nil, cause: SQLiteError? = nil) {
+        self.code = code
+        self.message = message
+        self.table = table
+        self.key = key
+        self.cause = cause
+    }
+}
+
+extension MigrationError: CustomStringConvertible {
+    /// One line: kind, message and cause.
+    public var description: String {
+        "\(code.rawValue): \(message)" + (cause.map { " [\($0)]" } ?? "")
+    }
+}

@@ -1,0 +1,91 @@
+/// How far the migrations of a database have come.
+public struct MigrationProgress: Sendable, Hashable {
+    /// One table's part.
+    public struct Table: Sendable, Hashable {
+        /// The target's table.
+        public var name: String
+        /// The source's table.
+        public var sourceTable: String
+        /// The source's file; `nil` when it is the target's own.
+        public var sourcePath: String?
+        /// Which rows of the source belong; `nil` for all.
+        public var condition: String?
+        /// How far it has come.
+        public var phase: MigrationPhase
+        /// Rows that are in the target for good, or were deleted since.
+        public var movedRows: Int64
+        /// Rows that belong; `nil` until the first steps have counted them.
+        public var totalRows: Int64?
+        /// Rows that are in the source alone; `nil` while ``totalRows`` is.
+        public var pendingRows: Int64? { totalRows.map { max(0, $0 - movedRows) } }
+    }
+
+    /// What the last step did.
+    public enum Outcome: String, Sendable, Hashable {
+        /// Nothing was asked, or there was nothing to do.
+        case idle
+        /// It moved rows, counted them, or brought a table into its next phase.
+        case worked
+        /// Somebody wrote the target all the while. Nothing was done; the next step may.
+        case busy
+        /// All rows of a table have moved, and a reader still has a snapshot from before. The next steps try again.
+        case waitingForReaders
+    }
+
+    /// The tables that are not done.
+    public var tables: [Table]
+    /// What the last step did.
+    public var outcome: Outcome
+    /// The rows that the last step moved.
+    public var rowsMovedByStep: Int64
+
+    /// Whether nothing is left to do: every table has moved, and its source is retired.
+    public var isFinished: Bool { tables.allSatisfy { $0.phase == .done } }
+    /// Rows that have moved, of the tables that are not done.
+    public var movedRows: Int64 { tables.reduce(0) { $0 + $1.movedRows } }
+    /// Rows in all, of the tables that are not done; `nil` until they are counted.
+    public var totalRows: Int64? {
+        tables.reduce(0) { sum, table in sum.flatMap { sum in table.totalRows.map { sum + $0 } } }
+    }
+    /// From 0 to 1; 0 until the rows are counted, 1 when nothing is left.
+    public var fraction: Double {
+        if isFinished { return 1 }
+        guard let total = totalRows, total > 0 else { return 0 }
+        return min(1, Double(movedRows) / Double(total))
+    }
+}
+
+/// What happens in the course of a migration.
+public enum MigrationEvent: Sendable {
+    /// A table has moved, and its source is retired.
+    case tableMoved(String)
+    /// All tables have moved. The database is native SQLite again.
+    case databaseMoved
+    /// A table's rows were all moved at once, since that statement needs them in one place.
+    case drained(tables: [String], sql: String)
+    /// A source table stays although its rows have moved, for that reason.
+    case sourceKept(table: String, reason: String)
+    /// A step failed. Nothing is lost; later steps try again.
+    case failed(MigrationError)
+}
+
+/// How fast auto migration goes: how long a step may take, and how often one is made.
+public struct MigrationPace: Sendable, Hashable {
+    /// The time that one step may take, its commit included.
+    public var budget: Duration
+    /// The time from the beginning of one step to that of the next.
+    public var interval: Duration
+
+    /// Makes a pace.
+    public init(budget: Duration, interval: Duration) {
+        self.budget = budget
+        self.interval = interval
+    }
+
+    /// 10 ms of work each 2 s: nobody notices.
+    public static let gentle = MigrationPace(budget: .milliseconds(10), interval: .seconds(2))
+    /// 10 ms of work each 100 ms.
+    public static let steady = MigrationPace(budget: .milliseconds(10), interval: .milliseconds(100))
+    /// 10 ms of work each 15 ms: about as fast as it goes without writers having to wait long.
+    public static let fast = MigrationPace(budget: .milliseconds(10), interval: .milliseconds(15))
+}

@@ -1,0 +1,131 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// A moving table as one connection sees it: its two sides, the SQL that the engine runs on them, and the statements
+/// prepared from it.
+///
+/// It says nothing about where a row is. That stands in the target file alone, and is read anew whenever it is needed,
+/// since a savepoint may be rolled back without a word to anybody.
+final class MovingTable {
+    let id: Int64
+    /// The target's table.
+    let target: TableSchema
+    /// The source's table, and the schema that it is attached under.
+    let source: TableSchema
+    let sourceSchema: String
+    let condition: String?
+    let sql: MoveSQL
+    let connection: Connection
+    /// The columns' names, quoted. They are the same on both sides.
+    let quotedColumns: [String]
+    /// See `MovingTable+Promotion`.
+    let keyLookups: [String]
+    let statements: InternalStatements
+
+    // What open cursors must know: see `RecentPromotions`.
+    var recent = RecentPromotions()
+
+    init(
+        record: TableRecord,
+        migration: MigrationRecord,
+        target: TableSchema,
+        source: TableSchema,
+        statements: InternalStatements
+    ) {
+        id = record.id
+        self.target = target
+        self.source = source
+        sourceSchema = migration.schema
+        condition = record.condition
+        sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+        quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
+        keyLookups = sql.keyLookups(of: target)
+        self.statements = statements
+        connection = statements.connection
+    }
+
+    var name: String { target.name }
+
+    /// Prepares a statement of the engine's own, once.
+    func statement(_ text: String) throws -> Statement {
+        try statements.statement(text)
+    }
+
+    /// Where the rows are, in the connection's current snapshot.
+    func state() throws -> LiveState {
+        let statement: Statement
+        do {
+            statement = try self.statement(sql.state)
+            guard try statement.step() else {
+                statement.reset()
+                return .over
+            }
+        } catch let error as SQLiteError where error.isMissingTable {
+            // The last table of all has moved, and the state is gone with it.
+            return .over
+        }
+        defer { statement.reset() }
+        guard statement.int64(at: 0) == MigrationPhase.copying.rawValue else { return .over }
+        return LiveState(
+            lowerBound: LowerBound.after(statement.isNull(at: 1) ? nil : statement.int64(at: 1)),
+            ceiling: statement.isNull(at: 2) ? nil : statement.int64(at: 2),
+            hasLedger: statement.int64(at: 3) != 0
+        )
+    }
+}
+
+/// Where a moving table's rows are, in one snapshot.
+struct LiveState {
+    /// The smallest key that may be pending; `nil` when no row is.
+    var lowerBound: Int64?
+    /// No pending row has a larger key; `nil` when that is not known.
+    var ceiling: Int64?
+    /// Whether the ledger has entries.
+    var hasLedger: Bool
+
+    /// All rows are in the target.
+    static let over = LiveState(lowerBound: nil, ceiling: nil, hasLedger: false)
+}
+
+extension SQLiteError {
+    /// Whether a table that the statement names does not exist.
+    var isMissingTable: Bool {
+        code == .error && message.hasPrefix("no such table")
+    }
+}
+
+/// Statements of the engine's own on one connection, by their text.
+///
+/// They are prepared with the authorizer told so, and with the programs of triggers left empty: a row that is moved or
+/// promoted is not a new row.
+final class InternalStatements {
+    let connection: Connection
+    private var prepared: [String: Statement] = [:]
+    /// Raised while a statement of the engine's own is being prepared.
+    private(set) var isPreparing = false
+    /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
+    var internalChanges: Int64 = 0
+
+    init(connection: Connection) {
+        self.connection = connection
+    }
+
+    func statement(_ text: String) throws -> Statement {
+        if let statement = prepared[text], !statement.isBusy { return statement }
+        let statement = try prepare(text)
+        prepared[text] = statement
+        return statement
+    }
+
+    /// Prepares a statement that the caller keeps.
+    func prepare(_ text: String) throws -> Statement {
+        let outer = isPreparing
+        isPreparing = true
+        defer { isPreparing = outer }
+        return try connection.prepare(text, persistent: true)
+    }
+
+    func removeAll() {
+        prepared.removeAll()
+    }
+}

@@ -1,0 +1,285 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The TEMP objects by which one connection sees moving tables whole, and the functions that their writes need.
+///
+/// SQLite resolves an unqualified name in `temp` before `main`: a union table of the same name takes the place of each
+/// moving table in whatever reads it. The overlay dies with the connection.
+final class Overlay {
+    let connection: Connection
+    let statements: InternalStatements
+    let tables: MovingTables
+    private let store: StateStore
+
+    /// The moving tables by their names' lower case.
+    private(set) var byName: [String: MovingTable] = [:]
+    /// Raised with every change of the overlay: what was routed before must be routed anew.
+    private(set) var generation = 0
+    /// The target's schema version that the overlay was made for; `nil` before the first time.
+    private(set) var schemaVersion: Int64?
+    private var attached: [String: String] = [:]
+    private var twins: Set<String> = []
+    /// Tables that the open transaction drained.
+    private var drained: [MovingTable] = []
+    private var isWatching = false
+    /// What statements being prepared would do to moving tables without the overlay.
+    let watch = AccessWatch()
+    /// What `changes()` is to say while promotions have changed it: the number to report, and the one to report it for.
+    var changesWindow: (reported: Int64, actual: Int64)?
+    /// The tables that a foreign key ties to a moving one, by lower case.
+    private(set) var tiedByForeignKey: [String: Set<Int64>] = [:]
+
+    init(connection: Connection) throws {
+        self.connection = connection
+        statements = InternalStatements(connection: connection)
+        tables = MovingTables(statements: statements)
+        store = StateStore(connection: connection)
+        try defineFunctions()
+        try connection.createModule(UnionModule.name, UnionModule(tables: tables))
+    }
+
+    var isEmpty: Bool { byName.isEmpty }
+
+    func table(named name: String) -> MovingTable? {
+        byName.isEmpty ? nil : byName[SQLIdentifier.lowercased(name)]
+    }
+
+    // MARK: Making it current
+
+    /// Whether the overlay was made for the target's schema as it is in the current snapshot.
+    func isCurrent() throws -> Bool {
+        let statement = try statements.statement("PRAGMA main.schema_version")
+        defer { statement.reset() }
+        return try statement.step() && statement.int64(at: 0) == schemaVersion
+    }
+
+    /// Makes the overlay anew if the target's schema has changed. Call it outside transactions.
+    ///
+    /// - Throws: ``MigrationError`` when a source cannot be reached: then the tables would silently lack rows.
+    func refresh() throws {
+        // A change that comes in between is seen the next time, by its number.
+        let version = try StateStore.schemaVersion(connection)
+        guard version != schemaVersion else { return }
+        schemaVersion = nil
+        try rebuild()
+        schemaVersion = version
+    }
+
+    private func rebuild() throws {
+        let (migrations, records) = try store.load()
+        let moving = records.filter { $0.phase == .copying }
+        try removeTables()
+        let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
+        let needed = Set(moving.compactMap { sources[$0.migration] }.filter { $0.sourcePath != nil })
+        for schema in attached.keys where !needed.contains(where: { $0.schema == schema }) {
+            try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
+            attached[schema] = nil
+        }
+        for migration in needed { try attach(migration) }
+        for record in moving {
+            guard let migration = sources[record.migration] else { continue }
+            try install(record, migration)
+        }
+        try tieForeignKeys()
+        try installTwins()
+        if !byName.isEmpty { try execute(KeyCollection.create) }
+        try watchAccesses()
+        generation += 1
+    }
+
+    private func attach(_ migration: MigrationRecord) throws {
+        guard let path = migration.sourcePath, attached[migration.schema] == nil else { return }
+        try SourceFile.attach(migration, to: connection, access: .readOnly)
+        attached[migration.schema] = path
+    }
+
+    private func install(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
+            // The application dropped it; the stepper will find that out and end its migration.
+            return
+        }
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else {
+            throw MigrationError(
+                .sourceChanged,
+                "the source of table \(record.target), table \(record.source) of \(migration.sourcePath ?? "this file"), "
+                    + "is gone although not all of its rows have moved: restore the file",
+                table: record.target
+            )
+        }
+        let table = MovingTable(
+            record: record,
+            migration: migration,
+            target: target,
+            source: source,
+            statements: statements
+        )
+        tables.byID[table.id] = table
+        byName[SQLIdentifier.lowercased(target.name)] = table
+        for (name, scope) in [(target.name, "whole"), (Self.pendingName(table.id), "pending")] {
+            try execute(
+                "CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING \(UnionModule.name)(\(table.id), \(scope))"
+            )
+        }
+    }
+
+    /// The table that has a moving table's pending rows alone.
+    static func pendingName(_ id: Int64) -> String { "midstream_pending_\(id)" }
+
+    private func removeTables() throws {
+        for view in twins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
+        twins.removeAll()
+        for table in byName.values { try remove(table) }
+        byName.removeAll()
+        drained.removeAll()
+        tables.byID.removeAll()
+        statements.removeAll()
+    }
+
+    private func remove(_ table: MovingTable) throws {
+        for name in [table.name, Self.pendingName(table.id)] {
+            try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
+        }
+    }
+
+    /// Takes a table that has been drained out of the overlay, within the transaction that drained it.
+    func removeDrained(_ table: MovingTable) throws {
+        try remove(table)
+        byName[SQLIdentifier.lowercased(table.name)] = nil
+        drained.append(table)
+        generation += 1
+        schemaVersion = nil
+    }
+
+    /// Takes drained tables back in whose union table has come back with a ROLLBACK TO.
+    func restoreAfterRollback() throws {
+        for table in drained {
+            let isBack = try connection.fetchValue(
+                Int64.self,
+                "SELECT 1 FROM sqlite_temp_master WHERE name = ?",
+                [Self.pendingName(table.id)]
+            )
+            if isBack != nil { byName[SQLIdentifier.lowercased(table.name)] = table }
+        }
+        drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
+        generation += 1
+    }
+
+    /// Removes the TEMP twin of a view that the application drops.
+    func removeTwin(of view: String) throws {
+        guard let name = twins.first(where: { SQLIdentifier.equal($0, view) }) else { return }
+        try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(name))")
+        twins.remove(name)
+        schemaVersion = nil
+    }
+
+    /// Has the overlay made anew when it is refreshed next.
+    func forgetSchemaVersion() {
+        schemaVersion = nil
+    }
+
+    /// Runs SQL of the engine's own, past the watch.
+    func execute(_ sql: String) throws {
+        try statements.prepare(sql).run()
+    }
+
+    // MARK: Views
+
+    /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
+    /// text, whose names resolve to the union tables.
+    private func installTwins() throws {
+        guard !byName.isEmpty else { return }
+        var views: [(name: String, sql: String)] = try connection.fetchAll(
+            "SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid"
+        ).map { (try $0.get(0), try $0.get(1)) }
+        var mentioned = Set(byName.keys)
+        var found = true
+        while found {
+            found = false
+            for (position, view) in views.enumerated().reversed() {
+                guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
+                try execute(twin.sql)
+                twins.insert(view.name)
+                mentioned.insert(SQLIdentifier.lowercased(view.name))
+                views.remove(at: position)
+                found = true
+            }
+        }
+    }
+
+    // MARK: Foreign keys
+
+    /// Finds the tables whose writes could act on a moving table, or be checked against one, by a foreign key.
+    private func tieForeignKeys() throws {
+        tiedByForeignKey.removeAll()
+        guard !byName.isEmpty else { return }
+        let reader = SchemaReader(connection: connection, schema: "main")
+        var neighbors: [String: Set<String>] = [:]
+        for name in try reader.tableNames() {
+            for parent in try reader.parents(of: name) {
+                let (child, parent) = (SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent))
+                neighbors[child, default: []].insert(parent)
+                neighbors[parent, default: []].insert(child)
+            }
+        }
+        for (name, table) in byName {
+            var reached: Set<String> = []
+            var open = neighbors[name] == nil ? [] : [name]
+            while let next = open.popLast() {
+                guard reached.insert(next).inserted else { continue }
+                open += neighbors[next] ?? []
+            }
+            for other in reached { tiedByForeignKey[other, default: []].insert(table.id) }
+        }
+    }
+
+    // MARK: The watch
+
+    private func watchAccesses() throws {
+        watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
+        guard isWatching != !byName.isEmpty else { return }
+        isWatching = !byName.isEmpty
+        connection.setAuthorizer(
+            isWatching
+                ? { [watch, statements] event in
+                    // A row that is moved or promoted is not a new row: triggers' programs stay empty.
+                    if statements.isPreparing { return event.hasAccessor ? .ignore : .allow }
+                    return watch.decide(event)
+                } : nil
+        )
+    }
+
+    // MARK: Functions
+
+    private func defineFunctions() throws {
+        let flags: FunctionFlags = .innocuous
+        try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
+            [unowned self] values, _ in
+            guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
+            guard let table = tables.byID[values[0].int64] else {
+                schemaVersion = nil
+                throw SQLiteError(
+                    code: .schema,
+                    message: "a table has begun to move since this connection looked: try again"
+                )
+            }
+            try table.resolveConflicts(values, from: 1)
+        }
+        // Natively these count no promotions.
+        try connection.createFunction("changes", argumentCount: 0) { [unowned self] _, result in
+            let actual = connection.changes
+            if let window = changesWindow, window.actual == actual {
+                result.set(window.reported)
+            } else {
+                result.set(actual)
+            }
+        }
+        try connection.createFunction("total_changes", argumentCount: 0) { [unowned self] _, result in
+            result.set(connection.totalChanges - statements.internalChanges)
+        }
+        // Its mere name keeps connections without the overlay from writing a moving table.
+        try connection.createFunction("midstream_guard", argumentCount: 0, flags: flags) { _, result in
+            result.set(Int64(0))
+        }
+    }
+}

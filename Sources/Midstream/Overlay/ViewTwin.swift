@@ -1,0 +1,33 @@
+internal import SQLText
+
+/// The TEMP view that takes the place of a view of `main`, so that its names resolve to the union tables.
+struct ViewTwin {
+    let sql: String
+
+    /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
+    init?(sql: String, mentioning names: Set<String>) {
+        let outline = SQLScript(sql).first { $0.kind == .createView }
+        guard let outline, let target = outline.target else { return nil }
+        let references = outline.tableReferences.filter {
+            names.contains(SQLIdentifier.lowercased($0.name.name))
+                && ($0.name.schema.map { SQLIdentifier.equal($0, "main") } ?? true)
+        }
+        guard !references.isEmpty else { return nil }
+        var edits = SQLEdits()
+        edits.replace(
+            outline.range.lowerBound..<target.range.upperBound,
+            with: "CREATE TEMP VIEW " + SQLIdentifier.quoted(target.name)
+        )
+        for reference in references {
+            if let schema = reference.name.schemaRange { edits.replace(schema, with: "temp") }
+            if let index = reference.indexedBy { edits.remove(index) }
+        }
+        for reference in outline.qualifiedReferences
+        where SQLIdentifier.equal(reference.schema, "main") && names.contains(SQLIdentifier.lowercased(reference.table))
+        {
+            edits.replace(reference.schemaRange, with: "temp")
+        }
+        guard let text = try? edits.apply(to: sql) else { return nil }
+        self.sql = text
+    }
+}

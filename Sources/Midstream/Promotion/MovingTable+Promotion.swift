@@ -1,0 +1,90 @@
+internal import SQLiteConnection
+
+// A promotion brings a pending row into the target because a statement needs it there. It never changes what the
+// application sees, so it may be done at any time, to any row.
+extension MovingTable {
+    /// Promotes the row with that key if it is pending.
+    func promoteIfPending(_ key: Int64, _ state: LiveState) throws {
+        guard let lower = state.lowerBound, key >= lower else { return }
+        let lookup = try statement(sql.isPending)
+        try lookup.bind(key, at: 1)
+        let isPending = try lookup.step()
+        lookup.reset()
+        if isPending { try promote(key) }
+    }
+
+    /// Promotes a row that is pending.
+    func promote(_ key: Int64) throws {
+        for text in [sql.copyRow, sql.settle] {
+            let statement = try statement(text)
+            defer { statement.reset() }
+            try statement.bind(key, at: 1)
+            _ = try statement.step()
+        }
+        statements.internalChanges += 2
+        recent.note(key)
+    }
+
+    /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a
+    /// rowid as it would if the table were whole.
+    ///
+    /// - Parameter values: The new row's rowid, then the columns of each unique index.
+    func resolveConflicts(_ values: ValueReferences, from first: Int) throws {
+        let state = try state()
+        guard let lower = state.lowerBound else { return }
+        let rowID = values[first]
+        if rowID.storageClass == .integer {
+            try promoteIfPending(rowID.int64, state)
+            // SQLite shows a rowid that it has yet to choose as -1.
+            if rowID.int64 == -1 { try promoteLargest(state) }
+        }
+        var position = first + 1
+        for (ordinal, index) in target.uniqueIndexes.enumerated() {
+            let range = position..<(position + index.terms.count)
+            position = range.upperBound
+            // NULLs are never equal to each other.
+            if range.contains(where: { values[$0].storageClass == .null }) { continue }
+            let lookup = try statement(keyLookups[ordinal])
+            defer { lookup.reset() }
+            try lookup.bind(lower, at: 1)
+            for (offset, argument) in range.enumerated() { try lookup.bind(values[argument], at: offset + 2) }
+            while try lookup.step() {
+                let key = lookup.int64(at: 0)
+                lookup.reset()
+                try promote(key)
+            }
+        }
+    }
+
+    /// Sees to it that the target's largest rowid is the whole table's.
+    ///
+    /// The ceiling is stored, so that a long run of settled keys at the top is passed once.
+    private func promoteLargest(_ state: LiveState) throws {
+        guard let lower = state.lowerBound else { return }
+        let largest = try integer(sql.largestTargetKey)
+        guard let bound = try state.ceiling ?? integer(sql.largestSourceKey) else { return }
+        if let largest, largest >= bound { return }
+        let search = try statement(sql.largestPendingKey)
+        defer { search.reset() }
+        try search.bind(lower, at: 1)
+        try search.bind(bound, at: 2)
+        let key = try search.step() ? search.int64(at: 0) : nil
+        search.reset()
+        if let key, largest.map({ key > $0 }) ?? true { try promote(key) }
+        let ceiling = key ?? (lower == .min ? lower : lower - 1)
+        if ceiling != state.ceiling {
+            let store = try statement(sql.storeCeiling)
+            defer { store.reset() }
+            try store.bind(ceiling, at: 1)
+            _ = try store.step()
+            statements.internalChanges += 1
+        }
+    }
+
+    private func integer(_ text: String) throws -> Int64? {
+        let statement = try statement(text)
+        defer { statement.reset() }
+        guard try statement.step(), !statement.isNull(at: 0) else { return nil }
+        return statement.int64(at: 0)
+    }
+}

@@ -1,0 +1,75 @@
+internal import SQLText
+
+/// The statement that finds the rows which an UPDATE or DELETE means, made of its own clauses.
+struct Promotion {
+    let outline: StatementOutline
+    let text: String
+    let table: MovingTable
+
+    /// The name by which the statement calls its target.
+    private var alias: String {
+        SQLIdentifier.quoted(outline.targetAlias?.name ?? outline.target?.name ?? table.name)
+    }
+
+    /// `WITH … SELECT alias.key FROM temp.relation AS alias, … WHERE … ORDER BY … LIMIT …`
+    ///
+    /// - Parameters:
+    ///   - relation: The union table, or the one that has the pending rows alone.
+    ///   - redirect: The edits of the statement's reads.
+    func keys(from relation: String, redirect: (inout SQLEdits) -> Void) -> String? {
+        var edits = SQLEdits()
+        redirect(&edits)
+        // A clause lifted out of its statement keeps its parameters' numbers.
+        for parameter in outline.parameters { edits.replace(parameter.range, with: "?\(parameter.index)") }
+        for column in outline.qualifiedReferences
+        where column.scope == 0 && SQLIdentifier.equal(column.schema, "main")
+            && SQLIdentifier.equal(column.table, table.name)
+        {
+            edits.replace(column.schemaRange.lowerBound..<column.tableRange.upperBound, with: alias)
+        }
+        do {
+            func clause(_ range: Range<Int>?, after word: String) throws -> String {
+                try range.map { "\n" + word + " " + (try edits.extract($0, from: text)) } ?? ""
+            }
+            return try clause(outline.with, after: "")
+                + "\nSELECT \(alias).\(table.sql.targetKey) FROM temp.\(SQLIdentifier.quoted(relation)) AS \(alias)"
+                + clause(outline.from, after: ",") + clause(outline.whereClause, after: "WHERE")
+                + clause(outline.orderBy, after: "ORDER BY") + clause(outline.limit, after: "LIMIT")
+        } catch {
+            return nil
+        }
+    }
+
+    /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.
+    func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) -> Bool {
+        let condition = "\(alias).\(table.sql.targetKey) IN (SELECT key FROM \(keyTable))"
+        // Parameters of the clauses that go must keep the others' numbers.
+        let gone = [outline.whereClause, outline.orderBy, outline.limit].compactMap { $0 }
+        for parameter in outline.parameters where !gone.contains(where: { $0.contains(parameter.range.lowerBound) }) {
+            edits.replace(parameter.range, with: "?\(parameter.index)")
+        }
+        if let whereClause = outline.whereClause {
+            edits.discard(in: whereClause)
+            edits.replace(whereClause, with: condition)
+        } else {
+            let end =
+                outline.clauses.returning?.range.lowerBound ?? outline.clauses.orderBy?.range.lowerBound
+                ?? outline.clauses.limit?.range.lowerBound ?? outline.range.upperBound
+            edits.insert(" WHERE \(condition) ", at: end)
+        }
+        for clause in [outline.clauses.orderBy, outline.clauses.limit].compactMap({ $0?.range }) {
+            edits.discard(in: clause)
+            edits.remove(clause)
+        }
+        return true
+    }
+}
+
+/// The TEMP table in which keys are collected.
+enum KeyCollection {
+    static let table = "temp.midstream_keys"
+    static let create = "CREATE TEMP TABLE IF NOT EXISTS midstream_keys(key INTEGER PRIMARY KEY)"
+    static let clear = "DELETE FROM temp.midstream_keys"
+    static let insert = "INSERT OR IGNORE INTO temp.midstream_keys(key) VALUES (?1)"
+    static let all = "SELECT key FROM temp.midstream_keys ORDER BY key"
+}

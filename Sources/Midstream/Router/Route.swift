@@ -1,0 +1,41 @@
+/// How a statement of the application is run while tables move.
+struct Route {
+    /// What must be done first, in the same transaction.
+    enum Preparation {
+        /// Nothing.
+        case none
+        /// Promote the pending rows whose keys this statement gives.
+        case promote(table: Int64, keys: String)
+        /// Collect the keys of the rows that are meant, and promote those that are pending: what is run names the
+        /// collected keys, so that a condition whose value may change is evaluated once.
+        case collect(table: Int64, keys: String)
+    }
+
+    /// The kinds of statements that are treated in a way of their own when they are run.
+    enum Role {
+        case query
+        case write
+        /// BEGIN, or a SAVEPOINT that may begin a transaction.
+        case begin
+        /// COMMIT, END, RELEASE.
+        case end
+        case rollback
+        /// Anything else: DDL, pragmas, ATTACH.
+        case other
+    }
+
+    var role: Role
+    /// What SQLite prepares.
+    var sql: String
+    var preparation: Preparation = .none
+    /// The moving table that the statement writes.
+    var redirected: Int64?
+    /// Tables that must be drained before the statement can run natively.
+    var drained: Set<Int64> = []
+    /// A view whose twin goes before the statement runs.
+    var droppedView: String?
+    /// The statement may remove or change what the overlay rests on.
+    var unsettlesOverlay = false
+    /// Whether the statement's values are literals and parameters alone, and it reads one table.
+    var isSimple = false
+}

@@ -1,0 +1,34 @@
+internal import SQLText
+
+/// Finds, in the clauses that say which rows a statement means, what may give another value when it is evaluated again.
+struct VolatileTerms {
+    let isFound: Bool
+
+    init(outline: StatementOutline, text: String) {
+        // The new values of an UPDATE are computed once in any case.
+        let calls = outline.functionCalls.filter { call in
+            outline.set.map { !$0.contains(call.nameRange.lowerBound) } ?? true
+        }
+        let words: Set<String> = ["current_timestamp", "current_time", "current_date"]
+        isFound = calls.contains { !Self.stable.contains($0.name) } || outline.mentions(words)
+    }
+
+    /// Functions of SQLite that give equal results for equal arguments. What is not listed may not: `random()`, dates
+    /// that contain the current time, functions of the application.
+    private static let stable: Set<String> = [
+        "abs", "char", "coalesce", "concat", "concat_ws", "format", "glob", "hex", "ifnull", "iif", "if", "instr",
+        "length", "like", "likelihood", "likely", "lower", "ltrim", "max", "min", "nullif", "octet_length", "printf",
+        "quote", "replace", "round", "rtrim", "sign", "soundex", "substr", "substring", "trim", "typeof", "unhex",
+        "unicode", "unlikely", "upper", "zeroblob", "cast", "raise", "exists", "in",
+        "avg", "count", "group_concat", "string_agg", "sum", "total",
+        "row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile", "lag", "lead", "first_value",
+        "last_value", "nth_value",
+        "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "ceiling", "cos", "cosh", "degrees", "exp",
+        "floor", "ln", "log", "log10", "log2", "mod", "pi", "pow", "power", "radians", "sin", "sinh", "sqrt", "tan",
+        "tanh", "trunc",
+        "json", "json_array", "json_array_length", "json_extract", "json_insert", "json_object", "json_patch",
+        "json_quote", "json_remove", "json_replace", "json_set", "json_type", "json_valid", "json_each", "json_tree",
+        "json_group_array", "json_group_object",
+        "changes", "total_changes", "last_insert_rowid", "sqlite_version",
+    ]
+}

@@ -1,0 +1,129 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Reads schemas from a connection.
+struct SchemaReader {
+    let connection: Connection
+    /// `main`, or the schema of an attached source.
+    let schema: String
+
+    private var prefix: String { SQLIdentifier.quoted(schema) }
+
+    /// The names of the application's tables, in the order of their creation.
+    func tableNames() throws -> [String] {
+        try connection.fetchAll(
+            "SELECT name FROM \(prefix).sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
+        )
+        .map { try $0.get(0) }
+        .filter { !$0.hasPrefix("sqlite_") && !$0.hasPrefix(StateStore.prefix) }
+    }
+
+    /// The table's description; `nil` when there is none of that name.
+    func table(_ name: String) throws -> TableSchema? {
+        guard
+            let master = try connection.fetchOne(
+                "SELECT name, sql FROM \(prefix).sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
+                [name]
+            )
+        else { return nil }
+        let name: String = try master.get(0)
+        let sql: String = try master.get(1)
+        let quoted = SQLIdentifier.quoted(name)
+
+        // table_xinfo also shows generated and hidden columns; SQLite before 3.26 has neither, and answers nothing.
+        var info = try connection.fetchAll("PRAGMA \(prefix).table_xinfo(\(quoted))")
+        if info.isEmpty { info = try connection.fetchAll("PRAGMA \(prefix).table_info(\(quoted))") }
+        var columns: [TableSchema.Column] = []
+        var isAutoIncrement = false
+        var primaryKey: [(position: Int64, column: Int)] = []
+        for row in info {
+            let hidden = row["hidden"].flatMap(Int64.init(sqliteValue:)) ?? 0
+            let position: Int64 = try row.get("pk")
+            if position > 0 { primaryKey.append((position, columns.count)) }
+            let column: String = try row.get("name")
+            let metadata = try connection.metadata(ofColumn: column, table: name, schema: schema)
+            if metadata.isAutoIncrement { isAutoIncrement = true }
+            columns.append(
+                TableSchema.Column(
+                    name: column,
+                    type: try row.get("type"),
+                    collation: metadata.collation,
+                    isGenerated: hidden != 0
+                )
+            )
+        }
+
+        let options = TableOptions(sql: sql)
+        var table = TableSchema(
+            name: name,
+            sql: sql,
+            columns: columns,
+            rowIDColumn: nil,
+            hasRowID: !options.isWithoutRowID,
+            isAutoIncrement: isAutoIncrement,
+            isStrict: options.isStrict,
+            indexes: try indexes(of: quoted, columns),
+            parents: try parents(of: name)
+        )
+        // A single primary key column that has no index of its own is the rowid itself.
+        if table.hasRowID, primaryKey.count == 1, !(try hasPrimaryKeyIndex(quoted)) {
+            table.rowIDColumn = primaryKey[0].column
+        }
+        return table
+    }
+
+    /// The tables that the table's foreign keys name.
+    func parents(of name: String) throws -> [String] {
+        try connection.fetchAll("PRAGMA \(prefix).foreign_key_list(\(SQLIdentifier.quoted(name)))").map {
+            try $0.get("table")
+        }
+    }
+
+    private func hasPrimaryKeyIndex(_ quoted: String) throws -> Bool {
+        try connection.fetchAll("PRAGMA \(prefix).index_list(\(quoted))").contains { $0["origin"] == .text("pk") }
+    }
+
+    private func indexes(of quoted: String, _ columns: [TableSchema.Column]) throws -> [TableSchema.Index] {
+        try connection.fetchAll("PRAGMA \(prefix).index_list(\(quoted))").map { row in
+            let name: String = try row.get("name")
+            let terms = try connection.fetchAll("PRAGMA \(prefix).index_xinfo(\(SQLIdentifier.quoted(name)))")
+                .filter { $0["key"] == .integer(1) }
+                .map { term in
+                    let column: Int64 = try term.get("cid")
+                    return TableSchema.Index.Term(
+                        column: column == -2 ? nil : Int(column),
+                        isDescending: term["desc"] == .integer(1),
+                        collation: (try? term.get("coll", as: String.self)) ?? "BINARY"
+                    )
+                }
+            return TableSchema.Index(
+                name: name,
+                isUnique: try row.get("unique", as: Int64.self) == 1,
+                isPartial: row["partial"] == .integer(1),
+                terms: terms
+            )
+        }
+    }
+}
+
+/// The words that follow the columns in a CREATE TABLE.
+private struct TableOptions {
+    var isWithoutRowID = false
+    var isStrict = false
+
+    init(sql: String) {
+        let bytes = Array(sql.utf8)
+        for token in SQLTokenizer(sql) {
+            switch token.kind {
+            case .rightParen:
+                isWithoutRowID = false
+                isStrict = false
+            case .identifier:
+                let word = SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self))
+                if word == "rowid" { isWithoutRowID = true }
+                if word == "strict" { isStrict = true }
+            default: break
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// A table's columns and keys, as SQLite describes them.
+struct TableSchema: Hashable {
+    var name: String
+    /// The text of its CREATE TABLE.
+    var sql: String
+    var columns: [Column]
+    /// The column that is the rowid, by its index.
+    var rowIDColumn: Int?
+    var hasRowID: Bool
+    var isAutoIncrement: Bool
+    var isStrict: Bool
+    var indexes: [Index]
+    /// The tables that foreign keys name.
+    var parents: [String]
+
+    struct Column: Hashable {
+        var name: String
+        var type: String
+        var collation: String
+        var isGenerated: Bool
+
+        var affinity: Affinity { Affinity(declaredType: type) }
+    }
+
+    struct Index: Hashable {
+        var name: String
+        var isUnique: Bool
+        var isPartial: Bool
+        /// Columns by index; `nil` where the index has an expression, -1 for the rowid.
+        var terms: [Term]
+
+        struct Term: Hashable {
+            var column: Int?
+            var isDescending: Bool
+            var collation: String
+        }
+
+        /// Whether every row is in it, by its columns.
+        var isPlain: Bool { !isPartial && terms.allSatisfy { $0.column != nil } }
+    }
+
+    /// A name by which the rowid can be reached although a column may have taken the usual one.
+    var rowIDName: String? {
+        if let rowIDColumn { return SQLIdentifier.quoted(columns[rowIDColumn].name) }
+        return ["rowid", "_rowid_", "oid"].first { name in
+            !columns.contains { SQLIdentifier.equal($0.name, name) }
+        }
+    }
+
+    func columnIndex(_ name: String) -> Int? {
+        columns.firstIndex { SQLIdentifier.equal($0.name, name) }
+    }
+
+    /// The keys that must be unique besides the rowid.
+    var uniqueIndexes: [Index] { indexes.filter(\.isUnique) }
+}
+
+/// How SQLite converts values that are stored in a column.
+///
+/// Source: <https://www.sqlite.org/datatype3.html#determination_of_column_affinity>.
+enum Affinity: Hashable {
+    case integer, text, blob, real, numeric
+
+    init(declaredType: String) {
+        let type = declaredType.uppercased()
+        func has(_ word: String) -> Bool { type.utf8.firstRange(of: word.utf8) != nil }
+        if has("INT") {
+            self = .integer
+        } else if has("CHAR") || has("CLOB") || has("TEXT") {
+            self = .text
+        } else if type.isEmpty || has("BLOB") {
+            self = .blob
+        } else if has("REAL") || has("FLOA") || has("DOUB") {
+            self = .real
+        } else {
+            self = .numeric
+        }
+    }
+
+    var isNumeric: Bool {
+        switch self {
+        case .integer, .real, .numeric: true
+        case .text, .blob: false
+        }
+    }
+}
+
+extension Collection where Element: Equatable {
+    /// The first place where `other` stands as a run.
+    fileprivate func firstRange(of other: some Collection<Element>) -> Index? {
+        var start = startIndex
+        while start != endIndex {
+            if self[start...].starts(with: other) { return start }
+            formIndex(after: &start)
+        }
+        return nil
+    }
+}

@@ -1,0 +1,169 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// What a source file knows of the migrations that take its rows: which target claims which table, and the fence that
+/// refuses writes by builds that do not know.
+///
+/// `Docs/FileFormat.md` describes the table.
+struct Claims {
+    let connection: Connection
+    let migration: MigrationRecord
+
+    private var schema: String { SQLIdentifier.quoted(migration.schema) }
+    private var table: String { "\(schema).midstream_claims" }
+    private var isSameFile: Bool { migration.sourcePath == nil }
+
+    /// One target's claim on a table.
+    struct Claim: Hashable {
+        var id: Int64
+        var sourceTable: String
+        var targetFile: String
+        var targetTable: String
+        var condition: String?
+        /// The rows that have moved; `nil` until all have.
+        var moved: Int64?
+    }
+
+    func all() throws -> [Claim] {
+        let exists = try connection.fetchValue(
+            Int64.self,
+            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
+        )
+        guard exists != nil else { return [] }
+        return try connection.fetchAll(
+            "SELECT id, source_table, target_file, target_table, condition, moved FROM \(table) ORDER BY id"
+        ).map {
+            Claim(
+                id: try $0.get(0),
+                sourceTable: try $0.get(1),
+                targetFile: try $0.get(2),
+                targetTable: try $0.get(3),
+                condition: try $0.get(4),
+                moved: try $0.get(5)
+            )
+        }
+    }
+
+    /// The target's file as the source names it.
+    func targetFile() -> String {
+        let target = connection.fileName(schema: "main") ?? ""
+        return FilePath.relative(target, toFolderOf: connection.fileName(schema: migration.schema) ?? target)
+    }
+
+    /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
+    func stake(_ record: TableRecord) throws {
+        if isSameFile { return try fence(record) }
+        if try all().contains(where: { $0.id == record.id }) { return }
+        try connection.execute(
+            """
+            CREATE TABLE IF NOT EXISTS \(table)(
+                id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
+                target_table TEXT NOT NULL, condition TEXT, moved INTEGER)
+            """
+        )
+        for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
+            try checkDisjoint(record, other)
+        }
+        try connection.execute(
+            "INSERT INTO \(table)(id, source_table, target_file, target_table, condition) VALUES (?, ?, ?, ?, ?)",
+            [record.id, record.source, targetFile(), record.target, record.condition]
+        )
+        try fence(record)
+    }
+
+    /// Two targets may take parts of one table, if no row belongs to both.
+    func checkDisjoint(_ record: TableRecord, _ other: Claim) throws {
+        let conditions = [record.condition, other.condition].map { "(\($0 ?? "1")\n)" }
+        let source = "\(schema).\(SQLIdentifier.quoted(record.source))"
+        let shared = try connection.fetchValue(
+            Int64.self,
+            "SELECT 1 FROM \(source) WHERE \(conditions.joined(separator: " AND ")) LIMIT 1"
+        )
+        guard shared == nil else {
+            throw MigrationError(
+                .foreignState,
+                "rows of source table \(record.source) already belong to the migration into table \(other.targetTable) of "
+                    + "\(other.targetFile): give conditions that no row meets both of, or open that file",
+                table: record.target
+            )
+        }
+    }
+
+    private func fence(_ record: TableRecord) throws {
+        let exists = try connection.fetchValue(
+            Int64.self,
+            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
+                + "'midstream\\_fence\\_%' ESCAPE '\\'",
+            [record.source]
+        )
+        guard exists == nil else { return }
+        for event in ["INSERT", "UPDATE", "DELETE"] {
+            try connection.execute(
+                "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) BEFORE \(event) ON "
+                    + "\(SQLIdentifier.quoted(record.source)) BEGIN SELECT RAISE(ABORT, \(Self.message(record, targetFile()))); END"
+            )
+        }
+    }
+
+    private static func message(_ record: TableRecord, _ target: String) -> String {
+        let text = "table \(record.source) is moving to table \(record.target) of \(target): write it there"
+        return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+    }
+
+    /// Records that all rows of a claim have moved, and drops the table when no row of it is anybody's any more.
+    ///
+    /// One transaction of the source, which checks in itself that the claim is this very target's: a copy of the target,
+    /// or one restored from a backup, must not take the rows from under the original.
+    ///
+    /// - Returns: Why the table was kept, or `nil` when it is gone.
+    func release(_ record: TableRecord, moved: Int64) throws -> String? {
+        let claims = try all()
+        guard let claim = claims.first(where: { $0.id == record.id }) else {
+            throw MigrationError(
+                .foreignState,
+                "the source does not know of the migration of table \(record.target): it was replaced by another file, or "
+                    + "restored from a backup. It is left as it is",
+                table: record.target
+            )
+        }
+        guard claim.targetFile == targetFile() else {
+            throw MigrationError(
+                .foreignState,
+                "the source's rows belong to \(claim.targetFile), and this is \(targetFile()): this file is a copy. The "
+                    + "source is left as it is",
+                table: record.target
+            )
+        }
+        try connection.execute("UPDATE \(table) SET moved = ? WHERE id = ?", [moved, record.id])
+        let sharing = try all().filter { SQLIdentifier.equal($0.sourceTable, record.source) }
+        if let other = sharing.first(where: { $0.moved == nil }) {
+            return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
+        }
+        if migration.retirement == .keep { return "it was to be kept" }
+        let source = "\(schema).\(SQLIdentifier.quoted(record.source))"
+        if sharing.contains(where: { $0.condition != nil }) {
+            let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(source)") ?? 0
+            let claimed = sharing.reduce(0) { $0 + ($1.moved ?? 0) }
+            if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
+        }
+        try replaceByView(record)
+        return nil
+    }
+
+    /// Drops the table and leaves a view in its place, so that an old build that would create it anew does not write
+    /// into a void.
+    private func replaceByView(_ record: TableRecord) throws {
+        let name = SQLIdentifier.quoted(record.source)
+        let schemaReader = SchemaReader(connection: connection, schema: migration.schema)
+        let columns = try schemaReader.table(record.source)?.columns.map(\.name) ?? []
+        try connection.execute("DROP TABLE \(schema).\(name)")
+        let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
+        try connection.execute("CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0")
+        for event in ["INSERT", "UPDATE", "DELETE"] {
+            try connection.execute(
+                "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) INSTEAD OF \(event) ON \(name) "
+                    + "BEGIN SELECT RAISE(ABORT, \(Self.message(record, targetFile()))); END"
+            )
+        }
+    }
+}

@@ -1,0 +1,54 @@
+/// A migration as stored in the target: one source, and what becomes of it.
+struct MigrationRecord: Hashable, Sendable {
+    /// Never used twice, so that a connection that slept cannot mistake one for another.
+    var id: Int64
+    /// The source's path as seen from the target's folder; `nil` when the source is the target itself.
+    var sourcePath: String?
+    var retirement: SourceRetirement
+
+    /// The schema under which connections attach the source.
+    var schema: String { sourcePath == nil ? "main" : "midstream_source_\(id)" }
+}
+
+/// A moving table as stored in the target.
+struct TableRecord: Hashable, Sendable {
+    var id: Int64
+    var migration: Int64
+    var target: String
+    var source: String
+    var condition: String?
+    var phase: MigrationPhase
+    /// The largest key that the stepper has passed; `nil` before the first.
+    var watermark: Int64?
+    /// No pending row has a larger key; `nil` when that is not known.
+    var ceiling: Int64?
+    /// Rows that the stepper moved.
+    var copied: Int64
+    /// Rows that statements promoted, and that the stepper has passed since.
+    var settled: Int64
+    /// Rows of the source that belong to the migration; `nil` until they are counted.
+    var total: Int64?
+
+    /// The ledger's table.
+    var ledger: String { "midstream_ledger_\(id)" }
+    /// The smallest key that may be pending; `nil` when none can be.
+    var lowerBound: Int64? { LowerBound.after(watermark) }
+}
+
+enum LowerBound {
+    /// The smallest key above the watermark; `nil` when there is none.
+    static func after(_ watermark: Int64?) -> Int64? {
+        guard let watermark else { return .min }
+        return watermark == .max ? nil : watermark + 1
+    }
+}
+
+/// What becomes of a source table when its rows have moved.
+public enum SourceRetirement: String, Sendable, Codable {
+    /// It is dropped. A view that refuses writes takes its place, so that old builds do not write into a void.
+    case drop
+    /// It stays, and refuses writes.
+    case keep
+    /// It is dropped, and when no other table is left in the file, the file is deleted.
+    case deleteFileWhenEmpty
+}

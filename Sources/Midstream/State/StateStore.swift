@@ -1,0 +1,141 @@
+internal import SQLiteConnection
+
+/// The migration's state in the target file.
+///
+/// Everything that decides where a row is stands here and commits with the target's own rows. `Docs/FileFormat.md`
+/// describes the tables.
+struct StateStore {
+    /// The format that this version writes, and the only one that it reads.
+    static let format: Int64 = 1
+    static let prefix = "midstream_"
+
+    let connection: Connection
+
+    /// Whether the file has migrations.
+    func exists() throws -> Bool {
+        try connection.fetchValue(
+            Int64.self,
+            "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'midstream_state'"
+        ) != nil
+    }
+
+    /// Creates the tables in the transaction that is open.
+    func create() throws {
+        if try exists() { return }
+        try connection.execute(
+            script: """
+                CREATE TABLE main.midstream_state(format INTEGER NOT NULL);
+                CREATE TABLE main.midstream_migrations(
+                    id INTEGER PRIMARY KEY, source TEXT, retirement TEXT NOT NULL);
+                CREATE TABLE main.midstream_tables(
+                    id INTEGER PRIMARY KEY, migration INTEGER NOT NULL, target TEXT NOT NULL COLLATE NOCASE,
+                    source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,
+                    copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER);
+                """
+        )
+        try connection.execute("INSERT INTO main.midstream_state(format) VALUES (?)", [Self.format])
+    }
+
+    /// Drops the tables in the transaction that is open.
+    func drop() throws {
+        for table in ["midstream_state", "midstream_migrations", "midstream_tables"] {
+            try connection.execute("DROP TABLE main.\(table)")
+        }
+    }
+
+    /// Reads everything; nothing when the file has no migrations.
+    ///
+    /// - Throws: ``MigrationError`` when another version of Midstream wrote it in another format.
+    func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
+        guard try exists() else { return ([], []) }
+        let format: Int64? = try connection.fetchValue("SELECT format FROM main.midstream_state")
+        guard format == Self.format else {
+            throw MigrationError(
+                .foreignState,
+                "the migration in this file has format \(format.map(String.init) ?? "unknown"), and this version of "
+                    + "Midstream reads format \(Self.format): open it with the version that started the migration"
+            )
+        }
+        let migrations = try connection.fetchAll(
+            "SELECT id, source, retirement FROM main.midstream_migrations ORDER BY rowid"
+        )
+        .map { row in
+            MigrationRecord(
+                id: try row.get(0),
+                sourcePath: try row.get(1),
+                retirement: SourceRetirement(rawValue: try row.get(2)) ?? .keep
+            )
+        }
+        let tables = try connection.fetchAll("SELECT \(Self.tableColumns) FROM main.midstream_tables ORDER BY rowid")
+            .map(Self.tableRecord)
+        return (migrations, tables)
+    }
+
+    private static let tableColumns =
+        "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total"
+
+    private static func tableRecord(_ row: Row) throws -> TableRecord {
+        TableRecord(
+            id: try row.get(0),
+            migration: try row.get(1),
+            target: try row.get(2),
+            source: try row.get(3),
+            condition: try row.get(4),
+            phase: MigrationPhase(rawValue: try row.get(5)) ?? .copying,
+            watermark: try row.get(6),
+            ceiling: try row.get(7),
+            copied: try row.get(8),
+            settled: try row.get(9),
+            total: try row.get(10)
+        )
+    }
+
+    /// Reads one table's state; `nil` when it is over and gone.
+    func table(_ id: Int64) throws -> TableRecord? {
+        try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
+            .map(Self.tableRecord)
+    }
+
+    /// Writes all of a table's state.
+    func save(_ record: TableRecord) throws {
+        try connection.execute(
+            """
+            INSERT OR REPLACE INTO main.midstream_tables(\(Self.tableColumns))
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            """,
+            [
+                record.id, record.migration, record.target, record.source, record.condition, record.phase.rawValue,
+                record.watermark, record.ceiling, record.copied, record.settled, record.total,
+            ]
+        )
+    }
+
+    /// Writes a migration.
+    func save(_ record: MigrationRecord) throws {
+        try connection.execute(
+            "INSERT OR REPLACE INTO main.midstream_migrations(id, source, retirement) VALUES (?, ?, ?)",
+            [record.id, record.sourcePath, record.retirement.rawValue]
+        )
+    }
+
+    /// The number that SQLite raises with every change of the target's schema.
+    static func schemaVersion(_ connection: Connection) throws -> Int64 {
+        try connection.fetchValue(Int64.self, "PRAGMA main.schema_version") ?? 0
+    }
+}
+
+/// Takes the write lock of `main`, and of `main` alone.
+///
+/// `BEGIN IMMEDIATE` would lock every attached file that can be written; a statement that changes nothing takes the
+/// lock of its own file alone. It honours the busy handler.
+struct WriteLock {
+    static func begin(_ connection: Connection) throws {
+        try connection.execute("BEGIN")
+        do {
+            try connection.execute("DELETE FROM main.midstream_state WHERE 0")
+        } catch {
+            try? connection.execute("ROLLBACK")
+            throw error
+        }
+    }
+}

@@ -1,0 +1,172 @@
+internal import SQLiteConnection
+
+/// Takes a table from `copied` to `done`: its source goes when, and only when, nobody can need it any more, and the
+/// target's rows are on the disk.
+///
+/// The order of what follows is what keeps a power loss between the two files from losing rows.
+struct Retirement {
+    let stepper: Stepper
+    let migration: MigrationRecord
+
+    func advance(_ record: TableRecord) throws -> MigrationProgress.Outcome {
+        if migration.sourcePath == nil { return try retireInSameFile(record) }
+        if record.phase == .copied {
+            guard try setPhase(.retiring, of: record) else { return .busy }
+        }
+        guard try isProvenUnread() else { return .waitingForReaders }
+        // A checkpoint by somebody else may have synced nothing.
+        try stepper.connection.sync(schema: "main")
+        var kept: String?
+        if let path = stepper.path(of: migration), FilePath.exists(path) {
+            do {
+                try stepper.attach(migration)
+                kept = try releaseSource(record)
+            } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
+                return .waitingForReaders
+            }
+        }
+        guard try finish(record) else { return .busy }
+        if let kept, migration.retirement != .keep {
+            stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
+        }
+        stepper.onEvent?(.tableMoved(record.target))
+        try leaveSource()
+        return .worked
+    }
+
+    private func setPhase(_ phase: MigrationPhase, of record: TableRecord) throws -> Bool {
+        let done: Void? = try stepper.transaction(isDurable: true) {
+            try stepper.connection.execute(
+                "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
+                [phase.rawValue, record.id]
+            )
+        }
+        return done != nil
+    }
+
+    /// Whether no connection of any process can have a snapshot from before the table was copied.
+    ///
+    /// A passive checkpoint that copies the whole WAL proves it: it stops at the oldest snapshot in use. Without a WAL,
+    /// the COMMIT that recorded `copied` was the proof, since it waits for readers.
+    private func isProvenUnread() throws -> Bool {
+        let connection = stepper.connection
+        // A connection that has not read yet would report success.
+        _ = try StateStore.schemaVersion(connection)
+        let mode: String? = try connection.fetchValue("PRAGMA main.journal_mode")
+        guard mode == "wal" else { return true }
+        do {
+            let (log, copied) = try connection.checkpoint(mode: .passive)
+            return log >= 0 && log == copied
+        } catch {
+            guard ResultCode.busy ~= error.code else { throw error }
+            return false
+        }
+    }
+
+    private func releaseSource(_ record: TableRecord) throws -> String? {
+        let connection = stepper.connection
+        let claims = Claims(connection: connection, migration: migration)
+        // Only the source is written.
+        try connection.execute("BEGIN")
+        do {
+            let kept = try claims.release(record, moved: record.copied + record.settled)
+            try connection.execute("COMMIT")
+            return kept
+        } catch {
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+    }
+
+    private func retireInSameFile(_ record: TableRecord) throws -> MigrationProgress.Outcome {
+        var kept: String?
+        let done: Void? = try stepper.transaction {
+            kept = try retireTable(record)
+            try finishInTransaction(record)
+        }
+        guard done != nil else { return .busy }
+        if let kept, migration.retirement != .keep {
+            stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
+        }
+        stepper.onEvent?(.tableMoved(record.target))
+        try leaveSource()
+        return .worked
+    }
+
+    /// Drops a source table of the target's own file, unless rows of it are somebody else's.
+    private func retireTable(_ record: TableRecord) throws -> String? {
+        let connection = stepper.connection
+        let name = quoted(record.source)
+        let sharing = try stepper.store.load().tables.filter {
+            $0.id != record.id && $0.phase.rawValue < MigrationPhase.done.rawValue && $0.source == record.source
+                && $0.migration == record.migration
+        }
+        if let other = sharing.first { return "table \(other.target) has yet to take rows from it" }
+        for event in ["insert", "update", "delete"] {
+            for id in try stepper.store.load().tables.map(\.id) {
+                try connection.execute("DROP TRIGGER IF EXISTS main.midstream_fence_\(event)_\(id)")
+            }
+        }
+        if migration.retirement == .keep { return "it was to be kept" }
+        let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
+        let claimed = try stepper.store.load().tables
+            .filter { $0.source == record.source && $0.migration == record.migration }
+            .reduce(0) { $0 + $1.copied + $1.settled }
+        if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
+        try connection.execute("DROP TABLE main.\(name)")
+        return nil
+    }
+
+    private func quoted(_ name: String) -> String {
+        "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+    }
+
+    private func finish(_ record: TableRecord) throws -> Bool {
+        let done: Void? = try stepper.transaction(isDurable: true) { try finishInTransaction(record) }
+        return done != nil
+    }
+
+    /// Records that a table is done; with the last one, everything of ours goes.
+    private func finishInTransaction(_ record: TableRecord) throws {
+        let connection = stepper.connection
+        try connection.execute(
+            "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
+            [MigrationPhase.done.rawValue, record.id]
+        )
+        try connection.execute("DROP TABLE IF EXISTS main.\(record.ledger)")
+        let left: Int64 =
+            try connection.fetchValue(
+                "SELECT count(*) FROM main.midstream_tables WHERE phase < ?",
+                [MigrationPhase.done.rawValue]
+            ) ?? 0
+        if left == 0 { try stepper.store.drop() }
+    }
+
+    /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for.
+    private func leaveSource() throws {
+        let (migrations, tables) = try stepper.store.load()
+        let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
+        if !isNeeded {
+            let path = stepper.path(of: migration)
+            let isEmpty = migration.retirement == .deleteFileWhenEmpty && path != nil ? try isSourceEmpty() : false
+            try stepper.detach(migration)
+            if isEmpty, let path {
+                _ = FilePath.remove(path)
+                for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
+            }
+        }
+        if migrations.isEmpty { stepper.onEvent?(.databaseMoved) }
+    }
+
+    /// Whether the source has no table of the application left; its WAL is emptied then.
+    private func isSourceEmpty() throws -> Bool {
+        guard let path = stepper.path(of: migration), FilePath.exists(path) else { return false }
+        try stepper.attach(migration)
+        let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
+        guard try reader.tableNames().isEmpty else { return false }
+        let claims = try Claims(connection: stepper.connection, migration: migration).all()
+        guard claims.allSatisfy({ $0.moved != nil }) else { return false }
+        _ = try? stepper.connection.checkpoint(schema: migration.schema, mode: .truncate)
+        return true
+    }
+}

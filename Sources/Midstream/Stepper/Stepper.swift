@@ -1,0 +1,370 @@
+internal import Dispatch
+internal import SQLiteConnection
+
+/// Moves rows in small transactions on a connection of its own, which has no overlay, fires no triggers and checks no
+/// foreign keys: the whole table satisfies them.
+final class Stepper {
+    let connection: Connection
+    let statements: InternalStatements
+    let store: StateStore
+    private let gate: FileGate
+    private let clock = ContinuousClock()
+    private var attached: [String: MigrationRecord] = [:]
+    private var moves: [Int64: MoveSQL] = [:]
+    private var batch = BatchSize()
+    private var counts: [Int64: SourceCount] = [:]
+    private var commitTime: Duration = .milliseconds(1)
+    /// Called with what comes to pass.
+    var onEvent: ((MigrationEvent) -> Void)?
+
+    /// How long a step waits for a lock that another process holds.
+    private static let busyTimeout: Int32 = 5
+
+    init(path: String, gate: FileGate) throws {
+        connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
+        statements = InternalStatements(connection: connection)
+        store = StateStore(connection: connection)
+        self.gate = gate
+        connection.setBusyTimeout(milliseconds: Self.busyTimeout)
+        try connection.configure(.foreignKeys, false)
+        try connection.configure(.triggers, false)
+        try connection.execute("PRAGMA main.synchronous = NORMAL")
+        try connection.execute("PRAGMA main.cache_size = -8192")
+        connection.setAutomaticCheckpoint(frames: 0)
+    }
+
+    // MARK: Sources
+
+    /// Attaches a migration's source, so that it can be written. Outside transactions.
+    func attach(_ migration: MigrationRecord) throws {
+        guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }
+        try SourceFile.attach(migration, to: connection, access: .readWrite)
+        attached[migration.schema] = migration
+        try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
+    }
+
+    func detach(_ migration: MigrationRecord) throws {
+        guard attached.removeValue(forKey: migration.schema) != nil else { return }
+        statements.removeAll()
+        moves.removeAll()
+        connection.clearStatementCache()
+        try connection.execute("DETACH \(migration.schema)")
+    }
+
+    /// Where the source's file is; `nil` when it is the target's own.
+    func path(of migration: MigrationRecord) -> String? {
+        migration.sourcePath.map {
+            FilePath.absolute($0, fromFolderOf: connection.fileName(schema: "main") ?? "")
+        }
+    }
+
+    func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
+        if let sql = moves[record.id] { return sql }
+        try attach(migration)
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
+            throw MigrationError(
+                .missingTable,
+                "target table \(record.target) is gone although its rows have not all moved",
+                table: record.target
+            )
+        }
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else {
+            throw MigrationError(
+                .sourceChanged,
+                "source table \(record.source) is gone although its rows have not all moved",
+                table: record.target
+            )
+        }
+        let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+        moves[record.id] = sql
+        return sql
+    }
+
+    // MARK: Transactions
+
+    /// Runs `body` in a transaction of the target that keeps out the process's writers; `nil` when they, or another
+    /// process, keep it out.
+    func transaction<Result>(isDurable: Bool = false, _ body: () throws -> Result) throws -> Result? {
+        guard gate.tryEnterForStep() else { return nil }
+        defer { gate.leaveStep() }
+        do {
+            if try store.exists() {
+                try WriteLock.begin(connection)
+            } else {
+                try connection.execute("BEGIN IMMEDIATE")
+            }
+        } catch let error as SQLiteError where ResultCode.busy ~= error.code {
+            return nil
+        }
+        let result: Result
+        do {
+            result = try body()
+            let start = clock.now
+            try connection.execute("COMMIT")
+            commitTime = (commitTime * 3 + (clock.now - start)) / 4
+        } catch {
+            // Also after a COMMIT that could not be had: it would keep readers out.
+            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            throw error
+        }
+        if isDurable { try connection.sync(schema: "main") }
+        return result
+    }
+
+    // MARK: One step
+
+    /// What a step may do.
+    enum Limit {
+        /// Work for that long, the commit included.
+        case time(Duration)
+        /// Move so many pending rows of each table, however long it takes.
+        case rows(Int64)
+    }
+
+    func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
+        let start = clock.now
+        if case .time(let budget) = limit { waitForGate(budget) }
+        let (migrations, records) = try store.load()
+        guard !records.isEmpty else { return (.idle, 0) }
+        var outcome = MigrationProgress.Outcome.idle
+        var moved: Int64 = 0
+        for record in records where record.phase != .done {
+            guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
+            let result: MigrationProgress.Outcome
+            switch record.phase {
+            case .starting, .done: continue
+            case .copying:
+                let (copied, did) = try advance(record, migration, limit, start)
+                moved += copied
+                result = did
+            case .copied, .retiring:
+                result = try Retirement(stepper: self, migration: migration).advance(record)
+            }
+            if outcome == .idle || result == .worked { outcome = result }
+            // In time, one table after the other; by rows, a piece of each.
+            if case .time = limit, result != .waitingForReaders { break }
+        }
+        if moved > 0 { checkpointIfLong() }
+        return (outcome, moved)
+    }
+
+    /// Waits until a writer of the process has left.
+    func waitForWriters() {
+        gate.waitForStep(.milliseconds(100))
+    }
+
+    private func waitForGate(_ budget: Duration) {
+        if gate.tryEnterForStep() { return gate.leaveStep() }
+        gate.waitForStep(.nanoseconds(Int(clamping: budget.components.attoseconds / 1_000_000_000)))
+    }
+
+    private func advance(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, MigrationProgress.Outcome) {
+        let sql = try sql(for: record, migration)
+        // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
+        if record.total == nil || record.lowerBound == nil {
+            guard let counted = try count(record, sql, limit, start) else { return (0, .worked) }
+            let isStored: Void? = try transaction {
+                let mover = RowMover(statements: statements, sql: sql)
+                if let now = try store.table(record.id), now.phase == .copying {
+                    if now.lowerBound == nil {
+                        try mover.complete(now, counted: counted)
+                    } else {
+                        _ = try mover.run(
+                            "UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)",
+                            [counted]
+                        )
+                    }
+                }
+            }
+            counts[record.id] = nil
+            if isStored == nil { return (0, .busy) }
+            if record.lowerBound == nil { return (0, .worked) }
+            guard case .rows = limit else { return (0, .worked) }
+        }
+        let copied: Int64?
+        switch limit {
+        case .time(let budget): copied = try move(record, sql, until: start + budget)
+        case .rows(let rows): copied = try move(record, sql, rows: rows)
+        }
+        return copied.map { ($0, .worked) } ?? (0, .busy)
+    }
+
+    // MARK: Copying
+
+    /// Moves batches until the time is up; `nil` when the target could not be locked.
+    private func move(_ record: TableRecord, _ sql: MoveSQL, until deadline: ContinuousClock.Instant) throws -> Int64? {
+        let mover = RowMover(statements: statements, sql: sql)
+        var refused: (range: ClosedRange<Int64>, error: SQLiteError)?
+        let moved: Int64? = try transaction {
+            var moved: Int64 = 0
+            while let lower = try store.table(record.id).flatMap({ $0.phase == .copying ? $0.lowerBound : nil }) {
+                let start = clock.now
+                let upper = try key(sql.upperKey, lower, batch.rows - 1)
+                do {
+                    moved += try mover.move(from: lower, through: upper ?? .max, hasLedger: hasLedger(sql))
+                } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                    // What came before it is committed; the row itself is found out after.
+                    refused = (lower...(upper ?? .max), error)
+                    break
+                }
+                guard upper != nil else { break }
+                let now = clock.now
+                batch.adapt(took: now - start)
+                if now + (now - start) + commitTime >= deadline || gate.isAwaited { break }
+            }
+            return moved
+        }
+        if let refused, let moved { try reportRefusal(record, sql, refused.range, refused.error, moved) }
+        if clock.now > deadline { batch.shrink() }
+        return moved
+    }
+
+    /// Moves exactly that many pending rows, or all that are left.
+    private func move(_ record: TableRecord, _ sql: MoveSQL, rows: Int64) throws -> Int64? {
+        guard rows > 0 else { return 0 }
+        let mover = RowMover(statements: statements, sql: sql)
+        return try transaction {
+            guard let now = try store.table(record.id), now.phase == .copying, let lower = now.lowerBound else {
+                return 0
+            }
+            let upper = try key(sql.upperPendingKey, lower, rows - 1) ?? .max
+            return try mover.move(from: lower, through: upper, hasLedger: true)
+        }
+    }
+
+    private func hasLedger(_ sql: MoveSQL) throws -> Bool {
+        let statement = try statements.statement("SELECT EXISTS (SELECT 1 FROM \(sql.ledger))")
+        defer { statement.reset() }
+        return try statement.step() && statement.int64(at: 0) != 0
+    }
+
+    private func key(_ text: String, _ lower: Int64, _ offset: Int64) throws -> Int64? {
+        let statement = try statements.statement(text)
+        defer { statement.reset() }
+        try statement.bind(lower, at: 1)
+        try statement.bind(offset, at: 2)
+        return try statement.step() ? statement.int64(at: 0) : nil
+    }
+
+    /// Moves the rows of a batch that was refused one by one, up to the one that the target does not take.
+    private func reportRefusal(
+        _ record: TableRecord,
+        _ sql: MoveSQL,
+        _ range: ClosedRange<Int64>,
+        _ error: SQLiteError,
+        _ moved: Int64
+    ) throws {
+        let mover = RowMover(statements: statements, sql: sql)
+        var refusal: (key: Int64, error: SQLiteError)?
+        _ = try transaction {
+            var passed: Int64 = 0
+            var last: Int64?
+            let keys = try statements.statement(sql.pendingKeys)
+            defer { keys.reset() }
+            try keys.bind(range.lowerBound, at: 1)
+            try keys.bind(range.upperBound, at: 2)
+            while try keys.step() {
+                let key = keys.int64(at: 0)
+                do {
+                    _ = try mover.run(sql.copyRow, [key])
+                } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                    refusal = (key, error)
+                    break
+                }
+                passed += 1
+                last = key
+            }
+            keys.reset()
+            if let last {
+                let settled = try mover.run(sql.forgetSettled, [last])
+                _ = try mover.run(sql.advance, [last, passed, settled])
+            }
+        }
+        guard let refusal else { return }
+        throw MigrationError(
+            .rowRefused,
+            "target table \(record.target) refuses the row with rowid \(refusal.key) of source table \(record.source). It "
+                + "stays there, and is read and written as before; the migration goes on when the row can be taken",
+            table: record.target,
+            key: refusal.key,
+            cause: refusal.error
+        )
+    }
+
+    // MARK: Counting
+
+    /// Goes on counting the source's rows from the largest key down, which is not how they are copied.
+    ///
+    /// - Returns: The count when it is complete.
+    private func count(
+        _ record: TableRecord,
+        _ sql: MoveSQL,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> Int64? {
+        var count = counts[record.id] ?? SourceCount()
+        let slice = try statements.statement(sql.countSlice)
+        defer { slice.reset() }
+        while let upper = count.next {
+            try slice.bind(upper, at: 1)
+            try slice.bind(SourceCount.rowsPerSlice, at: 2)
+            guard try slice.step() else { break }
+            count.add(rows: slice.int64(at: 0), belonging: slice.int64(at: 1), smallest: slice.int64(at: 2))
+            slice.reset()
+            if case .time(let budget) = limit, clock.now - start > budget / 2 { break }
+        }
+        counts[record.id] = count
+        return count.next == nil ? count.belonging : nil
+    }
+
+    // MARK: The WAL
+
+    /// The frames from which on a step copies the WAL into the file, so that no commit of the application has to.
+    private static let longWAL = 1000
+
+    private func checkpointIfLong() {
+        // Its failure loses nothing: the next one copies what this one could not.
+        _ = try? connection.checkpoint(mode: .passive)
+    }
+}
+
+/// The number of rows that a batch looks at, so that several fit into a step.
+struct BatchSize {
+    private(set) var rows: Int64 = 256
+
+    /// What a batch should take.
+    private static let wanted = Duration.milliseconds(1)
+
+    mutating func adapt(took time: Duration) {
+        if time > Self.wanted * 2 {
+            shrink()
+        } else if time < Self.wanted {
+            rows = min(rows + rows / 4 + 1, 100_000)
+        }
+    }
+
+    mutating func shrink() {
+        rows = max(1, rows / 2)
+    }
+}
+
+/// A count of the source's rows that goes on from step to step. The source does not change meanwhile.
+struct SourceCount {
+    static let rowsPerSlice: Int64 = 4096
+
+    /// The largest key that is not counted yet; `nil` when all are.
+    private(set) var next: Int64? = .max
+    /// The rows that belong to the migration.
+    private(set) var belonging: Int64 = 0
+
+    mutating func add(rows: Int64, belonging: Int64, smallest: Int64) {
+        self.belonging += belonging
+        next = rows < Self.rowsPerSlice || smallest == .min ? nil : smallest - 1
+    }
+}

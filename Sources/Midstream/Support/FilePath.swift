@@ -1,0 +1,86 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// Paths of files, as text.
+enum FilePath {
+    /// Whether something is there.
+    static func exists(_ path: String) -> Bool {
+        access(path, F_OK) == 0
+    }
+
+    /// Removes a file; `false` when it cannot be removed.
+    static func remove(_ path: String) -> Bool {
+        unlink(path) == 0
+    }
+
+    /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path.
+    static func resolved(_ path: String) -> String {
+        if let real = realpath(path, nil) {
+            defer { free(real) }
+            return String(cString: real)
+        }
+        let (folder, name) = split(path)
+        if let real = realpath(folder, nil) {
+            defer { free(real) }
+            let folder = String(cString: real)
+            return folder == "/" ? "/" + name : folder + "/" + name
+        }
+        return path
+    }
+
+    /// The folder (`.` when there is none) and the last part.
+    static func split(_ path: String) -> (folder: String, name: String) {
+        guard let slash = path.lastIndex(of: "/") else { return (".", path) }
+        let folder = String(path[..<slash])
+        return (folder.isEmpty ? "/" : folder, String(path[path.index(after: slash)...]))
+    }
+
+    /// `path` as seen from the folder of `file`. Both are resolved.
+    static func relative(_ path: String, toFolderOf file: String) -> String {
+        let target = path.split(separator: "/")
+        let base = split(file).folder.split(separator: "/")
+        let common = zip(target, base).prefix { $0 == $1 }.count
+        let up = Array(repeating: "..", count: base.count - common)
+        return (up + target[common...].map(String.init)).joined(separator: "/")
+    }
+
+    /// The path that `relative` means, seen from the folder of `file`.
+    static func absolute(_ relative: String, fromFolderOf file: String) -> String {
+        relative.hasPrefix("/") ? relative : resolved(split(file).folder + "/" + relative)
+    }
+
+    /// A URI for SQLite, with the `mode` given, so that a missing file is not created.
+    ///
+    /// Source: <https://www.sqlite.org/uri.html>.
+    static func uri(_ path: String, mode: String) -> String {
+        var text = "file:"
+        for byte in path.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2f, 0x2d, 0x2e, 0x5f, 0x7e:
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let hex = String(byte, radix: 16, uppercase: true)
+                text += "%" + (hex.utf8.count == 1 ? "0" + hex : hex)
+            }
+        }
+        return text + "?mode=" + mode
+    }
+
+    /// What tells one file from all others; `nil` when it does not exist.
+    static func identity(_ path: String) -> FileIdentity? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        return FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
+    }
+}
+
+/// A file, by whatever name.
+struct FileIdentity: Hashable {
+    var device: UInt64
+    var inode: UInt64
+}

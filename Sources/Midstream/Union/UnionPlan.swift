@@ -1,0 +1,57 @@
+internal import SQLiteConnection
+
+/// How a scan of a moving table runs: what is asked of its two arms, and in which order their rows are merged.
+struct UnionPlan: Hashable {
+    /// Which rows the scan gives.
+    enum Scope: Hashable {
+        /// All.
+        case whole
+        /// Those that are in the source alone.
+        case pending
+    }
+
+    /// A term of the WHERE clause that the arms' own statements check.
+    struct Constraint: Hashable {
+        /// The column's index; -1 is the rowid.
+        var column: Int
+        var comparison: IndexInfo.Comparison
+        /// Whether a number may be compared with the column as the arms would. It may not where the column holds text:
+        /// natively that depends on the affinity of the other operand, which a virtual table is not told.
+        var takesNumbers: Bool
+        /// Which of the filter's arguments is the value.
+        var argument: Int
+    }
+
+    struct Order: Hashable {
+        var column: Int
+        var isDescending: Bool
+    }
+
+    /// How the arms' rows become one scan.
+    enum Merge: Hashable {
+        /// A unique key: a row that the target has is not looked for in the source.
+        case lookup
+        /// In the order of some columns, then of the rowid.
+        case ordered([Order], rowIDDescending: Bool)
+        /// Nothing is asked of the rows but how many they are.
+        case counted
+    }
+
+    var scope: Scope
+    var constraints: [Constraint]
+    var merge: Merge
+    /// The columns that the statement uses, a bit each; the highest stands for all from 63 on.
+    var usedColumns: UInt64
+
+    /// The same scan with fewer constraints; SQLite checks the others itself.
+    func dropping(_ arguments: Set<Int>) -> UnionPlan {
+        var plan = self
+        plan.constraints.removeAll { arguments.contains($0.argument) }
+        if case .lookup = merge { plan.merge = .ordered([], rowIDDescending: false) }
+        return plan
+    }
+
+    func uses(_ column: Int) -> Bool {
+        usedColumns & (1 << UInt64(min(column, 63))) != 0
+    }
+}

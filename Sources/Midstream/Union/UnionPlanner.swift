@@ -1,0 +1,199 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Plans scans as SQLite would plan them on the whole table: by its keys and indexes, with the costs that SQLite
+/// assumes of a table that was never analyzed.
+///
+/// Source: <https://www.sqlite.org/vtab.html#the_xbestindex_method>.
+struct UnionPlanner {
+    let table: MovingTable
+    let scope: UnionPlan.Scope
+    /// Whether every value in the statement is a literal or a parameter: numbers may be pushed onto text columns then.
+    let isSimpleStatement: Bool
+
+    /// What SQLite assumes of a table without statistics.
+    private static let assumedRows = 1_048_576.0
+
+    func plan(_ info: IndexInfo) -> UnionPlan {
+        let usable = usableConstraints(info)
+        let order = info.order.map {
+            UnionPlan.Order(column: normalized($0.column), isDescending: $0.isDescending)
+        }
+        var best = candidate(usable, terms: [], order: order, isUnique: false)
+        for index in table.target.indexes where index.isPlain {
+            let other = candidate(usable, terms: index.terms, order: order, isUnique: index.isUnique)
+            if other.total < best.total { best = other }
+        }
+        let rowID = [TableSchema.Index.Term(column: -1, isDescending: false, collation: "BINARY")]
+        let byRowID = candidate(usable, terms: rowID, order: order, isUnique: true)
+        if byRowID.total <= best.total { best = byRowID }
+        if usable.isEmpty, order.isEmpty, info.usedColumns == 0, scope == .whole { best.merge = .counted }
+
+        var constraints: [UnionPlan.Constraint] = []
+        for (position, item) in usable.enumerated() {
+            info.use(constraint: item.index, asArgument: position)
+            constraints.append(
+                UnionPlan.Constraint(
+                    column: item.column,
+                    comparison: item.comparison,
+                    takesNumbers: item.takesNumbers,
+                    argument: position
+                )
+            )
+        }
+        if best.consumesOrder { info.setOrderConsumed() }
+        if case .lookup = best.merge { info.setUnique() }
+        info.setEstimatedCost(best.cost)
+        info.setEstimatedRows(Int64(best.rows))
+        return UnionPlan(scope: scope, constraints: constraints, merge: best.merge, usedColumns: info.usedColumns)
+    }
+
+    // MARK: Constraints
+
+    private struct Usable {
+        var index: Int
+        var column: Int
+        var comparison: IndexInfo.Comparison
+        var takesNumbers: Bool
+    }
+
+    private static let operators: Set<IndexInfo.Comparison> = [
+        .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull,
+    ]
+
+    private func usableConstraints(_ info: IndexInfo) -> [Usable] {
+        (0..<info.constraintCount).compactMap { index in
+            let constraint = info.constraint(at: index)
+            guard constraint.isUsable, Self.operators.contains(constraint.comparison) else { return nil }
+            let column = normalized(constraint.column)
+            if column < 0 {
+                return Usable(index: index, column: -1, comparison: constraint.comparison, takesNumbers: true)
+            }
+            guard table.target.columns.indices.contains(column) else { return nil }
+            let definition = table.target.columns[column]
+            // A compare by another collation than the column's is SQLite's to make.
+            guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
+                return nil
+            }
+            return Usable(
+                index: index,
+                column: column,
+                comparison: constraint.comparison,
+                takesNumbers: definition.affinity.isNumeric || isSimpleStatement
+            )
+        }
+    }
+
+    private func normalized(_ column: Int) -> Int {
+        column == table.target.rowIDColumn ? -1 : column
+    }
+
+    // MARK: Candidates
+
+    private struct Candidate {
+        var merge: UnionPlan.Merge
+        var consumesOrder: Bool
+        var cost: Double
+        var rows: Double
+        /// The cost with that of sorting what does not come sorted.
+        var total: Double
+    }
+
+    /// A scan along an index, or along the rowid when `terms` is empty.
+    private func candidate(
+        _ usable: [Usable],
+        terms: [TableSchema.Index.Term],
+        order: [UnionPlan.Order],
+        isUnique: Bool
+    ) -> Candidate {
+        let isRowID = terms.first?.column == -1 || terms.isEmpty
+        var fixed: [Int] = []
+        var isLookup = isUnique
+        for term in terms {
+            guard let column = term.column, hasColumnCollation(term) else { break }
+            guard
+                let match = usable.first(where: {
+                    $0.column == column && ($0.comparison == .equal || $0.comparison == .isNull)
+                })
+            else { break }
+            if match.comparison == .isNull || !match.takesNumbers { isLookup = false }
+            fixed.append(column)
+        }
+        if fixed.count < terms.count { isLookup = false }
+        let isLastUnique = isUnique && !terms.isEmpty && fixed.count == terms.count
+        if isLookup, !terms.isEmpty {
+            return Candidate(merge: .lookup, consumesOrder: !order.isEmpty, cost: 12, rows: 1, total: 12)
+        }
+
+        var rows = Self.assumedRows
+        if !fixed.isEmpty { rows = isLastUnique ? 1 : max(2, 11 - Double(fixed.count)) }
+        let bounded = fixed.count < terms.count ? terms[fixed.count].column : nil
+        if let bounded, hasColumnCollation(terms[fixed.count]) {
+            let comparisons = usable.filter { $0.column == bounded }.map(\.comparison)
+            if comparisons.contains(.greater) || comparisons.contains(.greaterOrEqual) { rows /= 4 }
+            if comparisons.contains(.less) || comparisons.contains(.lessOrEqual) { rows /= 4 }
+            if comparisons.count > 1 { rows /= 4 }
+        }
+        rows = max(rows, 1)
+        let isNarrowed = rows < Self.assumedRows
+        let consumes = !order.isEmpty && isConsumed(order, terms: terms, fixed: fixed)
+        let merge = merge(terms: terms, fixed: fixed, order: consumes ? order : [], follows: consumes || isNarrowed)
+        var cost = isRowID ? rows * 3 : rows * 4 + 20
+        if !isRowID, !isNarrowed, !consumes { cost = .infinity }
+        cost += 10
+        let sorting = !order.isEmpty && !consumes ? rows * 10 : 0
+        return Candidate(merge: merge, consumesOrder: consumes, cost: cost, rows: rows, total: cost + sorting)
+    }
+
+    /// Whether the index compares its column as the column itself does, and the merge can do it too.
+    private func hasColumnCollation(_ term: TableSchema.Index.Term) -> Bool {
+        guard let column = term.column else { return false }
+        return column < 0 || SQLIdentifier.equal(term.collation, table.target.columns[column].collation)
+    }
+
+    /// Whether a scan along the index gives rows in that order.
+    private func isConsumed(_ order: [UnionPlan.Order], terms: [TableSchema.Index.Term], fixed: [Int]) -> Bool {
+        var rest = terms.dropFirst(fixed.count)[...]
+        var isReversed: Bool?
+        for wanted in order {
+            if fixed.contains(wanted.column) { continue }
+            guard let term = rest.popFirst() else {
+                // Past the index's own columns, entries are in the order of the rowid.
+                return wanted.column == -1 && (isReversed ?? wanted.isDescending) == wanted.isDescending
+            }
+            guard term.column == wanted.column, canMerge(term) else { return false }
+            let reversed = term.isDescending != wanted.isDescending
+            if let isReversed, isReversed != reversed { return false }
+            isReversed = reversed
+            // The rowid leaves no ties for later terms to break.
+            if wanted.column == -1 { return true }
+        }
+        return true
+    }
+
+    private func canMerge(_ term: TableSchema.Index.Term) -> Bool {
+        guard let column = term.column, hasColumnCollation(term) else { return false }
+        return column < 0 || BuiltInCollation(name: term.collation) != nil
+    }
+
+    /// The order of the merge: that of the index, as far as the two arms' rows can be compared outside SQLite.
+    private func merge(
+        terms: [TableSchema.Index.Term],
+        fixed: [Int],
+        order: [UnionPlan.Order],
+        follows: Bool
+    ) -> UnionPlan.Merge {
+        let rest = terms.dropFirst(fixed.count).prefix(while: canMerge)
+        guard follows, rest.first?.column != -1 else {
+            let descends = order.first { $0.column == -1 }?.isDescending ?? false
+            return .ordered([], rowIDDescending: descends)
+        }
+        let wanted = order.first { !fixed.contains($0.column) }
+        // An index is read backwards as a whole, ties included.
+        let isReversed =
+            rest.first.map { first in wanted.map { $0.isDescending != first.isDescending } ?? false } ?? false
+        let columns = rest.map { UnionPlan.Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
+        let lastDescends = columns.isEmpty ? wanted?.isDescending ?? false : isReversed
+        return .ordered(columns, rowIDDescending: lastDescends)
+    }
+}

@@ -1,0 +1,91 @@
+internal import SQLiteConnection
+
+/// Makes union tables: `CREATE VIRTUAL TABLE temp.T USING midstream_union(id, whole | pending)`.
+final class UnionModule: VirtualTableModule {
+    static let name = "midstream_union"
+    private let tables: MovingTables
+
+    init(tables: MovingTables) {
+        self.tables = tables
+    }
+
+    override func connect(name: String, arguments: [String]) throws -> (declaration: String, table: VirtualTable) {
+        guard arguments.count == 2, let id = Int64(arguments[0]), let table = tables.byID[id] else {
+            throw SQLiteError(code: .misuse, message: "\(name) is not a moving table of this connection")
+        }
+        let columns = zip(table.quotedColumns, table.target.columns).map { quoted, column in
+            // In a STRICT table ANY means no affinity; elsewhere it would mean a numeric one.
+            let type = table.target.isStrict && column.type.uppercased() == "ANY" ? "BLOB" : column.type
+            return "\(quoted) \(type) COLLATE \(column.collation)"
+        }
+        let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
+        return (
+            "CREATE TABLE x(\(columns.joined(separator: ", ")))",
+            UnionTable(table: table, scope: scope, tables: tables)
+        )
+    }
+}
+
+/// The moving tables of one connection, for its functions and virtual tables to find.
+final class MovingTables {
+    var byID: [Int64: MovingTable] = [:]
+    /// Whether the statement that is being prepared has no values but literals and parameters.
+    var isPreparingSimpleStatement = false
+    let statements: InternalStatements
+
+    init(statements: InternalStatements) {
+        self.statements = statements
+    }
+}
+
+/// A moving table as statements read it: the target's rows and the pending ones, each once.
+final class UnionTable: VirtualTable {
+    let table: MovingTable
+    private let scope: UnionPlan.Scope
+    private let tables: MovingTables
+    private var plans: [UnionArms] = []
+    private var planNumbers: [UnionPlan: Int] = [:]
+
+    init(table: MovingTable, scope: UnionPlan.Scope, tables: MovingTables) {
+        self.table = table
+        self.scope = scope
+        self.tables = tables
+    }
+
+    override func bestIndex(_ info: IndexInfo) throws {
+        let planner = UnionPlanner(
+            table: table,
+            scope: scope,
+            isSimpleStatement: tables.isPreparingSimpleStatement
+        )
+        info.setPlan(number(of: planner.plan(info)))
+    }
+
+    private func number(of plan: UnionPlan) -> Int {
+        if let number = planNumbers[plan] { return number }
+        plans.append(UnionArms(plan: plan, table: table, statements: tables.statements))
+        planNumbers[plan] = plans.count - 1
+        return plans.count - 1
+    }
+
+    func arms(_ number: Int) -> UnionArms { plans[number] }
+
+    func arms(_ plan: UnionPlan) -> UnionArms { plans[number(of: plan)] }
+
+    override func open() throws -> VirtualTableCursor {
+        UnionCursor(table: self, scope: scope)
+    }
+
+    override func update(_ arguments: ValueReferences) throws -> Int64? {
+        throw SQLiteError(
+            code: .readOnly,
+            message:
+                "table \(table.name) is moving: write it as main.\(table.name), or through Midstream's own statements"
+        )
+    }
+
+    override func disconnect() {
+        plans.removeAll()
+        planNumbers.removeAll()
+    }
+}
