@@ -10,8 +10,8 @@ struct Router {
     let enforcesForeignKeys: Bool
 
     func route(_ outline: StatementOutline, in text: String) -> Route {
-        let sql = String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)
-        var route = Route(role: role(of: outline), sql: sql)
+        let sql = outline.text(outline.range)
+        var route = Route(role: Self.role(of: outline), sql: sql)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -55,11 +55,12 @@ struct Router {
 
     private func lower(_ name: String) -> String { SQLIdentifier.lowercased(name) }
 
-    private func role(of outline: StatementOutline) -> Route.Role {
+    static func role(of outline: StatementOutline) -> Route.Role {
         switch outline.kind {
         case .select, .explain: .query
         case .insert, .update, .delete: .write
-        case .begin, .savepoint: .begin
+        case .begin: .begin
+        case .savepoint: .savepoint
         case .commit, .release: .end
         case .rollback, .rollbackTo: .rollback
         default: .other
