@@ -235,6 +235,11 @@ public final class DatabaseAccess {
             try drain(overlay.watch.violated, for: prepared.text)
             return true
         }
+        // What the statement was routed to has gone with the end of the migration.
+        if error.isMissingTable, try !overlay.isCurrent() {
+            try overlay.refresh()
+            return true
+        }
         if error.code == .schema, overlay.schemaVersion == nil {
             try overlay.refresh()
             return true

@@ -99,6 +99,12 @@ struct Router {
     // MARK: Reads
 
     private func read(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
+        if let count = WholeCount(outline), let table = movingTable(count.table) {
+            var route = route
+            route.sql = table.sql.wholeCount(named: count.resultName)
+            route.redirected = table.id
+            return route
+        }
         var route = edited(route, outline, text) { redirectReads(outline, &$0, target: nil) }
         let isOneTable = outline.tableReferences.count == 1 && outline.scopes.count <= 2
         route.isSimple = outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
