@@ -18,21 +18,22 @@ final class Overlay {
     /// The target's schema version that the overlay was made for; `nil` before the first time.
     private(set) var schemaVersion: Int64?
     private var attached: [String: String] = [:]
-    private var twins: Set<String> = []
+    /// The views that have twins, by their names as SQLite spells them.
+    private(set) var twins: Set<String> = []
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
     /// What statements being prepared would do to moving tables without the overlay.
     let watch = AccessWatch()
-    /// What `changes()` is to say while promotions have changed it: the number to report, and the one to report it for.
-    var changesWindow: (reported: Int64, actual: Int64)?
+    /// What `changes()` is to say when writes of the engine's own have changed it since the application's last one.
+    private var changesToReport: Int64?
     /// The tables that a foreign key ties to a moving one, by lower case.
     private(set) var tiedByForeignKey: [String: Set<Int64>] = [:]
 
     init(connection: Connection) throws {
         self.connection = connection
         statements = InternalStatements(connection: connection)
-        tables = MovingTables(statements: statements)
+        tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
         try defineFunctions()
         try connection.createModule(UnionModule.name, UnionModule(tables: tables))
@@ -42,6 +43,26 @@ final class Overlay {
 
     func table(named name: String) -> MovingTable? {
         byName.isEmpty ? nil : byName[SQLIdentifier.lowercased(name)]
+    }
+
+    // MARK: What writes of the engine's own do not show in
+
+    /// The rows that the application's last INSERT, UPDATE or DELETE changed.
+    var changes: Int64 { changesToReport ?? connection.changes }
+
+    /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
+    func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let (changes, lastInsertRowID) = (changes, connection.lastInsertRowID)
+        defer {
+            changesToReport = changes
+            connection.lastInsertRowID = lastInsertRowID
+        }
+        return try body()
+    }
+
+    /// The application's own statement has set `changes()`.
+    func noteChanges() {
+        changesToReport = nil
     }
 
     // MARK: Making it current
@@ -243,7 +264,7 @@ final class Overlay {
             isWatching
                 ? { [watch, statements] event in
                     // A row that is moved or promoted is not a new row: triggers' programs stay empty.
-                    if statements.isPreparing { return event.hasAccessor ? .ignore : .allow }
+                    if statements.isPreparing || !watch.isActive { return event.hasAccessor ? .ignore : .allow }
                     return watch.decide(event)
                 } : nil
         )
@@ -255,6 +276,7 @@ final class Overlay {
         let flags: FunctionFlags = .innocuous
         try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
             [unowned self] values, _ in
+            watch.noteBegun()
             guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
             guard let table = tables.byID[values[0].int64] else {
                 schemaVersion = nil
@@ -267,12 +289,7 @@ final class Overlay {
         }
         // Natively these count no promotions.
         try connection.createFunction("changes", argumentCount: 0) { [unowned self] _, result in
-            let actual = connection.changes
-            if let window = changesWindow, window.actual == actual {
-                result.set(window.reported)
-            } else {
-                result.set(actual)
-            }
+            result.set(changes)
         }
         try connection.createFunction("total_changes", argumentCount: 0) { [unowned self] _, result in
             result.set(connection.totalChanges - statements.internalChanges)

@@ -31,10 +31,12 @@ final class UnionCursor: VirtualTableCursor {
         union = table
         self.table = table.table
         self.scope = scope
+        self.table.openCursors += 1
     }
 
     override func close() {
         release()
+        table.openCursors -= 1
     }
 
     private func release() {
@@ -58,6 +60,7 @@ final class UnionCursor: VirtualTableCursor {
     // MARK: Beginning
 
     override func filter(plan number: Int, arguments: ValueReferences) throws {
+        union.noteBegun()
         release()
         isAtEnd = false
         let arms = try chosenArms(number, arguments)

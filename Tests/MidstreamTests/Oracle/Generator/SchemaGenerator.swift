@@ -107,7 +107,13 @@ struct SchemaGenerator {
         default:
             let key = dice.some(plan.columns.map(\.name), atMost: 3)
             plan.constraints.append("PRIMARY KEY (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan))
-            plan.uniqueKeys.append(key)
+            // A single INTEGER is the rowid here too.
+            if key.count == 1, plan.columns.contains(where: { $0.name == key[0] && $0.type == "INTEGER" }) {
+                plan.rowIDColumn = key[0]
+                plan.rowIDName = quoted(key[0])
+            } else {
+                plan.uniqueKeys.append(key)
+            }
         }
     }
 

@@ -163,8 +163,9 @@ final class CaseFiles {
             let key = oracleCase.tables.first { $0.name == name }?.rowIDName ?? "rowid"
             return "SELECT \(key), * FROM \(quoted(name)) ORDER BY 1"
         }
+        // An AUTOINCREMENT table that never had a row may have a sequence of 0 or none.
         if oracleCase.tables.contains(where: \.isAutoIncrement) {
-            queries.append("SELECT name, seq FROM sqlite_sequence WHERE name NOT IN (\(hidden)) ORDER BY name")
+            queries.append("SELECT name, seq FROM sqlite_sequence WHERE seq > 0 AND name NOT IN (\(hidden)) ORDER BY name")
         }
         for query in queries {
             let command = Command(sql: query, order: .total)

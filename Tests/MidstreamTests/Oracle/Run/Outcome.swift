@@ -37,9 +37,21 @@ extension Outcome {
             theirs = Self.sorted(theirs)
         }
         if mine != theirs { return "rows: native \(Self.text(native.rows))\n      Midstream \(Self.text(rows))" }
-        return compare("columns", columns, native.columns) ?? compare("changes", changes, native.changes)
+        if columns.count != native.columns.count || !zip(columns, native.columns).allSatisfy(Self.areSameNames) {
+            return "columns: native \(native.columns), Midstream \(columns)"
+        }
+        return compare("changes", changes, native.changes)
             ?? compare("lastInsertRowID", lastInsertRowID, native.lastInsertRowID)
             ?? compare("isInTransaction", isInTransaction, native.isInTransaction)
+    }
+
+    /// SQLite promises no name for a column without AS. Natively `rowid` has the name of the INTEGER PRIMARY KEY, which a
+    /// virtual table cannot declare, and an expression that spells `main.` out has its own text for a name.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/column_name.html>.
+    private static func areSameNames(_ mine: String, _ native: String) -> Bool {
+        mine == native || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
+            || native.lowercased().contains("main.") || native.contains("\"main\".")
     }
 
     /// Takes values to be the same that are equal by a collation or by number.
