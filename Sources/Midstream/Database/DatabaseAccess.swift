@@ -173,7 +173,7 @@ public final class DatabaseAccess {
             do {
                 return try connection.prepareFirst(route.sql).0
             } catch let error as SQLiteError {
-                throw (outline.target?.schema == nil ? error.withoutSchema : error).naming(text)
+                throw error.inTheTermsOf(outline)
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
@@ -293,6 +293,10 @@ public final class DatabaseAccess {
         prepared.beginsTransaction = !connection.isInTransaction
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         try prepared.bind(arguments)
+        if prepared.route.suspendsOverlay, !overlay.isEmpty {
+            try checkNothingReads(Array(overlay.byName.values))
+            return try overlay.suspended { try runStatement(prepared, onRow) }
+        }
         guard prepared.keys != nil else { return try runStatement(prepared, onRow) }
         if connection.isInTransaction {
             try protected { try promote(prepared) }
@@ -414,14 +418,7 @@ public final class DatabaseAccess {
     private func drain(_ ids: Set<Int64>, for sql: String) throws {
         let tables = ids.compactMap { overlay.tables.byID[$0] }
         let names = tables.map(\.name).sorted()
-        if let table = tables.first(where: { $0.openCursors > 0 }) {
-            throw MigrationError(
-                .refusedStatement,
-                "the statement needs the rows of \(table.name) in one place, which cannot be done while another statement "
-                    + "reads them: run it when that has ended",
-                table: table.name
-            )
-        }
+        try checkNothingReads(tables)
         guard kind == .writer else {
             throw MigrationError(
                 .refusedStatement,
@@ -445,6 +442,16 @@ public final class DatabaseAccess {
             try overlay.refresh()
         }
         onDrain?(names, sql)
+    }
+
+    private func checkNothingReads(_ tables: [MovingTable]) throws {
+        guard let table = tables.first(where: { $0.openCursors > 0 }) else { return }
+        throw MigrationError(
+            .refusedStatement,
+            "the statement needs the rows of \(table.name) in one place, which cannot be done while another statement reads "
+                + "them: run it when that has ended",
+            table: table.name
+        )
     }
 
     private func drainHere(_ ids: Set<Int64>) throws {

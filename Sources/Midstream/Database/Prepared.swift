@@ -124,10 +124,18 @@ struct PreparedCache {
 }
 
 extension SQLiteError {
-    /// The same error where a statement was redirected to `main`: SQLite names the schema that is spelt in the text.
-    var withoutSchema: SQLiteError {
+    /// The error as it would be of the application's own text, where the schema is spelt otherwise in what was prepared.
+    func inTheTermsOf(_ outline: StatementOutline) -> SQLiteError {
         var error = self
-        if message.hasPrefix("table main.") { error.message = "table " + message.dropFirst(11) }
+        if outline.target?.schema == nil, message.hasPrefix("table main.") {
+            error.message = "table " + message.dropFirst(11)
+        }
+        let column = "no such column: temp."
+        if message.hasPrefix(column) {
+            let written = outline.qualifiedReferences.first { $0.schema != "temp" }?.schema ?? "temp"
+            error.message = "no such column: \(written)." + message.dropFirst(column.count)
+        }
+        error.sql = outline.text(outline.range)
         return error
     }
 

@@ -20,6 +20,8 @@ final class Overlay {
     private var attached: [String: String] = [:]
     /// The views that have twins, by their names as SQLite spells them.
     private(set) var twins: Set<String> = []
+    /// Those, and the ones that a rollback may bring back.
+    private var formerTwins: Set<String> = []
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
@@ -97,7 +99,16 @@ final class Overlay {
             attached[schema] = nil
         }
         for migration in needed { try attach(migration) }
-        for record in moving {
+        drained.removeAll()
+        formerTwins.removeAll()
+        try install()
+    }
+
+    /// Makes the TEMP objects. The sources are attached.
+    private func install() throws {
+        let (migrations, records) = try store.load()
+        let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
+        for record in records where record.phase == .copying {
             guard let migration = sources[record.migration] else { continue }
             try install(record, migration)
         }
@@ -148,11 +159,9 @@ final class Overlay {
     static func pendingName(_ id: Int64) -> String { "midstream_pending_\(id)" }
 
     private func removeTables() throws {
-        for view in twins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
-        twins.removeAll()
-        for table in byName.values { try remove(table) }
+        try removeTwins()
+        for table in Array(byName.values) + (try drained.filter(isBack)) { try remove(table) }
         byName.removeAll()
-        drained.removeAll()
         tables.byID.removeAll()
         statements.removeAll()
     }
@@ -168,22 +177,40 @@ final class Overlay {
         try remove(table)
         byName[SQLIdentifier.lowercased(table.name)] = nil
         drained.append(table)
+        try removeTwins()
+        try installTwins()
+        noteMovingTables()
         generation += 1
         schemaVersion = nil
     }
 
-    /// Takes drained tables back in whose union table has come back with a ROLLBACK TO.
+    /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
-        for table in drained {
-            let isBack = try connection.fetchValue(
-                Int64.self,
-                "SELECT 1 FROM sqlite_temp_master WHERE name = ?",
-                [Self.pendingName(table.id)]
-            )
-            if isBack != nil { byName[SQLIdentifier.lowercased(table.name)] = table }
-        }
+        for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
+        let views = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'view'")
+        twins = formerTwins.intersection(try views.map { try $0.get(0, as: String.self) })
+        noteMovingTables()
         generation += 1
+    }
+
+    private func isBack(_ table: MovingTable) throws -> Bool {
+        try connection.fetchValue(
+            Int64.self,
+            "SELECT 1 FROM sqlite_temp_master WHERE name = ?",
+            [Self.pendingName(table.id)]
+        ) != nil
+    }
+
+    /// Runs a statement without the overlay: ALTER TABLE looks up the names in the text of the whole schema, and finds
+    /// TEMP tables first.
+    func suspended<Result>(_ body: () throws -> Result) throws -> Result {
+        try removeTables()
+        schemaVersion = nil
+        generation += 1
+        // Outside transactions, the next statement has it made anew.
+        defer { if connection.isInTransaction { try? install() } }
+        return try body()
     }
 
     /// Removes the TEMP twin of a view that the application drops.
@@ -206,6 +233,11 @@ final class Overlay {
 
     // MARK: Views
 
+    private func removeTwins() throws {
+        for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
+        twins.removeAll()
+    }
+
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
     /// text, whose names resolve to the union tables.
     private func installTwins() throws {
@@ -221,6 +253,7 @@ final class Overlay {
                 guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
                 try execute(twin.sql)
                 twins.insert(view.name)
+                formerTwins.insert(view.name)
                 mentioned.insert(SQLIdentifier.lowercased(view.name))
                 views.remove(at: position)
                 found = true
@@ -256,8 +289,12 @@ final class Overlay {
 
     // MARK: The watch
 
-    private func watchAccesses() throws {
+    private func noteMovingTables() {
         watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
+    }
+
+    private func watchAccesses() throws {
+        noteMovingTables()
         guard isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
         connection.setAuthorizer(

@@ -27,6 +27,7 @@ struct Router {
             return pragma(outline, text, route)
         default: break
         }
+        route.suspendsOverlay = outline.kind == .alterTable
         guard mentionsMovingTable(outline) else { return dropsView(outline, route) }
         switch outline.kind {
         case .insert, .update, .delete:

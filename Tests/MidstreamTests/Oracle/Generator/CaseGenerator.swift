@@ -112,7 +112,7 @@ struct CaseGenerator {
             sql: dice.pick([
                 "DELETE FROM sqlite_sequence WHERE name = \(name)",
                 "UPDATE sqlite_sequence SET seq = \(dice.pick([0, 3, 60])) WHERE name = \(name)",
-                "SELECT seq FROM sqlite_sequence WHERE seq > 0 AND name = \(name)",
+                "SELECT seq FROM sqlite_sequence WHERE name = \(name)",
             ])
         )
     }

@@ -116,7 +116,11 @@ final class CaseFiles {
                 "SELECT seq FROM sqlite_sequence WHERE name = ?",
                 [table.name]
             )
-            guard let sequence else { continue }
+            guard let sequence else {
+                // Of a row that was not taken after all.
+                try native.connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table.name])
+                continue
+            }
             if own == nil {
                 try native.connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", [table.name, sequence])
             } else {
@@ -163,9 +167,8 @@ final class CaseFiles {
             let key = oracleCase.tables.first { $0.name == name }?.rowIDName ?? "rowid"
             return "SELECT \(key), * FROM \(quoted(name)) ORDER BY 1"
         }
-        // An AUTOINCREMENT table that never had a row may have a sequence of 0 or none.
         if oracleCase.tables.contains(where: \.isAutoIncrement) {
-            queries.append("SELECT name, seq FROM sqlite_sequence WHERE seq > 0 AND name NOT IN (\(hidden)) ORDER BY name")
+            queries.append("SELECT name, seq FROM sqlite_sequence WHERE name NOT IN (\(hidden)) ORDER BY name")
         }
         for query in queries {
             let command = Command(sql: query, order: .total)
