@@ -32,7 +32,7 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection)
+        overlay = try Overlay(connection: connection, canPromote: kind == .writer)
     }
 
     // MARK: What the application calls
@@ -274,6 +274,8 @@ public final class DatabaseAccess {
 
     private func run(_ prepared: Prepared, _ arguments: Arguments, _ onRow: (Statement) throws -> Bool) throws {
         prepared.beginsTransaction = !connection.isInTransaction
+        // In a block that only reads, nothing changes from its beginning to its end.
+        if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         guard prepared.keys != nil else { return try runStatement(prepared, arguments, onRow) }
         try prepared.statement.bind(arguments)
@@ -486,6 +488,7 @@ public final class DatabaseAccess {
         }
         return try insideGate {
             try beginBlock()
+            overlay.forgetState()
             isInBlock = true
             do {
                 let result = try body(self)
