@@ -39,6 +39,12 @@ final class UnionArms {
     private let columns: [Int]
     private let indexedCount: Int
     private let mergeColumns: [Int]
+    /// Which of the filter's arguments the constraints' values are.
+    let arguments: [Int]
+    /// See ``UnionPlan/rowIDArgument``.
+    let rowIDArgument: Int?
+    /// Whether a constraint must not be handed a number.
+    let hasTextConstraints: Bool
 
     struct MergeTerm {
         var slot: Int
@@ -58,6 +64,9 @@ final class UnionArms {
         }
         rowIDDescending = descends
         mergeColumns = order.map(\.column)
+        arguments = plan.constraints.map(\.argument)
+        rowIDArgument = plan.rowIDArgument
+        hasTextConstraints = plan.constraints.contains { !$0.takesNumbers }
         let used = table.target.columns.indices.filter { plan.uses($0) && $0 != table.target.rowIDColumn }
         var columns = order.map(\.column).filter { $0 >= 0 }
         columns += used.filter { plan.indexedColumns.contains($0) && !columns.contains($0) }

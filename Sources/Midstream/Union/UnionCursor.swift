@@ -10,7 +10,8 @@ final class UnionCursor: VirtualTableCursor {
     private let scope: UnionPlan.Scope
 
     private var arms: UnionArms?
-    private var taken: [(statement: Statement, arm: UnionArms.Arm)] = []
+    /// The arms' statements that this cursor has, by the arm.
+    private var opened = [Statement?](repeating: nil, count: UnionArms.Arm.allCases.count)
     /// The two sides' rows; `nil` for a side that has none left.
     private var target: RowReader?
     private var source: RowReader?
@@ -43,16 +44,25 @@ final class UnionCursor: VirtualTableCursor {
         release()
     }
 
+    /// Ends the scan and gives its statements back.
     private func release() {
-        if let arms {
-            for (statement, arm) in taken { arms.giveBack(statement, arm) }
+        endScan()
+        guard let arms else { return }
+        for arm in UnionArms.Arm.allCases {
+            if let statement = opened[arm.rawValue] { arms.giveBack(statement, arm) }
+            opened[arm.rawValue] = nil
         }
-        taken.removeAll(keepingCapacity: true)
+        self.arms = nil
+    }
+
+    /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.
+    private func endScan() {
+        for statement in opened { statement?.reset() }
         target = nil
         source = nil
         current = nil
         count = nil
-        arms = nil
+        lower = .min
         if isCounted {
             isCounted = false
             table.recent.cursorClosed()
@@ -62,15 +72,15 @@ final class UnionCursor: VirtualTableCursor {
     // MARK: Beginning
 
     override func filter(plan number: Int, arguments: ValueReferences) throws {
-        release()
+        let next = try chosenArms(number, arguments)
+        if next === arms { endScan() } else { release() }
+        arms = next
         isAtEnd = false
         isCurrentFromTarget = false
-        let arms = try chosenArms(number, arguments)
-        self.arms = arms
-        switch arms.plan.merge {
-        case .lookup: try lookUp(arms, arguments)
+        switch next.plan.merge {
+        case .lookup: try lookUp(next, arguments)
         case .counted: try countRows()
-        case .ordered: try scan(arms, arguments)
+        case .ordered: try scan(next, arguments)
         }
     }
 
@@ -78,6 +88,7 @@ final class UnionCursor: VirtualTableCursor {
     /// otherwise than SQLite does.
     private func chosenArms(_ number: Int, _ arguments: ValueReferences) throws -> UnionArms {
         let arms = union.arms(number)
+        guard arms.hasTextConstraints else { return arms }
         var dropped: Set<Int> = []
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
             switch arguments[constraint.argument].storageClass {
@@ -89,47 +100,50 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private func open(_ arm: UnionArms.Arm, _ arms: UnionArms, _ arguments: ValueReferences) throws -> Statement {
-        let statement = try arms.take(arm)
-        taken.append((statement, arm))
-        for (offset, constraint) in arms.plan.constraints.enumerated() {
-            try statement.bind(arguments[constraint.argument], at: offset + 1)
+        let statement = try take(arm, arms)
+        for (offset, argument) in arms.arguments.enumerated() {
+            try statement.bind(arguments[argument], at: offset + 1)
         }
+        return statement
+    }
+
+    private func take(_ arm: UnionArms.Arm, _ arms: UnionArms) throws -> Statement {
+        if let statement = opened[arm.rawValue] { return statement }
+        let statement = try arms.take(arm)
+        opened[arm.rawValue] = statement
         return statement
     }
 
     /// Finds the one row that has a unique key. By the rowid it is clear, but for new rows, which side has it.
     private func lookUp(_ arms: UnionArms, _ arguments: ValueReferences) throws {
         let state = try table.state()
-        var sides: [Side] = scope == .whole ? [.target, .source] : [.source]
-        if let argument = arms.plan.rowIDArgument, arguments[argument].storageClass == .integer {
+        var asksSourceFirst = false
+        var asksSource = state.lowerBound != nil
+        if let argument = arms.rowIDArgument, arguments[argument].storageClass == .integer {
             let key = arguments[argument].int64
-            if let lower = state.lowerBound, let last = try table.largestSourceKey(), key >= lower, key <= last {
-                sides.reverse()
-            } else {
-                sides.removeAll { $0 == .source }
-            }
+            asksSource = try state.lowerBound.map { try key >= $0 && key <= table.largestSourceKey() ?? .min } ?? false
+            asksSourceFirst = asksSource
         }
-        for side in sides {
-            let statement: Statement
-            if side == .target {
-                statement = try open(.target, arms, arguments)
-            } else {
-                guard let lower = state.lowerBound else { continue }
-                statement = try open(state.hasLedger ? .sourceWithLedger : .source, arms, arguments)
-                try statement.bind(lower, at: arms.extraParameter)
-            }
-            let row = RowReader(statement)
+        if asksSourceFirst, try lookUpInSource(arms, arguments, state) { return }
+        if scope == .whole {
+            let row = RowReader(try open(.target, arms, arguments))
             if try row.step() {
                 current = row
                 return
             }
         }
+        if asksSource, !asksSourceFirst, try lookUpInSource(arms, arguments, state) { return }
         isAtEnd = true
     }
 
-    private enum Side {
-        case target
-        case source
+    private func lookUpInSource(_ arms: UnionArms, _ arguments: ValueReferences, _ state: LiveState) throws -> Bool {
+        guard let lower = state.lowerBound else { return false }
+        let statement = try open(state.hasLedger ? .sourceWithLedger : .source, arms, arguments)
+        try statement.bind(lower, at: arms.extraParameter)
+        let row = RowReader(statement)
+        guard try row.step() else { return false }
+        current = row
+        return true
     }
 
     private func scan(_ arms: UnionArms, _ arguments: ValueReferences) throws {
@@ -268,14 +282,8 @@ final class UnionCursor: VirtualTableCursor {
 
     private func fetch(_ arm: UnionArms.Arm, _ key: Int64) throws -> Bool {
         guard let arms else { return false }
-        let statement: Statement
-        if let open = taken.first(where: { $0.arm == arm }) {
-            statement = open.statement
-            statement.reset()
-        } else {
-            statement = try arms.take(arm)
-            taken.append((statement, arm))
-        }
+        let statement = try take(arm, arms)
+        statement.reset()
         try statement.bind(key, at: arm == .targetRow ? arms.extraParameter : 1)
         let row = RowReader(statement)
         guard try row.step() else { return false }
