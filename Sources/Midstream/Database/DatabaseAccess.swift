@@ -73,9 +73,13 @@ public final class DatabaseAccess {
     /// Calls `body` with each row of one statement's result, until it returns `false`.
     ///
     /// The statement may be read during the call only. Other statements may run meanwhile.
+    ///
+    /// - Parameter onStart: Called before the first row, and when there is no row, for who wants the names of the
+    ///   columns.
     public func forEachRow(
         _ sql: String,
         _ arguments: Arguments = Arguments(),
+        onStart: (Statement) -> Void = { _ in },
         _ body: (Statement) throws -> Bool
     ) throws {
         var pieces = SQLScript(sql).filter { $0.kind != .empty }.makeIterator()
@@ -85,7 +89,7 @@ public final class DatabaseAccess {
         guard pieces.next() == nil else {
             throw SQLiteError(code: .misuse, message: "the text has more than one statement", sql: sql)
         }
-        try perform(first, sql, arguments, body)
+        try perform(first, sql, arguments, onStart, body)
     }
 
     /// All rows of one statement's result.
@@ -187,6 +191,7 @@ public final class DatabaseAccess {
         _ outline: StatementOutline,
         _ text: String,
         _ arguments: Arguments,
+        _ onStart: (Statement) -> Void = { _ in },
         _ onRow: (Statement) throws -> Bool
     ) throws {
         try insideGate {
@@ -200,7 +205,7 @@ public final class DatabaseAccess {
                     if tries < 10 { continue }
                 }
                 do {
-                    try run(prepared, arguments, onRow)
+                    try run(prepared, arguments, onStart, onRow)
                     finished(prepared.route, outline, text)
                     return
                 } catch is Stale where tries < 10 {
@@ -255,14 +260,19 @@ public final class DatabaseAccess {
         try makeCurrent(before: outline, text)
     }
 
-    private func run(_ prepared: Prepared, _ arguments: Arguments, _ onRow: (Statement) throws -> Bool) throws {
+    private func run(
+        _ prepared: Prepared,
+        _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
-        guard prepared.keys != nil else { return try runStatement(prepared, arguments, onRow) }
+        guard prepared.keys != nil else { return try runStatement(prepared, arguments, onStart, onRow) }
         try prepared.statement.bind(arguments)
         if connection.isInTransaction {
             try protected { try promote(prepared, arguments) }
             defer { overlay.changesWindow = nil }
-            return try runStatement(prepared, arguments, onRow)
+            return try runStatement(prepared, arguments, onStart, onRow)
         }
         // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
         // as UPDATE OR FAIL does, stays done.
@@ -276,7 +286,7 @@ public final class DatabaseAccess {
         }
         defer { overlay.changesWindow = nil }
         do {
-            try runStatement(prepared, arguments, onRow)
+            try runStatement(prepared, arguments, onStart, onRow)
         } catch {
             if connection.isInTransaction { try commitOrRollBack() }
             throw error
@@ -296,6 +306,7 @@ public final class DatabaseAccess {
     private func runStatement(
         _ prepared: Prepared,
         _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
@@ -309,6 +320,7 @@ public final class DatabaseAccess {
                 throw Stale()
             }
         }
+        onStart(statement)
         while hasRow {
             guard try onRow(statement) else { return }
             hasRow = try statement.step()

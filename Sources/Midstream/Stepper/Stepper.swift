@@ -53,9 +53,7 @@ final class Stepper {
 
     /// Where the source's file is; `nil` when it is the target's own.
     func path(of migration: MigrationRecord) -> String? {
-        migration.sourcePath.map {
-            FilePath.absolute($0, fromFolderOf: connection.fileName(schema: "main") ?? "")
-        }
+        migration.path(fromFolderOf: connection.fileName(schema: "main") ?? "")
     }
 
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
