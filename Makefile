@@ -50,8 +50,8 @@ format: deps ## Format the Swift files in place.
 docs: deps ## Build the documentation of the public modules into .build/docs.
 	Scripts/build-docs $(SWIFT)
 
-bench: deps ## Run the benchmarks.
-	$(SWIFT) run -c release --package-path Benchmarks midstream-bench
+bench: deps ## Run the benchmarks, about five minutes, or: make bench BENCH="--rows 100000 --only migration"
+	$(SWIFT) run -c release --package-path Benchmarks midstream-bench $(BENCH)
 
 fuzz: deps ## Compare random statements with native SQLite for an hour, or: make fuzz SECONDS=60 SEED=1
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)

@@ -199,6 +199,29 @@ public final class Database: @unchecked Sendable {
         try readOne { try $0.fetchValue(type, sql, arguments) }
     }
 
+    /// The rows of one statement that reads, decoded by their columns' names.
+    public func fetchAll<Record: Decodable>(
+        _ type: Record.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws -> [Record] {
+        try readOne { try $0.fetchAll(type, sql, arguments) }
+    }
+
+    /// The first row of one statement that reads, decoded by its columns' names.
+    public func fetchOne<Record: Decodable>(
+        _ type: Record.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws -> Record? {
+        try readOne { try $0.fetchOne(type, sql, arguments) }
+    }
+
+    /// Inserts a record in a transaction of its own; see ``DatabaseAccess/insert(_:into:)``.
+    public func insert(_ record: some Encodable, into table: String) throws {
+        try write { try $0.insert(record, into: table) }
+    }
+
     /// Reads with a reader; with the writer when the statement needs a table drained first.
     func readOne<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         do {

@@ -15,8 +15,7 @@ public final class DatabaseAccess {
     let overlay: Overlay
     private let kind: Kind
     private let gate: FileGate?
-    private var cache: [String: Prepared] = [:]
-    private var cacheGeneration = 0
+    private var cache = PreparedCache()
 
     /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
     private var isInBlock = false
@@ -54,20 +53,12 @@ public final class DatabaseAccess {
     ///
     /// - Throws: ``SQLiteConnection/SQLiteError``, as SQLite would on a table that is whole.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
-        var pieces = SQLScript(sql).makeIterator()
-        guard let first = pieces.next() else { return }
-        if first.kind != .empty || arguments.isEmpty { try perform(first, sql, arguments) { _ in true } }
-        while let piece = pieces.next() {
-            if piece.kind == .empty { continue }
-            guard arguments.isEmpty else {
-                throw SQLiteError(
-                    code: .misuse,
-                    message: "values were given for a text of several statements",
-                    sql: sql
-                )
-            }
-            try perform(piece, sql, arguments) { _ in true }
+        if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments) { _ in true } }
+        let pieces = SQLScript(sql).filter { $0.kind != .empty }
+        guard pieces.count <= 1 || arguments.isEmpty else {
+            throw SQLiteError(code: .misuse, message: "values were given for a text of several statements", sql: sql)
         }
+        for piece in pieces { try perform(.outlined(piece, in: sql), arguments) { _ in true } }
     }
 
     /// Calls `body` with each row of one statement's result, until it returns `false`.
@@ -82,14 +73,15 @@ public final class DatabaseAccess {
         onStart: (Statement) -> Void = { _ in },
         _ body: (Statement) throws -> Bool
     ) throws {
-        var pieces = SQLScript(sql).filter { $0.kind != .empty }.makeIterator()
-        guard let first = pieces.next() else {
+        if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments, onStart, body) }
+        let pieces = SQLScript(sql).filter { $0.kind != .empty }
+        guard let piece = pieces.first else {
             throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
         }
-        guard pieces.next() == nil else {
+        guard pieces.count == 1 else {
             throw SQLiteError(code: .misuse, message: "the text has more than one statement", sql: sql)
         }
-        try perform(first, sql, arguments, onStart, body)
+        try perform(.outlined(piece, in: sql), arguments, onStart, body)
     }
 
     /// All rows of one statement's result.
@@ -112,6 +104,45 @@ public final class DatabaseAccess {
         return row
     }
 
+    /// The rows of one statement's result, decoded by their columns' names.
+    public func fetchAll<Record: Decodable>(
+        _ type: Record.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws -> [Record] {
+        let decoder = StatementDecoder()
+        var records: [Record] = []
+        try forEachRow(sql, arguments) { statement in
+            records.append(try decoder.decode(type, from: statement))
+            return true
+        }
+        return records
+    }
+
+    /// The first row of one statement's result, decoded by its columns' names.
+    public func fetchOne<Record: Decodable>(
+        _ type: Record.Type,
+        _ sql: String,
+        _ arguments: Arguments = Arguments()
+    ) throws -> Record? {
+        var record: Record?
+        try forEachRow(sql, arguments) { statement in
+            record = try StatementDecoder().decode(type, from: statement)
+            return false
+        }
+        return record
+    }
+
+    /// Inserts a record: each property that it encodes is a column.
+    ///
+    ///     try access.insert(Message(id: nil, body: "Hello"), into: "messages")
+    ///
+    /// A property that is `nil` gives no column, so that SQLite chooses the id or the default.
+    public func insert(_ record: some Encodable, into table: String) throws {
+        let (columns, values) = try RecordEncoder().encode(record)
+        try execute(RecordEncoder.insertSQL(table: table, columns: columns), Arguments(values: values))
+    }
+
     /// The first column of the first row of one statement's result; `nil` when there is no row, or it is NULL.
     public func fetchValue<Wanted: ValueConvertible>(
         _: Wanted.Type,
@@ -128,38 +159,21 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
-    /// A statement with what must be done before it.
-    private final class Prepared {
-        let route: Route
-        let statement: Statement
-        /// Finds the keys of the rows that the statement means.
-        let keys: Statement?
-
-        init(route: Route, statement: Statement, keys: Statement?) {
-            self.route = route
-            self.statement = statement
-            self.keys = keys
-        }
-    }
-
-    private func prepare(_ outline: StatementOutline, _ text: String) throws -> Prepared {
-        if cacheGeneration != overlay.generation || cache.count > 200 {
-            cache.removeAll()
-            cacheGeneration = overlay.generation
-        }
-        let key = String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)
-        if let prepared = cache[key], !prepared.statement.isBusy { return prepared }
-
-        let router = Router(overlay: overlay, enforcesForeignKeys: try enforcesForeignKeys())
-        var route = router.route(outline, in: text)
+    private func prepare(_ piece: Piece) throws -> Prepared {
+        if let prepared = cache.statement(piece.key, overlay) { return prepared }
+        let outline = piece.outline
+        let text = outline.text(outline.range)
+        var route = Router(overlay: overlay, enforcesForeignKeys: try enforcesForeignKeys()).route(
+            outline,
+            in: piece.text
+        )
         overlay.tables.isPreparingSimpleStatement = route.isSimple
         defer { overlay.tables.isPreparingSimpleStatement = false }
         let (statement, violated) = try overlay.watch.preparing(redirected: route.redirected) {
             do {
                 return try connection.prepareFirst(route.sql).0
-            } catch var error as SQLiteError {
-                error.sql = key
-                throw error
+            } catch let error as SQLiteError {
+                throw error.naming(text)
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
@@ -172,8 +186,8 @@ public final class DatabaseAccess {
             }
         case .none: break
         }
-        let prepared = Prepared(route: route, statement: statement, keys: keys)
-        if route.role == .query || route.role == .write, route.drained.isEmpty { cache[key] = prepared }
+        let prepared = Prepared(text: text, route: route, statement: statement, keys: keys)
+        if prepared.isKept { cache.keep(prepared, piece.key, overlay) }
         return prepared
     }
 
@@ -188,8 +202,7 @@ public final class DatabaseAccess {
     private struct Stale: Error {}
 
     private func perform(
-        _ outline: StatementOutline,
-        _ text: String,
+        _ piece: Piece,
         _ arguments: Arguments,
         _ onStart: (Statement) -> Void = { _ in },
         _ onRow: (Statement) throws -> Bool
@@ -197,58 +210,62 @@ public final class DatabaseAccess {
         try insideGate {
             var tries = 0
             while true {
-                try makeCurrent(before: outline, text)
-                let prepared = try prepare(outline, text)
-                if !prepared.route.drained.isEmpty {
-                    try drain(prepared.route.drained, for: prepared.route.sql)
-                    tries += 1
-                    if tries < 10 { continue }
+                try makeCurrent(before: piece)
+                let prepared = try prepare(piece)
+                tries += 1
+                if !prepared.route.drained.isEmpty, tries < 10 {
+                    try drain(prepared.route.drained, for: prepared.text)
+                    continue
                 }
                 do {
                     try run(prepared, arguments, onStart, onRow)
-                    finished(prepared.route, outline, text)
-                    return
+                    return finished(prepared)
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
-                } catch let error as SQLiteError where tries < 10 && !isInBlock && !connection.isInTransaction {
-                    if error.code == .authorization, !overlay.watch.violated.isEmpty {
-                        try drain(overlay.watch.violated, for: prepared.route.sql)
-                    } else if error.code == .schema, overlay.schemaVersion == nil {
-                        try overlay.refresh()
-                    } else {
-                        finished(prepared.route, outline, text)
-                        throw named(error, outline, text)
-                    }
                 } catch let error as SQLiteError {
-                    finished(prepared.route, outline, text)
-                    throw named(error, outline, text)
+                    if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { continue }
+                    finished(prepared)
+                    throw error.naming(prepared.text)
+                } catch {
+                    finished(prepared)
+                    throw error
                 }
-                tries += 1
             }
         }
     }
 
-    /// Puts the application's own text in the place of the redirected one.
-    private func named(_ error: SQLiteError, _ outline: StatementOutline, _ text: String) -> SQLiteError {
-        var error = error
-        error.sql = String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)
-        return error
+    /// Sees to what kept a statement from running at all, when the schema had changed under it.
+    private func mends(_ error: SQLiteError, _ prepared: Prepared) throws -> Bool {
+        if error.code == .authorization, !overlay.watch.violated.isEmpty {
+            try drain(overlay.watch.violated, for: prepared.text)
+            return true
+        }
+        // What the statement was routed to has gone with the end of the migration.
+        if error.isMissingTable, try !overlay.isCurrent() {
+            try overlay.refresh()
+            return true
+        }
+        if error.code == .schema, overlay.schemaVersion == nil {
+            try overlay.refresh()
+            return true
+        }
+        return false
     }
 
     /// Sees to it that the overlay fits the snapshot that the statement will read.
-    private func makeCurrent(before outline: StatementOutline, _ text: String) throws {
+    private func makeCurrent(before piece: Piece) throws {
         if isInBlock { return }
         if !connection.isInTransaction {
             if try !overlay.isCurrent() { try overlay.refresh() }
             return
         }
         guard let beginning = freshTransaction else { return }
-        switch outline.kind {
+        switch piece.role(overlay) {
         case .savepoint:
-            freshTransaction?.append(String(decoding: Array(text.utf8)[outline.range], as: UTF8.self))
+            freshTransaction?.append(piece.outline.text(piece.outline.range))
             return
-        case .begin, .commit, .rollback, .rollbackTo, .release: return
-        default: break
+        case .begin, .end, .rollback: return
+        case .query, .write, .other: break
         }
         // The transaction's first statement: its snapshot begins now, and may be of a newer schema.
         freshTransaction = nil
@@ -257,7 +274,7 @@ public final class DatabaseAccess {
         try overlay.refresh()
         for statement in beginning { try connection.execute(script: statement) }
         freshTransaction = beginning
-        try makeCurrent(before: outline, text)
+        try makeCurrent(before: piece)
     }
 
     private func run(
@@ -266,6 +283,7 @@ public final class DatabaseAccess {
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
+        prepared.beginsTransaction = !connection.isInTransaction
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         guard prepared.keys != nil else { return try runStatement(prepared, arguments, onStart, onRow) }
         try prepared.statement.bind(arguments)
@@ -381,11 +399,11 @@ public final class DatabaseAccess {
 
     // MARK: After a statement
 
-    private func finished(_ route: Route, _ outline: StatementOutline, _ text: String) {
-        switch route.role {
-        case .begin:
-            if connection.isInTransaction, freshTransaction == nil, outline.kind == .begin || !isInBlock {
-                freshTransaction = [String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)]
+    private func finished(_ prepared: Prepared) {
+        switch prepared.route.role {
+        case .begin, .savepoint:
+            if connection.isInTransaction, !isInBlock, freshTransaction == nil, prepared.beginsTransaction {
+                freshTransaction = [prepared.text]
             }
         case .rollback:
             if connection.isInTransaction { try? overlay.restoreAfterRollback() }
@@ -393,7 +411,7 @@ public final class DatabaseAccess {
         case .query, .write, .end: break
         }
         if !connection.isInTransaction { freshTransaction = nil }
-        if route.unsettlesOverlay { overlay.forgetSchemaVersion() }
+        if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
     }
 
     // MARK: Draining

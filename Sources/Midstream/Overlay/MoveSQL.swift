@@ -40,6 +40,14 @@ struct MoveSQL: Sendable {
     /// Source rows that no statement has settled yet. Combine with a lower bound to get the pending ones.
     var isUnsettled: String { "\(sourceKey) NOT IN (SELECT key FROM \(ledger))\(condition)" }
 
+    /// The number of rows on both sides, in one statement and so in one snapshot.
+    func wholeCount(named name: String) -> String {
+        "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) THEN 0 "
+            + "WHEN total IS NOT NULL THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
+            + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(sourceKey) > watermark) AND \(isUnsettled)) "
+            + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
+    }
+
     // MARK: One row
 
     /// Whether the row with key ?1, which is not below the lower bound, is pending.

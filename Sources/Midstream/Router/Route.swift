@@ -15,8 +15,8 @@ struct Route {
     enum Role {
         case query
         case write
-        /// BEGIN, or a SAVEPOINT that may begin a transaction.
         case begin
+        case savepoint
         /// COMMIT, END, RELEASE.
         case end
         case rollback

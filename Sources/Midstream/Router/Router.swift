@@ -10,8 +10,8 @@ struct Router {
     let enforcesForeignKeys: Bool
 
     func route(_ outline: StatementOutline, in text: String) -> Route {
-        let sql = String(decoding: Array(text.utf8)[outline.range], as: UTF8.self)
-        var route = Route(role: role(of: outline), sql: sql)
+        let sql = outline.text(outline.range)
+        var route = Route(role: Self.role(of: outline), sql: sql)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -55,11 +55,12 @@ struct Router {
 
     private func lower(_ name: String) -> String { SQLIdentifier.lowercased(name) }
 
-    private func role(of outline: StatementOutline) -> Route.Role {
+    static func role(of outline: StatementOutline) -> Route.Role {
         switch outline.kind {
         case .select, .explain: .query
         case .insert, .update, .delete: .write
-        case .begin, .savepoint: .begin
+        case .begin: .begin
+        case .savepoint: .savepoint
         case .commit, .release: .end
         case .rollback, .rollbackTo: .rollback
         default: .other
@@ -98,6 +99,12 @@ struct Router {
     // MARK: Reads
 
     private func read(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
+        if let count = WholeCount(outline), let table = movingTable(count.table) {
+            var route = route
+            route.sql = table.sql.wholeCount(named: count.resultName)
+            route.redirected = table.id
+            return route
+        }
         var route = edited(route, outline, text) { redirectReads(outline, &$0, target: nil) }
         let isOneTable = outline.tableReferences.count == 1 && outline.scopes.count <= 2
         route.isSimple = outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }

@@ -15,16 +15,29 @@ extension Connection {
     ///
     /// Source: <https://www.sqlite.org/c3ref/table_column_metadata.html>.
     public func metadata(
-        ofColumn column: String, table: String, schema: String
+        ofColumn column: String,
+        table: String,
+        schema: String
     ) throws(SQLiteError) -> ColumnMetadata {
         var type: UnsafePointer<CChar>?
         var collation: UnsafePointer<CChar>?
         var autoIncrement: Int32 = 0
         let code = sqlite3_table_column_metadata(
-            db, schema, table, column, &type, &collation, nil, nil, &autoIncrement)
+            db,
+            schema,
+            table,
+            column,
+            &type,
+            &collation,
+            nil,
+            nil,
+            &autoIncrement
+        )
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
         return ColumnMetadata(
             declaredType: type.map { String(cString: $0) },
-            collation: collation.map { String(cString: $0) } ?? "BINARY", isAutoIncrement: autoIncrement != 0)
+            collation: collation.map { String(cString: $0) } ?? "BINARY",
+            isAutoIncrement: autoIncrement != 0
+        )
     }
 }

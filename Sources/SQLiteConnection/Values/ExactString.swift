@@ -2,14 +2,18 @@ internal import SQLiteC
 
 /// A string that is equal to another when its bytes are, as in SQLite; Swift's strings are equal when they are
 /// canonically equivalent.
-struct ExactString: Hashable {
-    let string: String
+package struct ExactString: Hashable {
+    package let string: String
 
-    static func == (left: ExactString, right: ExactString) -> Bool {
+    package init(string: String) {
+        self.string = string
+    }
+
+    package static func == (left: ExactString, right: ExactString) -> Bool {
         left.string.hasSameBytes(as: right.string)
     }
 
-    func hash(into hasher: inout Hasher) {
+    package func hash(into hasher: inout Hasher) {
         string.hashBytes(into: &hasher)
     }
 }
