@@ -1,1 +1,41 @@
-try decodeBenchmark()
+internal import SQLiteConnection
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Musl)
+    internal import Musl
+#else
+    internal import Darwin
+#endif
+
+/// Measures what the command line asks for.
+///
+/// - Returns: The code to end with.
+func benchmark(_ arguments: [String]) throws -> Int32 {
+    if arguments.first == MigrationRun.argument {
+        try MigrationRun.perform(Array(arguments.dropFirst()))
+        return 0
+    }
+    let options = try Options(arguments)
+    let report = Report(markdown: options.markdown)
+    report.section(
+        "midstream-bench" + arguments.map { " " + $0 }.joined(),
+        "SQLite \(Machine.sqliteVersion), \(Machine.cores) cores, \(Machine.processor)"
+    )
+    var isGood = true
+    if options.wants(table: "migration") { try migrationBenchmark(options, report) }
+    if options.wants(table: "operations") { try OperationsBenchmark.run(options, report) }
+    if options.wants(table: "memory") { isGood = try memoryBenchmark(options, report) }
+    if options.wants(table: "decode") { try decodeBenchmark(options, report) }
+    return isGood ? 0 : 1
+}
+
+do {
+    exit(try benchmark(Array(CommandLine.arguments.dropFirst())))
+} catch let error as UsageError {
+    Report.note(error.message)
+    exit(2)
+} catch {
+    Report.note("\(error)")
+    exit(1)
+}

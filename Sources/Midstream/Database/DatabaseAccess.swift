@@ -64,12 +64,16 @@ public final class DatabaseAccess {
     /// Calls `body` with each row of one statement's result, until it returns `false`.
     ///
     /// The statement may be read during the call only. Other statements may run meanwhile.
+    ///
+    /// - Parameter onStart: Called before the first row, and when there is no row, for who wants the names of the
+    ///   columns.
     public func forEachRow(
         _ sql: String,
         _ arguments: Arguments = Arguments(),
+        onStart: (Statement) -> Void = { _ in },
         _ body: (Statement) throws -> Bool
     ) throws {
-        if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments, body) }
+        if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments, onStart, body) }
         let pieces = SQLScript(sql).filter { $0.kind != .empty }
         guard let piece = pieces.first else {
             throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
@@ -77,7 +81,7 @@ public final class DatabaseAccess {
         guard pieces.count == 1 else {
             throw SQLiteError(code: .misuse, message: "the text has more than one statement", sql: sql)
         }
-        try perform(.outlined(piece, in: sql), arguments, body)
+        try perform(.outlined(piece, in: sql), arguments, onStart, body)
     }
 
     /// All rows of one statement's result.
@@ -200,6 +204,7 @@ public final class DatabaseAccess {
     private func perform(
         _ piece: Piece,
         _ arguments: Arguments,
+        _ onStart: (Statement) -> Void = { _ in },
         _ onRow: (Statement) throws -> Bool
     ) throws {
         try insideGate {
@@ -213,7 +218,7 @@ public final class DatabaseAccess {
                     continue
                 }
                 do {
-                    try run(prepared, arguments, onRow)
+                    try run(prepared, arguments, onStart, onRow)
                     return finished(prepared)
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
@@ -272,17 +277,22 @@ public final class DatabaseAccess {
         try makeCurrent(before: piece)
     }
 
-    private func run(_ prepared: Prepared, _ arguments: Arguments, _ onRow: (Statement) throws -> Bool) throws {
+    private func run(
+        _ prepared: Prepared,
+        _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
         // In a block that only reads, nothing changes from its beginning to its end.
         if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
-        guard prepared.keys != nil else { return try runStatement(prepared, arguments, onRow) }
+        guard prepared.keys != nil else { return try runStatement(prepared, arguments, onStart, onRow) }
         try prepared.statement.bind(arguments)
         if connection.isInTransaction {
             try protected { try promote(prepared, arguments) }
             defer { overlay.changesWindow = nil }
-            return try runStatement(prepared, arguments, onRow)
+            return try runStatement(prepared, arguments, onStart, onRow)
         }
         // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
         // as UPDATE OR FAIL does, stays done.
@@ -296,7 +306,7 @@ public final class DatabaseAccess {
         }
         defer { overlay.changesWindow = nil }
         do {
-            try runStatement(prepared, arguments, onRow)
+            try runStatement(prepared, arguments, onStart, onRow)
         } catch {
             if connection.isInTransaction { try commitOrRollBack() }
             throw error
@@ -316,6 +326,7 @@ public final class DatabaseAccess {
     private func runStatement(
         _ prepared: Prepared,
         _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
@@ -329,6 +340,7 @@ public final class DatabaseAccess {
                 throw Stale()
             }
         }
+        onStart(statement)
         while hasRow {
             guard try onRow(statement) else { return }
             hasRow = try statement.step()

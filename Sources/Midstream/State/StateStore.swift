@@ -92,8 +92,12 @@ struct StateStore {
 
     /// Reads one table's state; `nil` when it is over and gone.
     func table(_ id: Int64) throws -> TableRecord? {
-        try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
-            .map(Self.tableRecord)
+        do {
+            return try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
+                .map(Self.tableRecord)
+        } catch let error as SQLiteError where error.isMissingTable {
+            return nil
+        }
     }
 
     /// Writes all of a table's state.

@@ -57,9 +57,7 @@ final class Stepper {
 
     /// Where the source's file is; `nil` when it is the target's own.
     func path(of migration: MigrationRecord) -> String? {
-        migration.sourcePath.map {
-            FilePath.absolute($0, fromFolderOf: connection.fileName(schema: "main") ?? "")
-        }
+        migration.path(fromFolderOf: connection.fileName(schema: "main") ?? "")
     }
 
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
@@ -138,14 +136,20 @@ final class Stepper {
         for record in records where record.phase != .done {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             let result: MigrationProgress.Outcome
-            switch record.phase {
-            case .starting, .done: continue
-            case .copying:
-                let (copied, did) = try advance(record, migration, limit, start)
-                moved += copied
-                result = did
-            case .copied, .retiring:
-                result = try Retirement(stepper: self, migration: migration).advance(record)
+            do {
+                switch record.phase {
+                case .starting, .done: continue
+                case .copying:
+                    let (copied, did) = try advance(record, migration, limit, start)
+                    moved += copied
+                    result = did
+                case .copied, .retiring:
+                    result = try Retirement(stepper: self, migration: migration).advance(record)
+                }
+            } catch {
+                // Another process may have brought the table further, and what was missed is rightly gone.
+                guard try store.table(record.id)?.phase != record.phase else { throw error }
+                result = .worked
             }
             if outcome == .idle || result == .worked { outcome = result }
             // In time, one table after the other; by rows, a piece of each.

@@ -1,21 +1,16 @@
 internal import CBaseline
 internal import SQLiteConnection
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Musl)
-    internal import Musl
-#else
-    internal import Darwin
-#endif
-
 /// Decoding rows into structs: plain C, typed reads, `Row`, and `Codable`, side by side.
 ///
 /// Each way opens the file on a connection of its own, whose cache holds all of it. A repetition reads all rows and
 /// frees them. The ways take turns, so that what else the machine does meets them alike.
-func decodeBenchmark(rows: Int = 100_000, repetitions: Int = 41) throws {
-    let path = "/tmp/midstream-bench-\(getpid()).db"
-    defer { unlink(path) }
+func decodeBenchmark(_ options: Options, _ report: Report) throws {
+    let rows = 100_000
+    let repetitions = 41
+    let folder = try WorkFolder(below: options.folder)
+    let path = folder.file("decode.db")
+    Report.note("decode")
     try fill(path, rows: rows)
 
     let sql = "SELECT id, time, score, sender, text, token FROM messages"
@@ -38,24 +33,18 @@ func decodeBenchmark(rows: Int = 100_000, repetitions: Int = 41) throws {
         throw SQLiteError(code: .error, message: "\(way.name) read something else")
     }
 
-    var times = [[Duration]](repeating: [], count: ways.count)
-    let clock = ContinuousClock()
-    for _ in 0..<repetitions {
-        for (index, way) in ways.enumerated() {
-            times[index].append(try clock.measure { _ = try way.run() })
-        }
-    }
+    var cell = Cell(ways: ways.count)
+    for _ in 0..<repetitions { try cell.measure { _ = try ways[$0].run() } }
 
-    print("decode \(rows) rows of 6 columns, median of \(repetitions), ns per row and times C")
-    let medians = times.map { $0.sorted()[$0.count / 2] }
-    for (way, median) in zip(ways, medians) {
-        let ratio = Int((median / medians[0] * 100).rounded())
-        let hundredths = ratio % 100
-        print(
-            "  \(way.name): \(Int(median / .nanoseconds(rows))) ns, "
-                + "\(ratio / 100).\(hundredths < 10 ? "0" : "")\(hundredths)"
-        )
-    }
+    report.section("decode", "\(Int64(rows).grouped) rows of 6 columns into structs")
+    report.table(
+        ["way", "ns a row", "times C"],
+        ways.indices.map { way in
+            [
+                ways[way].name, (cell.median(of: way) * 1e9 / Double(rows)).fixed(0), cell.ratio(of: way, to: 0).short,
+            ]
+        }
+    )
 }
 
 private struct Message: Codable {

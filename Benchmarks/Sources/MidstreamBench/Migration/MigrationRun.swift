@@ -1,0 +1,103 @@
+internal import Midstream
+internal import SQLiteConnection
+
+/// One whole migration, made in a process of its own so that the memory it takes can be told.
+struct MigrationRun {
+    /// From the first call to the end, in seconds.
+    var time = 0.0
+    /// The times of all steps, in seconds.
+    var steps = 0.0
+    var median = 0.0
+    var percentile99 = 0.0
+    /// The longest step that moved rows, and the longest of those that counted, retired and cleaned up.
+    var longestMove = 0.0
+    var longestOther = 0.0
+    /// The largest size of the target's WAL, in bytes.
+    var peakWAL = 0.0
+    var peakMemory = 0.0
+
+    private static var figures: [WritableKeyPath<Self, Double>] {
+        [\.time, \.steps, \.median, \.percentile99, \.longestMove, \.longestOther, \.peakWAL, \.peakMemory]
+    }
+
+    /// The first argument of a process that makes a migration.
+    static let argument = "--run-migration"
+
+    /// Makes a migration in a new process.
+    ///
+    /// - Parameter budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite.
+    static func make(source: String, target: String, budget: Int) throws -> MigrationRun {
+        let output = try ChildProcess.run([argument, source, target, "\(budget)"])
+        let numbers = output.split { $0.isWhitespace }.compactMap { Double(String($0)) }
+        guard numbers.count == figures.count else {
+            throw SQLiteError(code: .error, message: "a process of the benchmark printed: \(output)")
+        }
+        var run = MigrationRun()
+        for (figure, number) in zip(figures, numbers) { run[keyPath: figure] = number }
+        return run
+    }
+
+    /// What the new process does.
+    static func perform(_ arguments: [String]) throws {
+        guard arguments.count == 3, let budget = Int(arguments[2]) else {
+            throw UsageError(message: "\(argument) takes a source, a target and a budget")
+        }
+        var run = MigrationRun()
+        if budget > 0 {
+            try run.migrate(source: arguments[0], target: arguments[1], budget: .milliseconds(budget))
+        } else {
+            try run.copy(source: arguments[0], target: arguments[1])
+        }
+        run.peakMemory = Double(Machine.peakMemory)
+        print(figures.map { "\(run[keyPath: $0])" }.joined(separator: " "))
+    }
+
+    private mutating func migrate(source: String, target: String, budget: Duration) throws {
+        let clock = ContinuousClock()
+        let database = try Database(path: target)
+        try database.execute(Messages.schema)
+        try database.execute(Messages.index)
+        var times: [Double] = []
+        let start = clock.now
+        try database.addMigration(source: .file(source)) { table in
+            if table.name == "messages" { table.sourceTable = "messages" }
+        }
+        var isFinished = false
+        while !isFinished {
+            let before = clock.now
+            let progress = try database.stepMigration(budget: budget)
+            let time = (clock.now - before).inSeconds
+            isFinished = progress.isFinished
+            times.append(time)
+            if progress.rowsMovedByStep > 0 {
+                longestMove = max(longestMove, time)
+            } else {
+                longestOther = max(longestOther, time)
+            }
+            peakWAL = max(peakWAL, Double(WorkFolder.size(of: target + "-wal")))
+        }
+        time = (clock.now - start).inSeconds
+        database.close()
+        steps = Double(times.count)
+        median = times.median
+        percentile99 = times.percentile(0.99)
+    }
+
+    private mutating func copy(source: String, target: String) throws {
+        let connection = try Connection(path: target)
+        try connection.execute("PRAGMA journal_mode = WAL")
+        try connection.execute("PRAGMA synchronous = NORMAL")
+        try connection.execute(Messages.schema)
+        try connection.execute(Messages.index)
+        try connection.execute("ATTACH ? AS source", [source])
+        try connection.execute("PRAGMA source.synchronous = NORMAL")
+        let start = ContinuousClock.now
+        try connection.execute("INSERT INTO messages SELECT * FROM source.messages")
+        peakWAL = Double(WorkFolder.size(of: target + "-wal"))
+        try connection.execute("DROP TABLE source.messages")
+        time = (ContinuousClock.now - start).inSeconds
+        connection.close()
+        steps = 1
+        (median, percentile99, longestMove) = (time, time, time)
+    }
+}

@@ -1,0 +1,65 @@
+internal import Midstream
+internal import SQLiteConnection
+
+/// One of the ways to do the same work on the same rows.
+enum Contender {
+    /// Through Midstream, whether its table moves or not.
+    case database(Database)
+    /// SQLite as it is, on a connection of its own with the same settings.
+    case connection(Connection)
+
+    /// Runs a query for each of the arguments, in one transaction.
+    ///
+    /// - Returns: The number of rows read.
+    @discardableResult
+    func read(_ sql: String, _ arguments: [Arguments]) throws -> Int {
+        switch self {
+        case .database(let database):
+            try database.read { access in
+                var rows = 0
+                for values in arguments { rows += try access.fetchAll(sql, values).count }
+                return rows
+            }
+        case .connection(let connection):
+            try connection.transaction {
+                var rows = 0
+                for values in arguments { rows += try connection.fetchAll(sql, values).count }
+                return rows
+            }
+        }
+    }
+
+    /// Runs a query for each of the arguments, each in a transaction of its own.
+    func readSingly(_ sql: String, _ arguments: [Arguments]) throws {
+        switch self {
+        case .database(let database):
+            for values in arguments { _ = try database.fetchOne(sql, values) }
+        case .connection(let connection):
+            for values in arguments { _ = try connection.fetchOne(sql, values) }
+        }
+    }
+
+    func rows(_ sql: String, _ arguments: Arguments = []) throws -> [Row] {
+        switch self {
+        case .database(let database): try database.fetchAll(sql, arguments)
+        case .connection(let connection): try connection.fetchAll(sql, arguments)
+        }
+    }
+
+    /// Runs a statement in a transaction of its own.
+    func execute(_ sql: String, _ arguments: Arguments = []) throws {
+        switch self {
+        case .database(let database): try database.execute(sql, arguments)
+        case .connection(let connection): try connection.execute(sql, arguments)
+        }
+    }
+
+    /// Runs `body`, which is given what runs a statement, in a transaction.
+    func writing(_ body: ((String, Arguments) throws -> Void) throws -> Void) throws {
+        switch self {
+        case .database(let database): try database.write { access in try body { try access.execute($0, $1) } }
+        case .connection(let connection):
+            try connection.transaction(.immediate) { try body { try connection.execute($0, $1) } }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+internal import Midstream
+internal import SQLiteConnection
+
+/// What statements cost while their table moves: as a multiple of the same statement on a native table of the same
+/// content, through the same class and through plain SQLite.
+struct OperationsBenchmark {
+    private let options: Options
+    private let messages: Messages
+    private let folder: WorkFolder
+
+    /// How far the table has moved when it is measured.
+    private struct State {
+        var name: String
+        var moved: Double
+        /// The part of the rows that are promoted, here and there, before.
+        var promoted = 0.0
+    }
+
+    private static let states = [
+        State(name: "0 %", moved: 0), State(name: "1 %", moved: 0.01), State(name: "50 %", moved: 0.5),
+        State(name: "50 %, ledger", moved: 0.5, promoted: 0.005), State(name: "99 %", moved: 0.99),
+        State(name: "after", moved: 1),
+    ]
+
+    /// One line of the table.
+    private struct Line {
+        var name: String
+        /// How many of the work a slice has.
+        var count: Int
+        var cells: [Cell?]
+    }
+
+    /// The indexes of the ways in a cell.
+    private static let (moving, native, plain) = (0, 1, 2)
+
+    static func run(_ options: Options, _ report: Report) throws {
+        let folder = try WorkFolder(below: options.folder)
+        let benchmark = OperationsBenchmark(options: options, messages: Messages(rows: options.rows), folder: folder)
+        Report.note("operations: making \(options.rows.grouped) rows")
+        try benchmark.messages.make(folder.file("rows.db"))
+        let lines = try benchmark.measureReads() + benchmark.measureWrites()
+        benchmark.print(lines, report)
+    }
+
+    // MARK: The files
+
+    /// A native table for each of `Database` and plain SQLite, and one that begins to move.
+    private func open() throws -> (ways: [Contender], moving: Database) {
+        for name in ["source.db", "native.db", "plain.db"] { try folder.copy("rows.db", to: name) }
+        let moving = try Database(path: folder.file("target.db"))
+        try moving.execute(Messages.schema)
+        try moving.execute(Messages.index)
+        let plain = try Connection(path: folder.file("plain.db"))
+        try plain.execute("PRAGMA journal_mode = WAL")
+        try plain.execute("PRAGMA synchronous = NORMAL")
+        let ways: [Contender] = [
+            .database(moving), .database(try Database(path: folder.file("native.db"))), .connection(plain),
+        ]
+        for way in ways { try messages.makeSmallTables(way) }
+        try moving.addMigration(source: .file(folder.file("source.db"))) { table in
+            if table.name == "messages" { table.sourceTable = "messages" }
+        }
+        return (ways, moving)
+    }
+
+    private func close(_ ways: [Contender]) {
+        for way in ways {
+            switch way {
+            case .database(let database): database.close()
+            case .connection(let connection): connection.close()
+            }
+        }
+        for name in ["source.db", "native.db", "plain.db", "target.db"] { folder.remove(name) }
+    }
+
+    /// Goes on to the next state.
+    private func advance(_ database: Database, _ choice: inout KeyChoice, to state: State) throws {
+        if state.moved >= 1 {
+            while try !database.stepMigration(budget: .milliseconds(100)).isFinished {}
+            _ = choice.advance(to: messages.rows)
+            return
+        }
+        let watermark = Int64(state.moved * Double(messages.rows))
+        if watermark > choice.watermark { try database.stepMigration(rows: choice.advance(to: watermark)) }
+        if state.promoted > 0, let keys = choice.pending(Int(state.promoted * Double(messages.rows))) {
+            try database.write { access in
+                for key in keys { try access.execute("UPDATE messages SET flags = flags WHERE id = ?", [key]) }
+            }
+        }
+    }
+
+    /// Compares what the ways hold: a benchmark of wrong results would be worth nothing.
+    private func check(_ ways: [Contender], _ sql: String, _ arguments: Arguments = []) throws {
+        let expected = try ways[Self.plain].rows(sql, arguments)
+        for way in [Self.moving, Self.native] where try ways[way].rows(sql, arguments) != expected {
+            throw SQLiteError(
+                code: .error,
+                message: "the moving table gave another result than the native one",
+                sql: sql
+            )
+        }
+    }
+
+    // MARK: Reads
+
+    private func measureReads() throws -> [Line] {
+        let operations = ReadOperation.all(messages).filter { options.wants(operation: $0.name) }
+        if operations.isEmpty { return [] }
+        let (ways, moving) = try open()
+        defer { close(ways) }
+        var choice = KeyChoice(messages)
+        var random = Random(seed: 5)
+        var lines = operations.map { Line(name: $0.name, count: 0, cells: []) }
+        for state in Self.states {
+            try advance(moving, &choice, to: state)
+            Report.note("operations: reads, \(state.name)")
+            for (index, operation) in operations.enumerated() {
+                try check(ways, operation.sql, operation.arguments(&random))
+                if lines[index].count == 0 { lines[index].count = try size(operation, ways[Self.native], &random) }
+                var cell = Cell(ways: ways.count)
+                while !isDone(cell) {
+                    let arguments = (0..<lines[index].count).map { _ in operation.arguments(&random) }
+                    try cell.measure { try operation.run(ways[$0], arguments) }
+                }
+                lines[index].cells.append(cell)
+            }
+        }
+        return lines
+    }
+
+    /// How many of a query make a slice of a millisecond or more.
+    private func size(_ operation: ReadOperation, _ way: Contender, _ random: inout Random) throws -> Int {
+        var count = 1
+        while true {
+            let arguments = (0..<count).map { _ in operation.arguments(&random) }
+            let time = try ContinuousClock().measure { try operation.run(way, arguments) }.inSeconds
+            if time > 1e-3 || count >= 1024 { return count }
+            count *= 2
+        }
+    }
+
+    /// Three slices at least, unless they take very long.
+    private func isDone(_ cell: Cell) -> Bool {
+        let time = options.seconds
+        return cell.slices >= 3 && cell.total >= time || cell.slices > 0 && cell.total >= 20 * time
+    }
+
+    // MARK: Writes
+
+    private func measureWrites() throws -> [Line] {
+        let operations = WriteOperation.all(messages).filter { options.wants(operation: $0.name) }
+        if operations.isEmpty { return [] }
+        let (ways, moving) = try open()
+        defer { close(ways) }
+        var choice = KeyChoice(messages)
+        var lines = operations.map { Line(name: $0.name, count: $0.count, cells: []) }
+        for state in Self.states {
+            guard state.promoted == 0 else {
+                for index in lines.indices { lines[index].cells.append(nil) }
+                continue
+            }
+            try advance(moving, &choice, to: state)
+            Report.note("operations: writes, \(state.name)")
+            for (index, operation) in operations.enumerated() {
+                lines[index].cells.append(try measure(operation, ways, &choice))
+            }
+            try check(ways, "SELECT count(*), sum(id), sum(flags), sum(length(body)), sum(created_at) FROM messages")
+        }
+        return lines
+    }
+
+    private func measure(_ operation: WriteOperation, _ ways: [Contender], _ choice: inout KeyChoice) throws -> Cell? {
+        // What is used once, such as the promotion of the last key, is not what a slice is for.
+        guard let first = operation.choose(&choice, operation.count) else { return nil }
+        for way in ways {
+            try operation.run(way, first)
+            try operation.restore(way, first)
+        }
+        var cell = Cell(ways: ways.count)
+        while !isDone(cell), cell.slices * operation.count < operation.limit,
+            let keys = operation.choose(&choice, operation.count)
+        {
+            try cell.measure { try operation.run(ways[$0], keys) }
+            for way in ways { try operation.restore(way, keys) }
+        }
+        return cell.slices > 0 ? cell : nil
+    }
+
+    // MARK: Printing
+
+    private func print(_ lines: [Line], _ report: Report) {
+        for (title, base) in [("a native table through Database", Self.native), ("plain SQLite", Self.plain)] {
+            report.section(
+                "operations, times \(title)",
+                "\(options.rows.grouped) messages; columns tell how much of the table has moved"
+            )
+            report.table(
+                ["operation", "native"] + Self.states.map(\.name),
+                lines.map { line in
+                    let times = line.cells.compactMap { $0?.median(of: base) }
+                    return [line.name, (times.median / Double(line.count)).asTime]
+                        + line.cells.map { $0?.ratio(of: Self.moving, to: base).short ?? "–" }
+                }
+            )
+        }
+    }
+}

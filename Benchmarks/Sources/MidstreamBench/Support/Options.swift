@@ -1,0 +1,68 @@
+/// What the command line asks for.
+struct Options {
+    /// The tables in the order in which they are printed.
+    static let tables = ["migration", "operations", "memory", "decode"]
+
+    /// Rows of the table that moves.
+    var rows: Int64 = 1_000_000
+    /// How long each cell of the table of operations is measured.
+    var seconds = 0.3
+    /// Rows of the table that moves while the memory is watched.
+    var memoryRows: Int64 = 5_000_000
+    /// The tables, or the operations whose name contains one of these; empty for everything.
+    var only: [String] = []
+    /// Whether tables are printed in Markdown.
+    var markdown = false
+    /// Where the databases are made.
+    var folder = "/tmp"
+
+    static let usage = """
+        usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--only NAME] [--folder PATH] [--markdown]
+
+          --rows N       rows of the table that moves (1000000)
+          --seconds S    measure each cell of the operations for about S seconds (0.3)
+          --memory ROWS  only the memory that moving so many rows takes (5000000 in a full run)
+          --only NAME    one of migration, operations, memory, decode, or the operations whose name contains NAME;
+                         may be repeated
+          --folder PATH  make the databases there (/tmp)
+          --markdown     print the tables in Markdown
+        """
+
+    /// - Throws: ``UsageError`` with what is wrong.
+    init(_ arguments: some Sequence<String>) throws {
+        var rest = arguments.makeIterator()
+        while let option = rest.next() {
+            func value<Wanted>(_ convert: (String) -> Wanted?) throws -> Wanted {
+                guard let text = rest.next(), let value = convert(text) else {
+                    throw UsageError(message: "\(option) needs a value\n\n\(Self.usage)")
+                }
+                return value
+            }
+            func positive(_ text: String) -> Int64? { Int64(text).flatMap { $0 >= 1000 ? $0 : nil } }
+            switch option {
+            case "--rows": rows = try value(positive)
+            case "--seconds": seconds = try value { Double($0).flatMap { $0 > 0 ? $0 : nil } }
+            case "--memory":
+                memoryRows = try value(positive)
+                only.append("memory")
+            case "--only": only.append(try value { $0 })
+            case "--folder": folder = try value { $0 }
+            case "--markdown": markdown = true
+            default: throw UsageError(message: "unknown option \(option)\n\n\(Self.usage)")
+            }
+        }
+    }
+
+    func wants(table: String) -> Bool {
+        only.isEmpty || only.contains(table) || table == "operations" && only.contains { !Self.tables.contains($0) }
+    }
+
+    func wants(operation: String) -> Bool {
+        only.isEmpty || only.contains("operations") || only.contains { operation.contains($0) }
+    }
+}
+
+/// A command line that says nothing sensible.
+struct UsageError: Error {
+    var message: String
+}
