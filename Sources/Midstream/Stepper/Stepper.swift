@@ -91,11 +91,7 @@ final class Stepper {
         guard gate.tryEnterForStep() else { return nil }
         defer { gate.leaveStep() }
         do {
-            if try store.exists() {
-                try WriteLock.begin(connection)
-            } else {
-                try connection.execute("BEGIN IMMEDIATE")
-            }
+            try WriteLock.begin(connection)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             return nil
         }
@@ -335,9 +331,9 @@ final class Stepper {
     // MARK: The WAL
 
     /// The size from which on the WAL is copied into the file by a step of its own, so that no commit of the application
-    /// has to, and the WAL does not grow without end. In pages, as SQLite's own bound of 1,000 is; with less, the syncs of
-    /// a checkpoint would be most of its work.
-    private static let longWAL: Int64 = 500
+    /// has to, and the WAL does not grow without end. In pages: SQLite's own bound. With less, the syncs of a checkpoint
+    /// would be most of its work.
+    private static let longWAL: Int64 = 1000
 
     /// Copies the WAL into the file if steps have made it long.
     private func emptyLongWAL() throws -> Bool {
