@@ -80,8 +80,10 @@ final class UnionArms {
         mergeTerms = order.map { term in
             let collation = term.column < 0 ? nil : BuiltInCollation(name: table.target.columns[term.column].collation)
             return MergeTerm(
-                slot: term.column < 0 ? 0 : slots[term.column], isDescending: term.isDescending,
-                collation: collation ?? .binary)
+                slot: term.column < 0 ? 0 : slots[term.column],
+                isDescending: term.isDescending,
+                collation: collation ?? .binary
+            )
         }
     }
 
@@ -130,7 +132,9 @@ final class UnionArms {
             if hasLedger, isLookup { terms.append("NOT \(isSettled)") }
         }
         // Without the other columns, the condition is checked when the row is fetched.
-        if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty { terms.append(String(table.sql.condition.dropFirst(5))) }
+        if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {
+            terms.append(String(table.sql.condition.dropFirst(5)))
+        }
 
         var text = "SELECT \(result.joined(separator: ", ")) FROM \(from)"
         if !terms.isEmpty { text += " WHERE " + terms.joined(separator: " AND ") }

@@ -249,7 +249,12 @@ final class UnionCursor: VirtualTableCursor {
         case .rowID(let descends): isDescending = descends
         case .terms(let terms, let descends):
             for term in terms {
-                let order = target.compare(column: term.slot, with: source, column: term.slot, collation: term.collation)
+                let order = target.compare(
+                    column: term.slot,
+                    with: source,
+                    column: term.slot,
+                    collation: term.collation
+                )
                 if order != 0 { return (order < 0) != term.isDescending }
             }
             isDescending = descends
