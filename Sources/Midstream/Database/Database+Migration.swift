@@ -1,3 +1,5 @@
+internal import SQLiteConnection
+
 extension Database {
     /// Moves tables of another file, or of this one, into tables of this database, online.
     ///
@@ -52,6 +54,21 @@ extension Database {
     /// How far the migrations are.
     public func readMigrationProgress() throws -> MigrationProgress {
         try engine.readProgress()
+    }
+
+    /// How far the migrations that are stored in a file are, without opening it as a database that goes on with them.
+    ///
+    ///     try Database.readMigrationProgress(ofFile: "new.db").isFinished
+    ///
+    /// The file is only read, and the sources need not be there.
+    ///
+    /// - Throws: ``SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
+    ///   of Midstream wrote the state in another format.
+    public static func readMigrationProgress(ofFile path: String) throws -> MigrationProgress {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly))
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 5000)
+        return try connection.transaction { try MigrationEngine.progress(StateStore(connection: connection), .idle, 0) }
     }
 
     /// Whether nothing moves: every table has all of its rows, and all sources are retired.

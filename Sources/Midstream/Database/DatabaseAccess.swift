@@ -32,7 +32,7 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection)
+        overlay = try Overlay(connection: connection, canPromote: kind == .writer)
     }
 
     // MARK: What the application calls
@@ -64,12 +64,16 @@ public final class DatabaseAccess {
     /// Calls `body` with each row of one statement's result, until it returns `false`.
     ///
     /// The statement may be read during the call only. Other statements may run meanwhile.
+    ///
+    /// - Parameter onStart: Called before the first row, and when there is no row, for who wants the names of the
+    ///   columns.
     public func forEachRow(
         _ sql: String,
         _ arguments: Arguments = Arguments(),
+        onStart: (Statement) -> Void = { _ in },
         _ body: (Statement) throws -> Bool
     ) throws {
-        if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments, body) }
+        if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments, onStart, body) }
         let pieces = SQLScript(sql).filter { $0.kind != .empty }
         guard let piece = pieces.first else {
             throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
@@ -77,7 +81,7 @@ public final class DatabaseAccess {
         guard pieces.count == 1 else {
             throw SQLiteError(code: .misuse, message: "the text has more than one statement", sql: sql)
         }
-        try perform(.outlined(piece, in: sql), arguments, body)
+        try perform(.outlined(piece, in: sql), arguments, onStart, body)
     }
 
     /// All rows of one statement's result.
@@ -210,6 +214,7 @@ public final class DatabaseAccess {
     private func perform(
         _ piece: Piece,
         _ arguments: Arguments,
+        _ onStart: (Statement) -> Void = { _ in },
         _ onRow: (Statement) throws -> Bool
     ) throws {
         try insideGate {
@@ -223,7 +228,7 @@ public final class DatabaseAccess {
                     continue
                 }
                 do {
-                    try run(prepared, arguments, onRow)
+                    try run(prepared, arguments, onStart, onRow)
                     return finished(prepared)
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
@@ -289,18 +294,25 @@ public final class DatabaseAccess {
         try makeCurrent(before: piece)
     }
 
-    private func run(_ prepared: Prepared, _ arguments: Arguments, _ onRow: (Statement) throws -> Bool) throws {
+    private func run(
+        _ prepared: Prepared,
+        _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
+        // In a block that only reads, nothing changes from its beginning to its end.
+        if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         try prepared.bind(arguments)
         if prepared.route.suspendsOverlay, !overlay.isEmpty {
             try checkNothingReads(Array(overlay.byName.values))
-            return try overlay.suspended { try runStatement(prepared, onRow) }
+            return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
         }
-        guard prepared.keys != nil else { return try runStatement(prepared, onRow) }
+        guard prepared.keys != nil else { return try runStatement(prepared, onStart, onRow) }
         if connection.isInTransaction {
             try protected { try promote(prepared) }
-            return try runStatement(prepared, onRow)
+            return try runStatement(prepared, onStart, onRow)
         }
         // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
         // as UPDATE OR FAIL does, stays done.
@@ -313,7 +325,7 @@ public final class DatabaseAccess {
             throw error
         }
         do {
-            try runStatement(prepared, onRow)
+            try runStatement(prepared, onStart, onRow)
         } catch {
             if connection.isInTransaction { try commitOrRollBack() }
             throw error
@@ -330,7 +342,11 @@ public final class DatabaseAccess {
         }
     }
 
-    private func runStatement(_ prepared: Prepared, _ onRow: (Statement) throws -> Bool) throws {
+    private func runStatement(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
         let statement = prepared.statement
         defer {
             statement.reset()
@@ -343,6 +359,7 @@ public final class DatabaseAccess {
                 throw Stale()
             }
         }
+        onStart(statement)
         while hasRow {
             guard try onRow(statement) else { return }
             hasRow = try statement.step()
@@ -505,6 +522,7 @@ public final class DatabaseAccess {
         }
         return try insideGate {
             try beginBlock()
+            overlay.forgetState()
             isInBlock = true
             do {
                 let result = try body(self)

@@ -94,7 +94,7 @@ final class MigrationEngine: Sendable {
         do {
             let progress = try withStepper { stepper in
                 let (outcome, moved) = try stepper.step(limit)
-                return try Self.progress(stepper.store, stepper, outcome, moved)
+                return try Self.progress(stepper.store, outcome, moved)
             }
             announce(progress)
             return progress
@@ -105,23 +105,23 @@ final class MigrationEngine: Sendable {
     }
 
     func readProgress() throws -> MigrationProgress {
-        try withStepper { try Self.progress($0.store, $0, .idle, 0) }
+        try withStepper { try Self.progress($0.store, .idle, 0) }
     }
 
-    private static func progress(
+    static func progress(
         _ store: StateStore,
-        _ stepper: Stepper,
         _ outcome: MigrationProgress.Outcome,
         _ moved: Int64
     ) throws -> MigrationProgress {
         let (migrations, records) = try store.load()
+        let target = store.connection.fileName(schema: "main") ?? ""
         let tables = try records.map { record in
             let migration = migrations.first { $0.id == record.migration }
             let settled = record.phase == .copying ? try store.ledgerCount(record) : 0
             return MigrationProgress.Table(
                 name: record.target,
                 sourceTable: record.source,
-                sourcePath: migration.flatMap { stepper.path(of: $0) },
+                sourcePath: migration.flatMap { $0.path(fromFolderOf: target) },
                 condition: record.condition,
                 phase: record.phase,
                 movedRows: record.copied + record.settled + settled,

@@ -113,7 +113,13 @@ struct Router {
             route.redirected = table.id
             return route
         }
-        var route = edited(route, outline, text) { redirectReads(outline, &$0) }
+        var route = edited(route, outline, text) {
+            redirectReads(outline, &$0)
+            RowIDNames(outline: outline) { reference in
+                outline.isHiddenByCommonTable(reference) ? nil : movingTable(reference.name)
+            }
+            .apply(to: &$0, in: text)
+        }
         // A view is a query of its own.
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
         let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2

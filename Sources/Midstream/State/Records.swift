@@ -8,6 +8,11 @@ struct MigrationRecord: Hashable, Sendable {
 
     /// The schema under which connections attach the source.
     var schema: String { sourcePath == nil ? "main" : "midstream_source_\(id)" }
+
+    /// Where the source's file is, seen from the target's path; `nil` when it is the target itself.
+    func path(fromFolderOf target: String) -> String? {
+        sourcePath.map { FilePath.absolute($0, fromFolderOf: target) }
+    }
 }
 
 /// A moving table as stored in the target.

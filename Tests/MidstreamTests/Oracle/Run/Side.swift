@@ -3,19 +3,23 @@ import SQLiteConnection
 
 /// One of the two databases that run a case.
 protocol Side {
-    func forEachRow(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws
     var changes: Int64 { get }
     var lastInsertRowID: Int64 { get }
     var isInTransaction: Bool { get }
 }
 
-extension DatabaseAccess: Side {}
+extension DatabaseAccess: Side {
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
+        try forEachRow(sql, arguments, body)
+    }
+}
 
 /// Native SQLite.
 struct NativeSide: Side {
     let connection: Connection
 
-    func forEachRow(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
         let statement = try connection.prepare(sql)
         try statement.bind(arguments)
         while try statement.step() {
@@ -46,7 +50,7 @@ extension Side {
     private func run(_ command: Command, _ arguments: Arguments) -> Outcome {
         var outcome = Outcome()
         do {
-            try forEachRow(command.sql, arguments) { statement in
+            try self.scan(command.sql, arguments) { statement in
                 if outcome.rows.isEmpty { outcome.columns = statement.columnNames.names }
                 outcome.rows.append(Row(copying: statement).values)
                 return true
@@ -70,21 +74,21 @@ extension Side {
 
     /// Runs statements in turn for each row of a scan: the scan's outcome, then each statement's.
     func loop(_ select: Command, _ writes: [Command], limit: Int) -> [Outcome] {
-        var scan = Outcome()
+        var whole = Outcome()
         var outcomes: [Outcome] = []
         do {
-            try forEachRow(select.sql, select.arguments) { statement in
+            try self.scan(select.sql, select.arguments) { statement in
                 let key = statement.value(at: 0)
-                scan.rows.append([key])
+                whole.rows.append([key])
                 let write = writes[outcomes.count % writes.count]
                 var arguments = Arguments()
                 if write.sql.contains("?1") { arguments.positional = [key] }
                 outcomes.append(run(write, arguments))
-                return scan.rows.count < limit
+                return whole.rows.count < limit
             }
         } catch {
-            scan.note(error)
+            whole.note(error)
         }
-        return [completed(scan)] + outcomes
+        return [completed(whole)] + outcomes
     }
 }

@@ -1,0 +1,13 @@
+/// A command line that cannot be understood.
+///
+/// The message names options, and never a value: values may be secrets.
+struct UsageError: Error, Equatable {
+    var message: String
+    /// The command whose help explains it; `nil` before one is known.
+    var command: String?
+
+    init(_ message: String, command: String? = nil) {
+        self.message = message
+        self.command = command
+    }
+}

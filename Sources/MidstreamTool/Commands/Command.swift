@@ -1,0 +1,10 @@
+/// One of the tool's commands.
+protocol Command: Sendable, SendableMetatype {
+    static var spec: CommandSpec { get }
+
+    /// - Throws: ``UsageError`` when values cannot be understood.
+    init(_ arguments: ParsedArguments) throws(UsageError)
+
+    /// - Throws: What goes wrong; the tool shows it.
+    func run(_ output: Output) throws -> ExitCode
+}

@@ -1,0 +1,46 @@
+internal import Midstream
+
+/// `midstream sql`: runs a script on a database whose tables may be moving.
+struct SQLCommand: Command {
+    static let spec = CommandSpec(
+        name: "sql",
+        overview: "Run SQL on a database, also while its tables are moving.",
+        discussion: """
+            Statements see and change every row of tables that are moving. No row moves unless the script says so, with a
+            line that begins with a dot: .step, .step rows N or .drain; .help lists them all.
+            """,
+        positionals: [
+            PositionalSpec(name: "target", isRequired: true, help: "The database file."),
+            PositionalSpec(name: "file", isRequired: false, help: "The script. Without it, or as -, standard input."),
+        ],
+        options: MoveArguments.options + [
+            .flag("json", "Print one JSON object for each statement, on a line of its own."),
+            .flag("bail", "Stop after the first error."),
+        ]
+    )
+
+    let target: String
+    let script: String?
+    let move: MoveArguments
+    let isJSON: Bool
+    let bails: Bool
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        target = arguments.positionals.first ?? ""
+        script = arguments.positionals.dropFirst().first
+        move = try MoveArguments(arguments, command: Self.spec.name)
+        isJSON = arguments.has("json")
+        bails = arguments.has("bail")
+    }
+
+    func run(_ output: Output) throws -> ExitCode {
+        // A script that cannot be read must not have begun a migration.
+        let reader = try ScriptSource.reader(path: script, output)
+        let database = try TargetDatabase.open(target, move, createsFile: true, command: Self.spec.name)
+        defer { database.close() }
+        let printer: any ScriptPrinter = isJSON ? JSONPrinter(output) : ListPrinter(output)
+        let runner = ScriptRunner(database, reader, printer, bails: bails)
+        try runner.run()
+        return runner.hasFailed ? .failure : .success
+    }
+}

@@ -1,0 +1,27 @@
+internal import Midstream
+
+/// `midstream status`: how far a file's migrations are. It reads, and makes no step.
+struct StatusCommand: Command {
+    static let spec = CommandSpec(
+        name: "status",
+        overview: "Show how far the migrations of a database are.",
+        positionals: [PositionalSpec(name: "target", isRequired: true, help: "The database file that rows move into.")],
+        options: [.flag("json", "Print one JSON object.")]
+    )
+
+    let target: String
+    let isJSON: Bool
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        target = arguments.positionals.first ?? ""
+        isJSON = arguments.has("json")
+    }
+
+    func run(_ output: Output) throws -> ExitCode {
+        guard Files.exists(target) else { throw CommandFailure("there is no file \(target)") }
+        let progress = try CommandFailure.naming(target) { try Database.readMigrationProgress(ofFile: target) }
+        let status = MigrationStatus(progress, target: target)
+        output.write(isJSON ? status.json.text + "\n" : status.text)
+        return .success
+    }
+}

@@ -1,0 +1,92 @@
+internal import Midstream
+internal import SQLText
+internal import SQLiteConnection
+
+/// How far the migrations of a file are, for people and for machines.
+struct MigrationStatus {
+    struct Table {
+        var progress: MigrationProgress.Table
+        /// The rows that belong; `nil` when they are not counted yet and the source cannot be read.
+        var total: Int64?
+
+        var moved: Int64 { progress.movedRows }
+        var pending: Int64? { total.map { max(0, $0 - moved) } }
+    }
+
+    let target: String
+    let tables: [Table]
+
+    var isFinished: Bool { tables.allSatisfy { $0.progress.phase == .done } }
+
+    /// Counts the rows of tables for which no step has done so yet.
+    ///
+    /// - Complexity: O(rows) for these, O(1) for others.
+    init(_ progress: MigrationProgress, target: String) {
+        self.target = target
+        tables = progress.tables.map { table in
+            Table(progress: table, total: table.totalRows ?? Self.count(table, target))
+        }
+    }
+
+    private static func count(_ table: MigrationProgress.Table, _ target: String) -> Int64? {
+        let path = table.sourcePath ?? target
+        guard let connection = try? Connection(path: path, options: OpenOptions(access: .readOnly)) else { return nil }
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 5000)
+        // The condition on a line of its own, so that no comment in it reaches what follows.
+        let condition = table.condition.map { " WHERE (\($0)\n)" } ?? ""
+        return try? connection.fetchValue(
+            "SELECT count(*) FROM main.\(SQLIdentifier.quoted(table.sourceTable))\(condition)"
+        )
+    }
+
+    // MARK: Text
+
+    var text: String {
+        if tables.isEmpty { return "\(target) has no migrations\n" }
+        let moving = tables.count { $0.progress.phase != .done }
+        var text = "\(target): \(NumberText.count(Int64(moving), "table")) moving\n"
+        for table in tables { text += "  " + line(table) + "\n" }
+        return text
+    }
+
+    private func line(_ table: Table) -> String {
+        let progress = table.progress
+        var rows = "\(NumberText.grouped(table.moved)) rows moved"
+        if let pending = table.pending { rows += ", \(NumberText.grouped(pending)) pending" }
+        if let total = table.total, total > 0 {
+            rows += " (\(NumberText.percent(min(1, Double(table.moved) / Double(total)))))"
+        }
+        var source = "from \(progress.sourcePath ?? "this file")"
+        if progress.sourceTable != progress.name || progress.sourcePath == nil {
+            source += ", table \(progress.sourceTable)"
+        }
+        if let condition = progress.condition { source += ", where \(condition)" }
+        return "\(progress.name): \(progress.phase.name), \(rows), \(source)"
+    }
+
+    // MARK: JSON
+
+    var json: JSON {
+        JSON(object: [
+            "target": JSON(target),
+            "finished": JSON(isFinished),
+            "tables": tablesJSON,
+        ])
+    }
+
+    var tablesJSON: JSON { JSON(array: tables.map(Self.json)) }
+
+    private static func json(_ table: Table) -> JSON {
+        JSON(object: [
+            "table": JSON(table.progress.name),
+            "sourceTable": JSON(table.progress.sourceTable),
+            "source": JSON(table.progress.sourcePath),
+            "where": JSON(table.progress.condition),
+            "phase": JSON(table.progress.phase.name),
+            "moved": JSON(table.moved),
+            "pending": JSON(table.pending),
+            "total": JSON(table.total),
+        ])
+    }
+}

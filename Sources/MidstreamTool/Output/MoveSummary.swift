@@ -1,0 +1,57 @@
+internal import Midstream
+
+/// What a migration came to, for the end of `midstream migrate`.
+struct MoveSummary {
+    var tally: MoveTally
+    var elapsed: Duration
+    var isInterrupted: Bool
+
+    var text: String {
+        if tally.tables.isEmpty { return "There is nothing to move.\n" }
+        var text = ""
+        for table in tally.tables { text += line(table) + "\n" }
+        let seconds = NumberText.seconds(in: elapsed)
+        let rate = seconds > 0 ? Int64((Double(tally.moved) / seconds).rounded()) : 0
+        text +=
+            "Moved \(NumberText.count(tally.moved, "row")) of \(NumberText.count(Int64(tally.tables.count), "table"))"
+        text += " in \(NumberText.seconds(elapsed)), \(NumberText.grouped(rate)) rows/s.\n"
+        if isInterrupted { text += "Interrupted; nothing is lost. Run the command again to go on.\n" }
+        return text
+    }
+
+    private func line(_ table: MoveTally.Table) -> String {
+        let progress = table.progress
+        guard table.isDone else {
+            let pending = progress.pendingRows.map { ", \(NumberText.grouped($0)) pending" } ?? ""
+            return "\(progress.name): \(NumberText.grouped(progress.movedRows)) rows moved\(pending)"
+        }
+        var text = "\(progress.name): all \(NumberText.count(progress.totalRows ?? progress.movedRows, "row")) moved"
+        if let reason = table.keptBecause { text += "; source table \(progress.sourceTable) stays: \(reason)" }
+        return text
+    }
+
+    var json: JSON {
+        JSON(object: [
+            "finished": JSON(tally.isFinished),
+            "interrupted": JSON(isInterrupted),
+            "rows": JSON(tally.moved),
+            "seconds": JSON(NumberText.seconds(in: elapsed)),
+            "tables": JSON(array: tally.tables.map(Self.json)),
+        ])
+    }
+
+    private static func json(_ table: MoveTally.Table) -> JSON {
+        let progress = table.progress
+        let moved = table.isDone ? progress.totalRows ?? progress.movedRows : progress.movedRows
+        return JSON(object: [
+            "table": JSON(progress.name),
+            "sourceTable": JSON(progress.sourceTable),
+            "source": JSON(progress.sourcePath),
+            "phase": JSON(table.isDone ? "done" : progress.phase.name),
+            "moved": JSON(moved),
+            "pending": table.isDone ? JSON(0) : JSON(progress.pendingRows),
+            "total": JSON(progress.totalRows),
+            "sourceKept": JSON(table.keptBecause),
+        ])
+    }
+}

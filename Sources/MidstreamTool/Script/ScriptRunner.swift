@@ -1,0 +1,143 @@
+internal import Midstream
+internal import SQLText
+
+/// Runs a script on a database whose tables may be moving.
+///
+/// All of it runs on the connection that writes, so that transactions, savepoints and temporary tables span statements.
+/// For a step the connection is let go, which is possible between transactions only.
+final class ScriptRunner {
+    private let database: Database
+    private let printer: any ScriptPrinter
+    private let bails: Bool
+    private var reader: ScriptReader
+    private var isOver = false
+    /// Whether any statement or command has failed.
+    private(set) var hasFailed = false
+
+    init(_ database: Database, _ reader: ScriptReader, _ printer: any ScriptPrinter, bails: Bool) {
+        self.database = database
+        self.reader = reader
+        self.printer = printer
+        self.bails = bails
+    }
+
+    /// - Throws: What keeps the script from being read. Errors of statements are shown, and the script goes on.
+    func run() throws {
+        while !isOver {
+            guard let step = try database.withoutTransaction({ try runStatements($0) }) else { continue }
+            perform(step.command, step.text, line: step.line) { try makeSteps(step.command) }
+        }
+    }
+
+    private typealias Step = (command: DotCommand, text: String, line: Int)
+
+    /// Runs until the script ends, or a step is asked for.
+    private func runStatements(_ access: DatabaseAccess) throws -> Step? {
+        while !isOver, let item = try reader.next() {
+            switch item {
+            case .statement(let sql, let line): run(sql, line: line, access)
+            case .command(let text, let line):
+                guard let command = parse(text, line: line) else { continue }
+                if command.makesSteps, !access.isInTransaction { return (command, text, line) }
+                perform(command, text, line: line) { try runInPlace(command) }
+            }
+        }
+        isOver = true
+        return nil
+    }
+
+    // MARK: Statements
+
+    private func run(_ sql: String, line: Int, _ access: DatabaseAccess) {
+        do {
+            try access.forEachRow(sql, onStart: printer.begin) { statement in
+                printer.row(statement)
+                return true
+            }
+            printer.end(sql, changes: access.changes, lastInsertRowID: access.lastInsertRowID)
+        } catch {
+            printer.fail(sql, line: line, error)
+            noteFailure()
+        }
+    }
+
+    private func noteFailure() {
+        hasFailed = true
+        if bails { isOver = true }
+    }
+
+    // MARK: Dot commands
+
+    private func parse(_ text: String, line: Int) -> DotCommand? {
+        do {
+            return try DotCommand(text)
+        } catch {
+            printer.fail(command: text, line: line, error)
+            noteFailure()
+            return nil
+        }
+    }
+
+    private func perform(_ command: DotCommand, _ text: String, line: Int, _ body: () throws -> Void) {
+        do {
+            try body()
+        } catch {
+            printer.fail(command: text, line: line, error)
+            noteFailure()
+        }
+    }
+
+    private func runInPlace(_ command: DotCommand) throws {
+        switch command {
+        case .step, .drain:
+            throw CommandFailure("no step can be made while a transaction is open: COMMIT or ROLLBACK first")
+        case .status: printer.status(status(try database.readMigrationProgress()))
+        case .help: printer.help()
+        case .quit:
+            printer.quit()
+            isOver = true
+        }
+    }
+
+    private func makeSteps(_ command: DotCommand) throws {
+        let progress: MigrationProgress
+        var moved: Int64 = 0
+        switch command {
+        case .step(rows: nil): progress = try database.stepMigration()
+        case .step(let rows?): progress = try database.stepMigration(rows: rows)
+        default: progress = try drain { moved += $0 }
+        }
+        moved = max(moved, progress.rowsMovedByStep)
+        printer.step(
+            command == .drain ? "drain" : "step",
+            moved: moved,
+            outcome: progress.outcome.rawValue,
+            status(progress)
+        )
+    }
+
+    /// How often in a row a step may find nothing that it can do: half a minute.
+    private static let mostIdleSteps = 3000
+
+    private func drain(_ onMoved: (Int64) -> Void) throws -> MigrationProgress {
+        var idleSteps = 0
+        while true {
+            let progress = try database.stepMigration(rows: .max)
+            onMoved(progress.rowsMovedByStep)
+            if progress.isFinished { return progress }
+            idleSteps = progress.outcome == .worked ? 0 : idleSteps + 1
+            guard idleSteps <= Self.mostIdleSteps else {
+                throw CommandFailure(
+                    progress.outcome == .waitingForReaders
+                        ? "all rows have moved, but another connection still reads from before: end its transaction"
+                        : "another connection keeps writing the target: end its transaction"
+                )
+            }
+            if idleSteps > 0 { SystemCalls.sleep(milliseconds: 10) }
+        }
+    }
+
+    private func status(_ progress: MigrationProgress) -> MigrationStatus {
+        MigrationStatus(progress, target: database.path)
+    }
+}

@@ -1,0 +1,32 @@
+internal import Midstream
+internal import SQLiteConnection
+
+/// Why a command cannot do what it was asked.
+struct CommandFailure: Error, Equatable {
+    var message: String
+
+    init(_ message: String) {
+        self.message = message
+    }
+
+    /// Runs `body`; an error of SQLite that it throws is told together with the file's path.
+    static func naming<Result>(_ path: String, _ body: () throws -> Result) throws -> Result {
+        do {
+            return try body()
+        } catch let error as SQLiteError {
+            throw CommandFailure(error.message.contains(path) ? error.message : "\(path): \(error.message)")
+        }
+    }
+}
+
+/// An error in words. The text of statements stays out, since literals in it may be secrets.
+func message(of error: any Error) -> String {
+    switch error {
+    case let error as CommandFailure: error.message
+    case let error as UsageError: error.message
+    case let error as SQLiteError: error.message
+    case let error as MigrationError:
+        error.message + (error.cause.map { " (\($0.message))" } ?? "")
+    default: "\(error)"
+    }
+}

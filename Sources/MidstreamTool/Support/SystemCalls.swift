@@ -1,0 +1,81 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// The few calls of the system that the tool needs.
+enum SystemCalls {
+    static let standardInput: Int32 = 0
+    static let standardOutput: Int32 = 1
+    static let standardError: Int32 = 2
+
+    /// Writes all of it, or as much as the reader takes.
+    static func write(_ bytes: [UInt8], to descriptor: Int32) {
+        var done = 0
+        while done < bytes.count {
+            let count = bytes.withUnsafeBytes { buffer in
+                Self.write(descriptor, UnsafeRawBufferPointer(rebasing: buffer[done...]))
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { return }
+            done += count
+        }
+    }
+
+    private static func write(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
+        #if canImport(Glibc)
+            Glibc.write(descriptor, buffer.baseAddress, buffer.count)
+        #elseif canImport(Darwin)
+            Darwin.write(descriptor, buffer.baseAddress, buffer.count)
+        #else
+            Musl.write(descriptor, buffer.baseAddress, buffer.count)
+        #endif
+    }
+
+    /// Reads what is there, at least one byte; nothing at the end.
+    ///
+    /// - Returns: `nil` when it cannot be read.
+    static func read(_ descriptor: Int32, atMost capacity: Int = 65_536) -> [UInt8]? {
+        while true {
+            var count = 0
+            let bytes = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, initialized in
+                #if canImport(Glibc)
+                    count = Glibc.read(descriptor, buffer.baseAddress, capacity)
+                #elseif canImport(Darwin)
+                    count = Darwin.read(descriptor, buffer.baseAddress, capacity)
+                #else
+                    count = Musl.read(descriptor, buffer.baseAddress, capacity)
+                #endif
+                initialized = max(0, count)
+            }
+            if count >= 0 { return bytes }
+            if errno != EINTR { return nil }
+        }
+    }
+
+    /// Opens a file to read it; `nil` when it cannot be.
+    static func openForReading(_ path: String) -> Int32? {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        return descriptor < 0 ? nil : descriptor
+    }
+
+    /// What the last call that failed had to say.
+    static var lastError: String { String(cString: strerror(errno)) }
+
+    static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
+
+    /// The terminal's width in columns; 80 where it does not say.
+    static func terminalWidth() -> Int {
+        var size = winsize()
+        guard ioctl(standardOutput, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    static func sleep(milliseconds: UInt32) { usleep(milliseconds * 1000) }
+
+    /// Ends the process at once.
+    static func exitNow(_ status: Int32) -> Never { _exit(status) }
+}

@@ -1,0 +1,59 @@
+internal import Midstream
+
+/// What has moved so far, table by table. A table that is done leaves the progress, and stays here.
+struct MoveTally {
+    struct Table {
+        var progress: MigrationProgress.Table
+        var isDone = false
+        /// Why the source table stays; `nil` when it went, or has yet to.
+        var keptBecause: String?
+    }
+
+    private(set) var tables: [Table] = []
+    /// Rows that steps moved.
+    private(set) var moved: Int64 = 0
+
+    init(_ progress: MigrationProgress) {
+        add(progress)
+    }
+
+    mutating func add(_ progress: MigrationProgress) {
+        moved += progress.rowsMovedByStep
+        for table in progress.tables {
+            if let index = tables.firstIndex(where: { $0.progress.name == table.name }) {
+                tables[index].progress = table
+            } else {
+                tables.append(Table(progress: table))
+            }
+        }
+        for index in tables.indices {
+            let current = progress.tables.first { $0.name == tables[index].progress.name }
+            tables[index].isDone = current?.phase ?? .done == .done
+        }
+    }
+
+    mutating func noteKept(sourceTable: String, because reason: String) {
+        for index in tables.indices where tables[index].progress.sourceTable == sourceTable {
+            tables[index].keptBecause = reason
+        }
+    }
+
+    var isFinished: Bool { tables.allSatisfy(\.isDone) }
+
+    /// Rows that are in the target for good.
+    var settledRows: Int64 {
+        tables.reduce(0) { $0 + ($1.isDone ? $1.progress.totalRows ?? $1.progress.movedRows : $1.progress.movedRows) }
+    }
+
+    /// Rows in all; `nil` until every table's are counted.
+    var totalRows: Int64? {
+        tables.reduce(0) { sum, table in sum.flatMap { sum in table.progress.totalRows.map { sum + $0 } } }
+    }
+
+    /// From 0 to 1; `nil` while rows are being counted.
+    var fraction: Double? {
+        if isFinished { return 1 }
+        guard let total = totalRows else { return nil }
+        return total == 0 ? 1 : min(1, Double(settledRows) / Double(total))
+    }
+}

@@ -1,0 +1,29 @@
+internal import Midstream
+
+/// Makes steps until everything has moved, or a signal comes.
+struct StepLoop {
+    let database: Database
+    let signals: SignalWatch
+    /// The time that a step may take.
+    var budget: Duration
+    /// The time from the beginning of a step to that of the next; zero for none between them.
+    var interval: Duration = .zero
+
+    /// How long a step that could do nothing is waited after.
+    private static let patience = Duration.milliseconds(5)
+
+    /// - Parameter onStep: Called with the progress after each step.
+    /// - Returns: The signal that ended it; `nil` when all has moved.
+    func run(_ onStep: (MigrationProgress) -> Void) throws -> Int32? {
+        let clock = ContinuousClock()
+        while true {
+            if let signal = signals.signalReceived { return signal }
+            let start = clock.now
+            let progress = try database.stepMigration(budget: budget)
+            onStep(progress)
+            if progress.isFinished { return nil }
+            let isIdle = progress.outcome == .busy || progress.outcome == .waitingForReaders
+            signals.sleep(max(interval - (clock.now - start), isIdle ? Self.patience : .zero))
+        }
+    }
+}

@@ -1,0 +1,79 @@
+internal import SQLText
+
+/// The statements that create a source's table in the target, under the target's name.
+enum TableDefinition {
+    /// CREATE TABLE and CREATE INDEX, edited where the names stand and the same everywhere else.
+    ///
+    /// - Parameter takenNames: Lower-case names that the target's schema has. An index gets another name than these.
+    static func statements(
+        for table: SourceSchema.Table,
+        named target: String,
+        takenNames: Set<String>
+    ) throws -> [String] {
+        var taken = takenNames
+        var statements = [try createTable(table, named: target)]
+        for index in table.indexes {
+            let name = freeName(index.name, for: target, taken)
+            taken.insert(SQLIdentifier.lowercased(name))
+            statements.append(try createIndex(index, named: name, on: target))
+        }
+        return statements
+    }
+
+    private static func createTable(_ table: SourceSchema.Table, named target: String) throws -> String {
+        if SQLIdentifier.equal(table.name, target) { return table.sql }
+        let outline = SQLScript(table.sql).outline()
+        guard outline.kind == .createTable, let name = outline.target else { throw unreadable(table.name) }
+        var edits = SQLEdits()
+        edits.replace(name.range, with: SQLIdentifier.quoted(target))
+        for range in selfReferences(in: table.sql, to: table.name, after: name.range.upperBound) {
+            edits.replace(range, with: SQLIdentifier.quoted(target))
+        }
+        return try edits.apply(to: table.sql)
+    }
+
+    private static func createIndex(
+        _ index: SourceSchema.Index,
+        named name: String,
+        on target: String
+    ) throws -> String {
+        let outline = SQLScript(index.sql).outline()
+        guard case .createIndex = outline.kind, let own = outline.target, let table = outline.onTable else {
+            throw unreadable(index.name)
+        }
+        var edits = SQLEdits()
+        if name != index.name { edits.replace(own.range, with: SQLIdentifier.quoted(name)) }
+        if !SQLIdentifier.equal(table.name, target) { edits.replace(table.range, with: SQLIdentifier.quoted(target)) }
+        return try edits.apply(to: index.sql)
+    }
+
+    /// The places where the definition names its own table: `REFERENCES T`, and `T.column` in a CHECK.
+    private static func selfReferences(in sql: String, to name: String, after start: Int) -> [Range<Int>] {
+        let bytes = Array(sql.utf8)
+        let tokens = SQLTokenizer(sql).filter { !$0.isTrivia && $0.range.lowerBound >= start }
+        func text(_ token: Token) -> String { String(decoding: bytes[token.range], as: UTF8.self) }
+        return tokens.indices.compactMap { index in
+            let token = tokens[index]
+            guard token.kind == .identifier || token.kind == .quotedIdentifier || token.kind == .string,
+                SQLIdentifier.equal(SQLIdentifier.unquoted(text(token)), name)
+            else { return nil }
+            let follows = index > 0 && SQLIdentifier.equal(text(tokens[index - 1]), "references")
+            let isQualifier = index + 1 < tokens.count && tokens[index + 1].kind == .dot && token.kind != .string
+            return follows || isQualifier ? token.range : nil
+        }
+    }
+
+    private static func freeName(_ name: String, for table: String, _ taken: Set<String>) -> String {
+        var candidate = name
+        var count = 1
+        while taken.contains(SQLIdentifier.lowercased(candidate)) {
+            candidate = count == 1 ? "\(table)_\(name)" : "\(table)_\(name)_\(count)"
+            count += 1
+        }
+        return candidate
+    }
+
+    private static func unreadable(_ name: String) -> CommandFailure {
+        CommandFailure("the definition of \(name) cannot be read: create it in the target, then run this again")
+    }
+}

@@ -1,0 +1,43 @@
+internal import Midstream
+
+/// Opens the target of a command.
+enum TargetDatabase {
+    /// Opens it, and begins the migration that the arguments name, or goes on with the one that is stored in it.
+    ///
+    /// - Parameter createsFile: Whether a target that does not exist is created although nothing moves into it.
+    /// - Throws: ``UsageError`` for the command when a source is given, but nothing that moves.
+    static func open(
+        _ path: String,
+        _ arguments: MoveArguments,
+        createsFile: Bool,
+        command: String
+    ) throws -> Database {
+        guard let source = arguments.source else {
+            if !createsFile, !Files.exists(path) { throw CommandFailure("there is no file \(path)") }
+            // Nothing begins: the file keeps the journal that it has.
+            return try open(path, journalMode: .unchanged)
+        }
+        if !arguments.namesTables, try !hasMigrations(path) {
+            throw UsageError("name the tables that move: --table, or --all-tables", command: command)
+        }
+        let request = try MoveRequest(arguments, source: source, target: path)
+        let database = try open(path, journalMode: .wal)
+        try CommandFailure.naming(path) { try request.begin(in: database) }
+        return database
+    }
+
+    private static func hasMigrations(_ path: String) throws -> Bool {
+        guard Files.exists(path) else { return false }
+        return try CommandFailure.naming(path) { try !Database.readMigrationProgress(ofFile: path).tables.isEmpty }
+    }
+
+    private static func open(
+        _ path: String,
+        journalMode: DatabaseConfiguration.JournalMode
+    ) throws -> Database {
+        var configuration = DatabaseConfiguration()
+        configuration.journalMode = journalMode
+        configuration.synchronous = .full
+        return try CommandFailure.naming(path) { try Database(path: path, configuration: configuration) }
+    }
+}
