@@ -12,21 +12,28 @@ import Testing
 
     static func messages(moved: Int64 = 0) throws -> Pair {
         try Pair(
-            schema: "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, isRead INTEGER NOT NULL DEFAULT 0)",
+            schema:
+                "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, isRead INTEGER NOT NULL DEFAULT 0)",
             rows: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) "
                 + "INSERT INTO messages SELECT i, 'body ' || i, i % 2 FROM n",
-            tables: ["messages"], moved: moved)
+            tables: ["messages"],
+            moved: moved
+        )
     }
 
     @Test func recordsGoInAndOutOfAMovingTable() throws {
         let pair = try Self.messages(moved: 50)
         try pair.database.insert(Message(id: nil, body: "new", isRead: true), into: "messages")
-        let read = try pair.database.fetchAll(Message.self, "SELECT * FROM messages WHERE id IN (10, 90, 101) ORDER BY id")
+        let read = try pair.database.fetchAll(
+            Message.self,
+            "SELECT * FROM messages WHERE id IN (10, 90, 101) ORDER BY id"
+        )
         #expect(
             read == [
                 Message(id: 10, body: "body 10", isRead: false), Message(id: 90, body: "body 90", isRead: false),
                 Message(id: 101, body: "new", isRead: true),
-            ])
+            ]
+        )
     }
 
     @Test func aReadBlockSeesOneSnapshotWhileOthersWriteAndRowsMove() throws {
@@ -36,7 +43,9 @@ import Testing
             try pair.database.execute("DELETE FROM messages WHERE id > 50")
             try pair.database.stepMigration(rows: 20)
             #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM messages") == before)
-            #expect(try access.fetchValue(Int64.self, "SELECT count(id) FROM messages WHERE body LIKE 'body%'") == before)
+            #expect(
+                try access.fetchValue(Int64.self, "SELECT count(id) FROM messages WHERE body LIKE 'body%'") == before
+            )
         }
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(id) FROM messages") == 50)
     }
@@ -77,7 +86,9 @@ import Testing
         let task = Task {
             try await database.read {
                 try $0.fetchValue(
-                    Int64.self, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n")
+                    Int64.self,
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+                )
             }
         }
         try await Task.sleep(for: .milliseconds(50))

@@ -16,11 +16,21 @@ import Testing
     /// Runs the statements on both sides and compares what the last one gives; then ends the migration and compares it
     /// again.
     private func compare(
-        extra: String, statements: [String], last: String, moved: Int64, drains: Bool,
+        extra: String,
+        statements: [String],
+        last: String,
+        moved: Int64,
+        drains: Bool,
         configuration: DatabaseConfiguration = DatabaseConfiguration()
     ) throws {
         let pair = try Pair(
-            schema: Self.schema, rows: Self.rows, extra: extra, tables: ["t"], moved: moved, configuration: configuration)
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: extra,
+            tables: ["t"],
+            moved: moved,
+            configuration: configuration
+        )
         let drained = Mutex(0)
         pair.database.onMigrated { if case .drained = $0 { drained.withLock { $0 += 1 } } }
         for statement in statements {
@@ -34,17 +44,21 @@ import Testing
         #expect(texts(try pair.database.fetchAll(last)) == expected)
         #expect(
             texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
-                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id")))
+                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
+        )
     }
 
     @Test(arguments: [0, 30, 59])
     func viewsAndViewsOverViewsSeeTheWholeTable(moved: Int64) throws {
         try compare(
-            extra: "CREATE VIEW v AS SELECT k, count(*) AS n FROM t GROUP BY k; CREATE VIEW w AS SELECT sum(n) AS s FROM v;"
+            extra:
+                "CREATE VIEW v AS SELECT k, count(*) AS n FROM t GROUP BY k; CREATE VIEW w AS SELECT sum(n) AS s FROM v;"
                 + "CREATE VIEW x(a) AS SELECT main.t.name FROM main.t INDEXED BY t_k WHERE k = 3",
             statements: ["UPDATE t SET k = 3 WHERE id IN (1, 60)"],
-            last: "SELECT (SELECT s FROM w), (SELECT count(*) FROM x), (SELECT n FROM v WHERE k = 3)", moved: moved,
-            drains: false)
+            last: "SELECT (SELECT s FROM w), (SELECT count(*) FROM x), (SELECT n FROM v WHERE k = 3)",
+            moved: moved,
+            drains: false
+        )
     }
 
     @Test(arguments: [0, 30])
@@ -61,7 +75,10 @@ import Testing
                 "DELETE FROM t WHERE id IN (5, 55)", "INSERT INTO t(k, name) VALUES (1, 'a'), (2, 'b')",
                 "INSERT OR REPLACE INTO t VALUES (50, 1, 'name 7')",
             ],
-            last: "SELECT group_concat(what) FROM log", moved: moved, drains: true)
+            last: "SELECT group_concat(what) FROM log",
+            moved: moved,
+            drains: true
+        )
     }
 
     @Test(arguments: [0, 30])
@@ -73,11 +90,16 @@ import Testing
                 CREATE TABLE child(id INTEGER PRIMARY KEY, t INTEGER REFERENCES t(id) ON DELETE CASCADE);
                 """,
             statements: ["INSERT INTO child(t) VALUES (2), (58), (59)", "DELETE FROM t WHERE id IN (2, 58)"],
-            last: "SELECT count(*), sum(t) FROM child", moved: moved, drains: true, configuration: configuration)
+            last: "SELECT count(*), sum(t) FROM child",
+            moved: moved,
+            drains: true,
+            configuration: configuration
+        )
     }
 
     @Test(arguments: [
-        "ALTER TABLE t ADD COLUMN extra DEFAULT 7", "CREATE INDEX more ON t(name, k)", "CREATE UNIQUE INDEX one ON t(id, k)",
+        "ALTER TABLE t ADD COLUMN extra DEFAULT 7", "CREATE INDEX more ON t(name, k)",
+        "CREATE UNIQUE INDEX one ON t(id, k)",
         "CREATE TRIGGER trig AFTER INSERT ON t BEGIN DELETE FROM t WHERE id = 3; END", "DROP INDEX t_k", "VACUUM",
         "ALTER TABLE t RENAME COLUMN k TO kk", "REINDEX t", "CREATE TABLE copy AS SELECT * FROM t WHERE id > 50",
         "CREATE VIEW later AS SELECT count(*) FROM t", "PRAGMA temp_store = MEMORY", "ANALYZE t", "ANALYZE",
@@ -90,13 +112,17 @@ import Testing
             try pair.native.execute(sql)
             try pair.database.execute(sql)
         }
-        for sql in ["SELECT * FROM t ORDER BY id", "SELECT name FROM sqlite_master WHERE name NOT LIKE 'midstream%' AND name NOT LIKE 'sqlite%' ORDER BY 1"] {
+        for sql in [
+            "SELECT * FROM t ORDER BY id",
+            "SELECT name FROM sqlite_master WHERE name NOT LIKE 'midstream%' AND name NOT LIKE 'sqlite%' ORDER BY 1",
+        ] {
             #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)))
         }
         try pair.finish()
         #expect(
             texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
-                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id")))
+                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
+        )
     }
 
     @Test func aChangeOfTheSchemaThatIsRolledBackLeavesTheTableMoving() throws {

@@ -57,7 +57,9 @@ import Testing
         #expect(try first.fetchValue(Int64.self, "SELECT count(*) FROM t") == 33)
         #expect(try second.fetchValue(Int64.self, "SELECT count(*) FROM t") == 67)
         let left = try Connection(path: source)
-        #expect(try left.fetchValue(Int64.self, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 't'") == nil)
+        #expect(
+            try left.fetchValue(Int64.self, "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 't'") == nil
+        )
     }
 
     @Test func twoTablesOfOneFileTakePartsOfOneSource() throws {
@@ -71,9 +73,13 @@ import Testing
         }
         #expect(
             try database.fetchAll("SELECT count(*), (SELECT count(*) FROM b) FROM a").map(\.values)
-                == [[.integer(33), .integer(67)]])
+                == [[.integer(33), .integer(67)]]
+        )
         try finish(database)
-        #expect(try database.fetchValue(Int64.self, "SELECT sum(id) FROM (SELECT id FROM a UNION ALL SELECT id FROM b)") == 5050)
+        #expect(
+            try database.fetchValue(Int64.self, "SELECT sum(id) FROM (SELECT id FROM a UNION ALL SELECT id FROM b)")
+                == 5050
+        )
     }
 
     @Test func aTableMovesWithinItsOwnFile() throws {
@@ -89,7 +95,8 @@ import Testing
         try finish(database)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(id) FROM fresh") == 5050)
         #expect(
-            texts(try database.fetchAll("SELECT name FROM sqlite_master ORDER BY name")) == ["fresh"])
+            texts(try database.fetchAll("SELECT name FROM sqlite_master ORDER BY name")) == ["fresh"]
+        )
     }
 
     @Test func aTableThatIsCreatedLaterBeginsToMove() throws {
@@ -108,7 +115,10 @@ import Testing
         let database = try Database(path: folder.file("new.db"))
         for name in ["a", "b", "c"] {
             let source = try old(
-                folder, name + ".db", "CREATE TABLE t(id INTEGER PRIMARY KEY, k);" + Self.rows)
+                folder,
+                name + ".db",
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, k);" + Self.rows
+            )
             try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, k)")
             try database.addMigration(source: .file(source)) { if $0.name == name { $0.sourceTable = "t" } }
         }
@@ -130,7 +140,9 @@ import Testing
             try finish(database)
         }
         #expect(throws: SQLiteError.self) {
-            _ = try Connection(path: source, options: OpenOptions(access: .readOnly)).fetchAll("SELECT 1 FROM sqlite_master")
+            _ = try Connection(path: source, options: OpenOptions(access: .readOnly)).fetchAll(
+                "SELECT 1 FROM sqlite_master"
+            )
         }
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 100)
     }

@@ -15,7 +15,11 @@ struct Pair {
     ///   - extra: What target and plain database have besides: other tables with rows, views, triggers.
     ///   - moved: How many rows of each table have moved.
     init(
-        schema: String, rows: String, extra: String = "", tables: Set<String>, moved: Int64 = 0,
+        schema: String,
+        rows: String,
+        extra: String = "",
+        tables: Set<String>,
+        moved: Int64 = 0,
         configuration: DatabaseConfiguration = DatabaseConfiguration()
     ) throws {
         target = folder.file("new.db")
