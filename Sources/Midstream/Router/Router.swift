@@ -25,6 +25,9 @@ struct Router {
             return route
         case .pragma:
             return pragma(outline, text, route)
+        case .analyze where outline.target == nil:
+            // Not of the sources, which are attached.
+            return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
         default: break
         }
         route.suspendsOverlay = outline.kind == .alterTable
