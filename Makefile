@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz clean
+.PHONY: help deps run test lint format docs bench fuzz crash clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -24,6 +24,9 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_FUZZ_STATEMENTS  statements in a random run'
 	@echo '  MIDSTREAM_FUZZ_SEED        replays the run that printed this seed'
 	@echo '  MIDSTREAM_FUZZ_SECONDS     runs for this long instead'
+	@echo 'Environment of the crash tests (make test, make crash):'
+	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
+	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not every so-many-th'
 	@echo 'SWIFT=path chooses a toolchain.'
 
 deps:
@@ -60,6 +63,10 @@ fuzz: deps ## Compare random statements with native SQLite for an hour, or: make
 		|| { echo 'make fuzz: there is no test named OracleFuzz' >&2; exit 1; }
 	MIDSTREAM_FUZZ_SECONDS=$(SECONDS) $(if $(SEED),MIDSTREAM_FUZZ_SEED=$(SEED)) \
 		$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter OracleFuzz
+
+crash: deps ## Kill processes at every write of a migration's life, and look at what each leaves behind.
+	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	MIDSTREAM_CRASH_FULL=1 $(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter KillTests
 
 clean: ## Remove everything that was built.
 	rm -rf .build Benchmarks/.build

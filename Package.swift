@@ -17,7 +17,7 @@ let package = Package(
         .target(name: "SQLText"),
         .target(name: "SQLiteConnection", dependencies: ["SQLiteC"]),
         .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),
-        .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection"]),
+        .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
         .testTarget(name: "SQLTextTests", dependencies: ["SQLText", "SQLiteC"]),
         .testTarget(name: "SQLiteConnectionTests", dependencies: ["SQLiteConnection", "SQLiteC"]),

@@ -32,7 +32,7 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection)
+        overlay = try Overlay(connection: connection, canPromote: kind == .writer)
     }
 
     // MARK: What the application calls
@@ -284,6 +284,8 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
+        // In a block that only reads, nothing changes from its beginning to its end.
+        if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         guard prepared.keys != nil else { return try runStatement(prepared, arguments, onStart, onRow) }
         try prepared.statement.bind(arguments)
@@ -498,6 +500,7 @@ public final class DatabaseAccess {
         }
         return try insideGate {
             try beginBlock()
+            overlay.forgetState()
             isInBlock = true
             do {
                 let result = try body(self)

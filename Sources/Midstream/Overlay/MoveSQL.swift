@@ -44,6 +44,8 @@ struct MoveSQL: Sendable {
     func wholeCount(named name: String) -> String {
         "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) THEN 0 "
             + "WHEN total IS NOT NULL THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
+            + "WHEN watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
+            + "- (SELECT count(*) FROM \(ledger)) "
             + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(sourceKey) > watermark) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
     }

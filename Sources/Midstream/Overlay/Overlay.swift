@@ -29,9 +29,9 @@ final class Overlay {
     /// The tables that a foreign key ties to a moving one, by lower case.
     private(set) var tiedByForeignKey: [String: Set<Int64>] = [:]
 
-    init(connection: Connection) throws {
+    init(connection: Connection, canPromote: Bool) throws {
         self.connection = connection
-        statements = InternalStatements(connection: connection)
+        statements = InternalStatements(connection: connection, canPromote: canPromote)
         tables = MovingTables(statements: statements)
         store = StateStore(connection: connection)
         try defineFunctions()
@@ -63,6 +63,11 @@ final class Overlay {
         schemaVersion = nil
         try rebuild()
         schemaVersion = version
+    }
+
+    /// What is known of the state may be true no longer.
+    func forgetState() {
+        statements.epoch += 1
     }
 
     private func rebuild() throws {

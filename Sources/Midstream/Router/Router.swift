@@ -105,7 +105,13 @@ struct Router {
             route.redirected = table.id
             return route
         }
-        var route = edited(route, outline, text) { redirectReads(outline, &$0, target: nil) }
+        var route = edited(route, outline, text) {
+            redirectReads(outline, &$0, target: nil)
+            RowIDNames(outline: outline) { reference in
+                outline.isHiddenByCommonTable(reference) ? nil : movingTable(reference.name)
+            }
+            .apply(to: &$0, in: text)
+        }
         let isOneTable = outline.tableReferences.count == 1 && outline.scopes.count <= 2
         route.isSimple = outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
         return route

@@ -71,6 +71,17 @@ struct Claims {
         try fence(record)
     }
 
+    /// What the claim of a record of this target says.
+    func claim(_ record: TableRecord) -> Claim {
+        Claim(
+            id: record.id,
+            sourceTable: record.source,
+            targetFile: targetFile(),
+            targetTable: record.target,
+            condition: record.condition
+        )
+    }
+
     /// Two targets may take parts of one table, if no row belongs to both.
     func checkDisjoint(_ record: TableRecord, _ other: Claim) throws {
         let conditions = [record.condition, other.condition].map { "(\($0 ?? "1")\n)" }
@@ -90,13 +101,9 @@ struct Claims {
     }
 
     private func fence(_ record: TableRecord) throws {
-        let exists = try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
-                + "'midstream\\_fence\\_%' ESCAPE '\\'",
-            [record.source]
-        )
-        guard exists == nil else { return }
+        // A fence is enough for a table of another file. In the target's own file, where there are no claims, a fence
+        // that stays is what tells that the table has moved.
+        if try !isSameFile && !fences(of: record.source).isEmpty { return }
         for event in ["INSERT", "UPDATE", "DELETE"] {
             try connection.execute(
                 "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) BEFORE \(event) ON "
@@ -105,9 +112,31 @@ struct Claims {
         }
     }
 
+    /// The texts of the triggers that refuse writes to a source table.
+    private func fences(of source: String) throws -> [String] {
+        try connection.fetchAll(
+            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
+                + "'midstream\\_fence\\_%' ESCAPE '\\'",
+            [source]
+        ).map { try $0.get(0) }
+    }
+
+    /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table.
+    func hasFence(source: String, target: String) throws -> Bool {
+        let beginning = Self.literal(Self.beginning(source, target)).dropLast()
+        return try fences(of: source).contains { $0.contains(beginning) }
+    }
+
     private static func message(_ record: TableRecord, _ target: String) -> String {
-        let text = "table \(record.source) is moving to table \(record.target) of \(target): write it there"
-        return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+        literal(beginning(record.source, record.target) + "\(target): write it there")
+    }
+
+    private static func beginning(_ source: String, _ target: String) -> String {
+        "table \(source) is moving to table \(target) of "
+    }
+
+    private static func literal(_ text: String) -> String {
+        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
     }
 
     /// Records that all rows of a claim have moved, and drops the table when no row of it is anybody's any more.
@@ -134,28 +163,31 @@ struct Claims {
                 table: record.target
             )
         }
+        // It was dropped before, and the target could not be told.
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else {
+            return nil
+        }
         try connection.execute("UPDATE \(table) SET moved = ? WHERE id = ?", [moved, record.id])
         let sharing = try all().filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
         }
         if migration.retirement == .keep { return "it was to be kept" }
-        let source = "\(schema).\(SQLIdentifier.quoted(record.source))"
+        let name = "\(schema).\(SQLIdentifier.quoted(record.source))"
         if sharing.contains(where: { $0.condition != nil }) {
-            let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(source)") ?? 0
+            let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
             let claimed = sharing.reduce(0) { $0 + ($1.moved ?? 0) }
             if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
         }
-        try replaceByView(record)
+        try replaceByView(record, source.columns.map(\.name))
         return nil
     }
 
     /// Drops the table and leaves a view in its place, so that an old build that would create it anew does not write
     /// into a void.
-    private func replaceByView(_ record: TableRecord) throws {
+    private func replaceByView(_ record: TableRecord, _ columns: [String]) throws {
         let name = SQLIdentifier.quoted(record.source)
-        let schemaReader = SchemaReader(connection: connection, schema: migration.schema)
-        let columns = try schemaReader.table(record.source)?.columns.map(\.name) ?? []
         try connection.execute("DROP TABLE \(schema).\(name)")
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
         try connection.execute("CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0")

@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// Takes a table from `copied` to `done`: its source goes when, and only when, nobody can need it any more, and the
@@ -11,7 +12,7 @@ struct Retirement {
     func advance(_ record: TableRecord) throws -> MigrationProgress.Outcome {
         if migration.sourcePath == nil { return try retireInSameFile(record) }
         if record.phase == .copied {
-            guard try setPhase(.retiring, of: record) else { return .busy }
+            guard try beginRetiring(record) else { return .busy }
         }
         guard try isProvenUnread() else { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
@@ -25,23 +26,33 @@ struct Retirement {
                 return .waitingForReaders
             }
         }
-        guard try finish(record) else { return .busy }
-        if let kept, migration.retirement != .keep {
-            stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
+        guard let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) }) else {
+            return .busy
         }
-        stepper.onEvent?(.tableMoved(record.target))
-        try leaveSource()
+        try announce(record, kept: kept, isDone: isDone)
         return .worked
     }
 
-    private func setPhase(_ phase: MigrationPhase, of record: TableRecord) throws -> Bool {
+    private func beginRetiring(_ record: TableRecord) throws -> Bool {
         let done: Void? = try stepper.transaction(isDurable: true) {
+            // Another process may be further.
             try stepper.connection.execute(
-                "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
-                [phase.rawValue, record.id]
+                "UPDATE main.midstream_tables SET phase = ?1 WHERE id = ?2 AND phase = ?3",
+                [MigrationPhase.retiring.rawValue, record.id, MigrationPhase.copied.rawValue]
             )
         }
         return done != nil
+    }
+
+    private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {
+        // Otherwise another process was first, and told.
+        if isDone {
+            if let kept, migration.retirement != .keep {
+                stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
+            }
+            stepper.onEvent?(.tableMoved(record.target))
+        }
+        try leaveSource()
     }
 
     /// Whether no connection of any process can have a snapshot from before the table was copied.
@@ -80,54 +91,44 @@ struct Retirement {
 
     private func retireInSameFile(_ record: TableRecord) throws -> MigrationProgress.Outcome {
         var kept: String?
-        let done: Void? = try stepper.transaction {
+        let isDone: Bool? = try stepper.transaction {
+            guard try isUnfinished(record) else { return false }
             kept = try retireTable(record)
-            try finishInTransaction(record)
+            return try finishInTransaction(record)
         }
-        guard done != nil else { return .busy }
-        if let kept, migration.retirement != .keep {
-            stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
-        }
-        stepper.onEvent?(.tableMoved(record.target))
-        try leaveSource()
+        guard let isDone else { return .busy }
+        try announce(record, kept: kept, isDone: isDone)
         return .worked
     }
 
     /// Drops a source table of the target's own file, unless rows of it are somebody else's.
     private func retireTable(_ record: TableRecord) throws -> String? {
         let connection = stepper.connection
-        let name = quoted(record.source)
+        let name = SQLIdentifier.quoted(record.source)
         let sharing = try stepper.store.load().tables.filter {
-            $0.id != record.id && $0.phase.rawValue < MigrationPhase.done.rawValue && $0.source == record.source
-                && $0.migration == record.migration
+            $0.migration == record.migration && SQLIdentifier.equal($0.source, record.source)
         }
-        if let other = sharing.first { return "table \(other.target) has yet to take rows from it" }
-        for event in ["insert", "update", "delete"] {
-            for id in try stepper.store.load().tables.map(\.id) {
-                try connection.execute("DROP TRIGGER IF EXISTS main.midstream_fence_\(event)_\(id)")
-            }
+        if let other = sharing.first(where: { $0.id != record.id && $0.phase != .done }) {
+            return "table \(other.target) has yet to take rows from it"
         }
         if migration.retirement == .keep { return "it was to be kept" }
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
-        let claimed = try stepper.store.load().tables
-            .filter { $0.source == record.source && $0.migration == record.migration }
-            .reduce(0) { $0 + $1.copied + $1.settled }
+        let claimed = sharing.reduce(0) { $0 + $1.copied + $1.settled }
         if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
         try connection.execute("DROP TABLE main.\(name)")
         return nil
     }
 
-    private func quoted(_ name: String) -> String {
-        "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
-    }
-
-    private func finish(_ record: TableRecord) throws -> Bool {
-        let done: Void? = try stepper.transaction(isDurable: true) { try finishInTransaction(record) }
-        return done != nil
+    private func isUnfinished(_ record: TableRecord) throws -> Bool {
+        guard let now = try stepper.store.table(record.id) else { return false }
+        return now.phase != .done
     }
 
     /// Records that a table is done; with the last one, everything of ours goes.
-    private func finishInTransaction(_ record: TableRecord) throws {
+    ///
+    /// - Returns: `false` when another process has done so.
+    private func finishInTransaction(_ record: TableRecord) throws -> Bool {
+        guard try isUnfinished(record) else { return false }
         let connection = stepper.connection
         try connection.execute(
             "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
@@ -140,22 +141,26 @@ struct Retirement {
                 [MigrationPhase.done.rawValue]
             ) ?? 0
         if left == 0 { try stepper.store.drop() }
+        return true
     }
 
     /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for.
     private func leaveSource() throws {
         let (migrations, tables) = try stepper.store.load()
         let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
-        if !isNeeded {
-            let path = stepper.path(of: migration)
-            let isEmpty = migration.retirement == .deleteFileWhenEmpty && path != nil ? try isSourceEmpty() : false
-            try stepper.detach(migration)
-            if isEmpty, let path {
-                _ = FilePath.remove(path)
-                for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
-            }
-        }
+        if !isNeeded { try detachSource() }
         if migrations.isEmpty { stepper.onEvent?(.databaseMoved) }
+    }
+
+    /// Detaches a source that no table needs, and deletes its file when that was asked for and nothing is left in it.
+    ///
+    /// That `done` is on the disk is presupposed.
+    func detachSource() throws {
+        let path = stepper.path(of: migration)
+        let isEmpty = migration.retirement == .deleteFileWhenEmpty && path != nil ? try isSourceEmpty() : false
+        try stepper.detach(migration)
+        guard isEmpty, let path else { return }
+        for suffix in ["", "-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
     }
 
     /// Whether the source has no table of the application left; its WAL is emptied then.

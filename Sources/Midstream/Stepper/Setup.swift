@@ -18,6 +18,8 @@ struct Setup {
         _ retirement: SourceRetirement,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> Bool {
+        // One that was begun and could not be fenced, since somebody held the source.
+        if try stepper.store.load().tables.contains(where: { $0.phase == .starting }) { try resume() }
         let (migrations, records) = try stepper.store.load()
         let path = try sourcePath(source, retirement)
         if path == .some(nil), source != .sameDatabase { return false }
@@ -41,15 +43,20 @@ struct Setup {
                 }
                 continue
             }
-            wanted.append(table)
+            let hasMoved = records.contains {
+                $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
+                    && SQLIdentifier.equal($0.source, table.sourceTable ?? "")
+            }
+            if !hasMoved { wanted.append(table) }
         }
         guard !wanted.isEmpty else { return false }
         let isNew = !migrations.contains(migration)
         do {
             try stepper.attach(migration)
-            let begun = try check(wanted, migration)
+            let begun = try check(wanted, migration, records)
             if begun.isEmpty {
-                if isNew { try stepper.detach(migration) }
+                // All has moved. The process may have ended before it could delete the file.
+                if isNew { try Retirement(stepper: stepper, migration: migration).detachSource() }
                 return false
             }
             try store(begun, migration)
@@ -82,19 +89,24 @@ struct Setup {
     }
 
     /// Checks every table before anything is done, and leaves out those that have moved before.
-    private func check(_ wanted: [TableMigration], _ migration: MigrationRecord) throws -> [TableRecord] {
+    private func check(
+        _ wanted: [TableMigration],
+        _ migration: MigrationRecord,
+        _ records: [TableRecord]
+    ) throws -> [TableRecord] {
         let targets = SchemaReader(connection: connection, schema: "main")
         let sources = SchemaReader(connection: connection, schema: migration.schema)
         let claims = Claims(connection: connection, migration: migration)
         let staked = migration.sourcePath == nil ? [] : try claims.all()
-        return try wanted.compactMap { wish in
-            guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { return nil }
+        var begun: [TableRecord] = []
+        for wish in wanted {
+            guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { continue }
             let own = staked.first {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     && $0.targetFile == claims.targetFile()
             }
             // It has moved; with sources that stay, this is how the next launch finds out.
-            if own?.moved != nil { return nil }
+            if own?.moved != nil { continue }
             if own != nil {
                 throw MigrationError(
                     .foreignState,
@@ -105,7 +117,7 @@ struct Setup {
             }
             guard let source = try sources.table(sourceName) else {
                 // Of the same file: it has moved and was dropped.
-                if migration.sourcePath == nil { return nil }
+                if migration.sourcePath == nil { continue }
                 throw MigrationError(
                     .missingTable,
                     "there is no table \(sourceName) in \(stepper.path(of: migration) ?? "the source")",
@@ -115,6 +127,8 @@ struct Setup {
             guard migration.sourcePath != nil || !SQLIdentifier.equal(source.name, target.name) else {
                 throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
             }
+            // It has moved, and stayed.
+            if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
             let record = TableRecord(
                 id: Identifiers.next(),
                 migration: migration.id,
@@ -136,11 +150,14 @@ struct Setup {
                 sql: sql,
                 condition: wish.condition
             ).check()
-            for other in staked where SQLIdentifier.equal(other.sourceTable, sourceName) {
+            let others =
+                migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
+            for other in others + begun.map(claims.claim) where SQLIdentifier.equal(other.sourceTable, sourceName) {
                 try claims.checkDisjoint(record, other)
             }
-            return record
+            begun.append(record)
         }
+        return begun
     }
 
     private func store(_ records: [TableRecord], _ migration: MigrationRecord) throws {

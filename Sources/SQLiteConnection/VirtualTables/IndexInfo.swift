@@ -77,10 +77,12 @@ public struct IndexInfo {
     public var usedColumns: UInt64 { pointer.pointee.colUsed }
 
     /// Asks for the value of the constraint at `index` as the argument `position` of the cursor's filter, from 0.
-    public func use(constraint index: Int, asArgument position: Int) {
+    ///
+    /// - Parameter isChecked: Whether the table gives no row that fails the constraint, so that SQLite need not check.
+    public func use(constraint index: Int, asArgument position: Int, isChecked: Bool = false) {
         precondition(index >= 0 && index < constraintCount, "no such constraint")
         pointer.pointee.aConstraintUsage[index].argvIndex = Int32(position + 1)
-        pointer.pointee.aConstraintUsage[index].omit = 0
+        pointer.pointee.aConstraintUsage[index].omit = isChecked ? 1 : 0
     }
 
     /// A number that the cursor's filter gets, to know the plan by.

@@ -1,0 +1,88 @@
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// Processes that die at every write, sync, truncation and deletion of a migration's life.
+///
+/// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise every so-many-th is tried, from one
+/// on that `MIDSTREAM_CRASH_SEED` chooses.
+@Suite struct KillTests {
+    static let isFull = Files.environment("MIDSTREAM_CRASH_FULL") == "1"
+
+    /// Printed with each run.
+    static let seed = Files.environment("MIDSTREAM_CRASH_SEED").flatMap { Int($0) } ?? Int.random(in: 0..<10_000)
+
+    /// The points to die at.
+    static func points(_ count: Int, about wanted: Int) -> StrideTo<Int> {
+        let step = isFull ? 1 : max(1, count / wanted)
+        return stride(from: 1 + seed % step, to: count + 1, by: step)
+    }
+
+    /// How many operations the whole life of a scenario has, told by a process that lives.
+    static func operations(_ scenario: CrashScenario, _ folder: String) async throws -> Int {
+        try CrashWorkload(scenario: scenario, folder: folder).prepare()
+        await #expect(processExitsWith: .success) { [folder, scenario] in
+            try KillingVFS.register()
+            KillingVFS.disarm()
+            let workload = CrashWorkload(scenario: scenario, folder: folder)
+            try workload.run()
+            for _ in 0..<KillingVFS.operations { Files.mark(folder + "/count") }
+        }
+        let count = Files.size(folder + "/count")
+        unlink(folder + "/count")
+        unlink(folder + "/committed")
+        return count
+    }
+
+    /// Runs a scenario in a process that dies at a point.
+    static func die(
+        _ scenario: CrashScenario,
+        _ folder: String,
+        at point: Int,
+        _ manner: KillingVFS.Manner,
+        after done: Int = 0
+    ) async {
+        await #expect(processExitsWith: .signal(SIGKILL)) { [folder, scenario, point, manner, done] in
+            do {
+                try KillingVFS.register()
+                KillingVFS.kill(at: point, manner: manner)
+                try CrashWorkload(scenario: scenario, folder: folder).run(after: done)
+                KillingVFS.killNow()
+            } catch {
+                print("\(scenario) \(manner) point \(point): \(error)")
+                throw error
+            }
+        }
+    }
+
+    @Test(arguments: CrashScenario.allCases)
+    func everyCommittedTransactionIsWholeAndNoOtherLeavesATrace(_ scenario: CrashScenario) async throws {
+        let folder = TemporaryFolder()
+        let workload = CrashWorkload(scenario: scenario, folder: folder.path)
+        let expected = try workload.expectations()
+        let count = try await Self.operations(scenario, folder.path)
+        var tried = 0
+        for manner in KillingVFS.Manner.allCases {
+            for point in Self.points(count, about: 7) {
+                try workload.prepare()
+                unlink(workload.committed)
+                await Self.die(scenario, folder.path, at: point, manner)
+                let comment: Comment = "\(scenario), \(manner), point \(point) of \(count)"
+                do {
+                    try workload.check(expected, losesLast: manner == .powerLoss, comment)
+                } catch {
+                    Issue.record("\(comment): \(error)")
+                }
+                tried += 1
+            }
+        }
+        print("crash: \(scenario): \(tried) deaths at points of \(count) operations, MIDSTREAM_CRASH_SEED=\(Self.seed)")
+    }
+}

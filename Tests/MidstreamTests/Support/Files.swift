@@ -1,0 +1,67 @@
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// What tests do with files.
+enum Files {
+    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
+    static func copy(_ from: String, to: String) {
+        let (input, output) = (open(from, O_RDONLY), open(to, O_WRONLY | O_CREAT | O_TRUNC, 0o644))
+        precondition(input >= 0 && output >= 0, "cannot copy \(from) to \(to)")
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = read(input, &buffer, buffer.count)
+            guard count > 0 else { break }
+            precondition(write(output, buffer, count) == count)
+        }
+        close(input)
+        close(output)
+    }
+
+    /// Copies a database that nobody has open, with its WAL.
+    static func copyDatabase(_ from: String, to: String) {
+        for suffix in ["", "-wal", "-journal"] {
+            if exists(from + suffix) { copy(from + suffix, to: to + suffix) } else { unlink(to + suffix) }
+        }
+        unlink(to + "-shm")
+    }
+
+    static func removeDatabase(_ path: String) {
+        for suffix in ["", "-wal", "-shm", "-journal"] { unlink(path + suffix) }
+    }
+
+    /// Adds a byte to a file, in one call of the system: what a process that is killed has told others before.
+    static func mark(_ path: String, _ byte: UInt8 = 0x2e) {
+        let file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
+        var byte = byte
+        precondition(write(file, &byte, 1) == 1)
+        close(file)
+    }
+
+    static func size(_ path: String) -> Int {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : 0
+    }
+
+    static func environment(_ name: String) -> String? {
+        getenv(name).map { String(cString: $0) }
+    }
+}
+
+/// A generator that gives the same numbers for the same seed everywhere.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9e37_79b9_7f4a_7c15
+        var z = state
+        z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+        z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+        return z ^ (z >> 31)
+    }
+}
