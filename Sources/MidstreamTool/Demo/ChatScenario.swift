@@ -65,7 +65,8 @@ struct ChatScenario: DemoScenario {
 
     func read(_ random: inout RandomNumbers) -> DemoStatement {
         switch random.percent() {
-        case ..<30: return DemoStatement("SELECT id, chat, sender, body FROM messages WHERE id = ?", random.id(messages))
+        case ..<30:
+            return DemoStatement("SELECT id, chat, sender, body FROM messages WHERE id = ?", random.id(messages))
         case ..<65:
             return DemoStatement(
                 "SELECT m.id, u.name, m.body FROM messages AS m JOIN users AS u ON u.id = m.sender WHERE m.chat = ? "
@@ -103,7 +104,9 @@ struct ChatScenario: DemoScenario {
         case ..<75:
             return [
                 DemoStatement(
-                    "UPDATE chats SET messages = messages - 1 WHERE id = (SELECT chat FROM messages WHERE id = ?)", id),
+                    "UPDATE chats SET messages = messages - 1 WHERE id = (SELECT chat FROM messages WHERE id = ?)",
+                    id
+                ),
                 DemoStatement("DELETE FROM messages WHERE id = ?", id),
             ]
         case ..<90: return [DemoStatement("UPDATE users SET seen = seen + 1 WHERE id = ?", random.id(users))]

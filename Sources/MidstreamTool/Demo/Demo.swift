@@ -22,6 +22,7 @@ final class Demo {
     private var tally: MoveTally?
     private let drained = Counter()
 
+    private static let pace = MigrationPace(budget: .milliseconds(10), interval: .milliseconds(12))
     /// How long the application runs before and after.
     private static let calm = Duration.seconds(2)
 
@@ -89,10 +90,10 @@ final class Demo {
             default: break
             }
         }
-        var tally = MoveTally(try database.readMigrationProgress())
+        var tally = MoveTally(try database.readMigrationProgress(), target: folder.new)
         var display = ProgressDisplay(ProgressDisplay.style(isJSON: false), output)
         run("while", database, seed: 2_000) {
-            database.startAutoMigration(pace: .fast)
+            database.startAutoMigration(pace: Self.pace)
             while !hasMoved.isRaised, signals.signalReceived == nil, failures.withLock(\.isEmpty) {
                 signals.sleep(.milliseconds(20))
                 for progress in steps.withLock({ steps in
@@ -109,7 +110,7 @@ final class Demo {
         if let failure = failures.withLock(\.first) { throw CommandFailure(failure) }
         output.line(
             "new.db: \(NumberText.count(tally.moved, "row")) moved in \(NumberText.seconds(display.elapsed)), in steps of "
-                + "10 ms each 15 ms"
+                + "10 ms each 12 ms"
         )
         output.flush()
     }

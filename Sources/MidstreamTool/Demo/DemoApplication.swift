@@ -8,8 +8,8 @@ final class DemoApplication: Sendable {
     static let readers = 3
     static let writers = 2
 
-    /// The time between two transactions of a thread.
-    private static let pause: UInt32 = 1
+    /// The time between two transactions of a thread, in milliseconds.
+    private static let pause: UInt32 = 3
     /// How long a long transaction lasts, in milliseconds.
     private static let longRead: UInt32 = 150
 

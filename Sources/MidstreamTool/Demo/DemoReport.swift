@@ -12,7 +12,8 @@ struct DemoReport {
         output.line("                    reads       p50       p99     writes       p50       p99")
         for phase in phases {
             output.line(
-                Self.left(phase.name, 10) + Self.columns(phase.latencies.reads) + "  " + Self.columns(phase.latencies.writes)
+                Self.left(phase.name, 10) + Self.columns(phase.latencies.reads) + "  "
+                    + Self.columns(phase.latencies.writes)
             )
         }
         output.line("")

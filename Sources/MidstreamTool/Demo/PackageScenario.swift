@@ -69,9 +69,15 @@ struct PackageScenario: DemoScenario {
         let packages = Int64(names.count)
         switch random.percent() {
         case ..<30:
-            return DemoStatement("SELECT id, name, version, size, stars FROM packages WHERE id = ?", random.id(packages))
+            return DemoStatement(
+                "SELECT id, name, version, size, stars FROM packages WHERE id = ?",
+                random.id(packages)
+            )
         case ..<50:
-            return DemoStatement("SELECT id, version, summary FROM packages WHERE name = ? ORDER BY version", name(&random))
+            return DemoStatement(
+                "SELECT id, version, summary FROM packages WHERE name = ? ORDER BY version",
+                name(&random)
+            )
         case ..<65:
             return DemoStatement(
                 "SELECT name, size FROM packages WHERE section = ? ORDER BY size DESC, id DESC LIMIT 20",
@@ -99,13 +105,18 @@ struct PackageScenario: DemoScenario {
         case ..<35: return [DemoStatement("UPDATE packages SET stars = stars + 1 WHERE id = ?", id)]
         case ..<50:
             return [
-                DemoStatement("UPDATE packages SET summary = summary || '.', stars = stars + 2 WHERE name = ?", name(&random))
+                DemoStatement(
+                    "UPDATE packages SET summary = summary || '.', stars = stars + 2 WHERE name = ?",
+                    name(&random)
+                )
             ]
         case ..<65: return insertion(&random, id)
         case ..<75:
             return [
                 DemoStatement(
-                    "UPDATE sections SET packages = packages - 1 WHERE id = (SELECT section FROM packages WHERE id = ?)", id),
+                    "UPDATE sections SET packages = packages - 1 WHERE id = (SELECT section FROM packages WHERE id = ?)",
+                    id
+                ),
                 DemoStatement("DELETE FROM dependencies WHERE package = ?", id),
                 DemoStatement("DELETE FROM packages WHERE id = ?", id),
             ]
@@ -146,7 +157,9 @@ struct PackageScenario: DemoScenario {
     }
 
     let report = [
-        DemoStatement("SELECT section, count(*), sum(size), sum(stars) FROM packages GROUP BY section ORDER BY section"),
+        DemoStatement(
+            "SELECT section, count(*), sum(size), sum(stars) FROM packages GROUP BY section ORDER BY section"
+        ),
         DemoStatement("SELECT count(*), max(id) FROM dependencies"),
     ]
 
