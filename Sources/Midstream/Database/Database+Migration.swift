@@ -40,15 +40,25 @@ extension Database {
     ///   step tries again.
     @discardableResult
     public func stepMigration(budget: Duration = .milliseconds(10)) throws -> MigrationProgress {
-        try engine.step(.time(budget))
+        try step(.time(budget))
     }
 
     /// Moves so many pending rows of each table, or all that are left.
     ///
+    /// - Parameters:
+    ///   - rows: The rows; 0 counts what there is to move, and moves nothing.
+    ///   - table: The target's table whose rows move; `nil` for all.
     /// - Complexity: O(rows · log n), in one transaction for each table.
     @discardableResult
-    public func stepMigration(rows: Int64) throws -> MigrationProgress {
-        try engine.step(.rows(rows))
+    public func stepMigration(rows: Int64, of table: String? = nil) throws -> MigrationProgress {
+        try step(.rows(rows, table: table))
+    }
+
+    private func step(_ limit: Stepper.Limit) throws -> MigrationProgress {
+        guard !isOnWriter else {
+            throw MigrationError(.misuse, "a step cannot be made in a block that writes: make it before or after")
+        }
+        return try engine.step(limit)
     }
 
     /// How far the migrations are.

@@ -6,6 +6,7 @@ internal import Synchronization
 final class MigrationEngine: Sendable {
     private let path: String
     private let gate: FileGate
+    private let walKeeper: WALKeeper
     /// The stepper, which is opened when there is something to move.
     private let stepper: Confined<StepperBox>
     private let listeners = Mutex(Listeners())
@@ -13,6 +14,7 @@ final class MigrationEngine: Sendable {
 
     private final class StepperBox {
         var stepper: Stepper?
+        var isClosed = false
     }
 
     private struct Listeners {
@@ -32,9 +34,10 @@ final class MigrationEngine: Sendable {
     }
 
     /// - Parameter inspecting: A connection to tell by whether the file has migrations to go on with.
-    init(path: String, gate: FileGate, inspecting connection: Connection) throws {
+    init(path: String, gate: FileGate, walKeeper: WALKeeper, inspecting connection: Connection) throws {
         self.path = path
         self.gate = gate
+        self.walKeeper = walKeeper
         stepper = Confined(StepperBox())
         let (migrations, _) = try StateStore(connection: connection).load()
         if !migrations.isEmpty { try withStepper { try Setup(stepper: $0).resume() } }
@@ -44,7 +47,8 @@ final class MigrationEngine: Sendable {
         var events: [MigrationEvent] = []
         defer { for event in events { report(event) } }
         return try stepper.withValue { box in
-            let stepper = try box.stepper ?? Stepper(path: path, gate: gate)
+            if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
+            let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper)
             box.stepper = stepper
             stepper.onEvent = { events.append($0) }
             defer { stepper.onEvent = nil }
@@ -188,6 +192,15 @@ final class MigrationEngine: Sendable {
 
     func stop() {
         auto.stop()
+    }
+
+    /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
+    func close() {
+        auto.stop()
+        stepper.withValue { box in
+            box.isClosed = true
+            box.stepper = nil
+        }
     }
 }
 

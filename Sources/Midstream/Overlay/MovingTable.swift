@@ -24,6 +24,8 @@ final class MovingTable {
 
     // What open cursors must know: see `RecentPromotions`.
     var recent = RecentPromotions()
+    /// The cursors that statements have on the union table, which cannot be taken away under them.
+    var openCursors = 0
 
     private var knownState = LiveState.over
     private var stateEpoch = -1

@@ -15,13 +15,16 @@ extension MovingTable {
 
     /// Promotes a row that is pending.
     func promote(_ key: Int64) throws {
-        for text in [sql.copyRow, sql.settle] {
-            let statement = try statement(text)
-            defer { statement.reset() }
-            try statement.bind(key, at: 1)
-            _ = try statement.step()
+        let before = connection.totalChanges
+        defer { statements.internalChanges += connection.totalChanges - before }
+        try statements.keepingSequence(of: sql) {
+            for text in [sql.copyRow, sql.settle] {
+                let statement = try statement(text)
+                defer { statement.reset() }
+                try statement.bind(key, at: 1)
+                _ = try statement.step()
+            }
         }
-        statements.internalChanges += 2
         statements.epoch += 1
         recent.note(key)
     }

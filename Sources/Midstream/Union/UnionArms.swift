@@ -154,7 +154,8 @@ final class UnionArms {
         case .greaterOrEqual: ">= ?\(parameter)"
         case .less: "< ?\(parameter)"
         case .lessOrEqual: "<= ?\(parameter)"
-        default: "IS NULL"
+        // The value is NULL. Every constraint has a parameter, so that they keep their numbers.
+        default: "IS ?\(parameter)"
         }
     }
 }

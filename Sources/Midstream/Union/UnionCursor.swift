@@ -38,10 +38,12 @@ final class UnionCursor: VirtualTableCursor {
         union = table
         self.table = table.table
         self.scope = scope
+        self.table.openCursors += 1
     }
 
     override func close() {
         release()
+        table.openCursors -= 1
     }
 
     /// Ends the scan and gives its statements back.
@@ -72,6 +74,7 @@ final class UnionCursor: VirtualTableCursor {
     // MARK: Beginning
 
     override func filter(plan number: Int, arguments: ValueReferences) throws {
+        union.noteBegun()
         let next = try chosenArms(number, arguments)
         if next === arms { endScan() } else { release() }
         arms = next

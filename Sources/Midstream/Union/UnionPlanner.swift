@@ -81,11 +81,14 @@ struct UnionPlanner {
             guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
                 return nil
             }
+            let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
+            // Of an IN with a subquery SQLite would forget the subquery's affinity.
+            if !takesNumbers, constraint.comparison == .equal, info.isMembership(at: index) ?? true { return nil }
             return Usable(
                 index: index,
                 column: column,
                 comparison: constraint.comparison,
-                takesNumbers: definition.affinity.isNumeric || isSimpleStatement
+                takesNumbers: takesNumbers
             )
         }
     }

@@ -5,11 +5,11 @@
 #endif
 
 /// A folder that is removed with the object.
-final class TemporaryFolder {
+final class TemporaryFolder: Sendable {
     let path: String
 
-    init() {
-        var template = Array("/tmp/midstream-XXXXXX".utf8CString)
+    init(under parent: String = "/tmp") {
+        var template = Array((parent + "/midstream-XXXXXX").utf8CString)
         path = String(cString: mkdtemp(&template))
     }
 
