@@ -2,8 +2,8 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// When a source may go: when nobody can read it any more, and not before.
-@Suite struct RetirementTests {
+/// A source goes when nobody can read it any more, and not before, also where somebody always reads.
+@Suite struct OverlappingReadersTests {
     private let folder = TemporaryFolder()
 
     /// A database whose table of 1,000 rows is about to move.
