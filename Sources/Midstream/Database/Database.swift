@@ -28,7 +28,7 @@ public final class Database: @unchecked Sendable {
 
     /// Opens a file, and goes on with the migrations that are stored in it.
     ///
-    /// - Throws: ``SQLiteConnection/SQLiteError`` when it cannot be opened; ``MigrationError`` when a source that still
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when it cannot be opened; ``MigrationError`` when a source that still
     ///   holds rows cannot be reached: the tables would silently lack them.
     public init(path: String, configuration: DatabaseConfiguration = DatabaseConfiguration()) throws {
         guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
