@@ -36,6 +36,12 @@ extension MovingTable {
     func resolveConflicts(_ values: ValueReferences, from first: Int) throws {
         let state = try state()
         guard let lower = state.lowerBound else { return }
+        guard values.count == first + 1 + keyCount else {
+            throw SQLiteError(
+                code: .schema,
+                message: "the unique keys of table \(name) were changed without Midstream while it moves"
+            )
+        }
         let rowID = values[first]
         if rowID.storageClass == .integer {
             try promoteIfPending(rowID.int64, state)

@@ -296,7 +296,7 @@ final class Stepper {
         throw MigrationError(
             .rowRefused,
             "target table \(record.target) refuses the row with rowid \(refusal.key) of source table \(record.source). It "
-                + "stays there, and is read and written as before; the migration goes on when the row can be taken",
+                + "stays there and is read as before, but cannot be changed. The migration goes on when the target can take it",
             table: record.target,
             key: refusal.key,
             cause: refusal.error
