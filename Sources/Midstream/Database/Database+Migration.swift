@@ -72,7 +72,7 @@ extension Database {
     ///
     /// The file is only read, and the sources need not be there.
     ///
-    /// - Throws: ``SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
     ///   of Midstream wrote the state in another format.
     public static func readMigrationProgress(ofFile path: String) throws -> MigrationProgress {
         let connection = try Connection(path: path, options: OpenOptions(access: .readOnly))
@@ -86,7 +86,10 @@ extension Database {
         (try? engine.readProgress().isFinished) ?? false
     }
 
-    /// Makes steps on a timer of its own until everything has moved.
+    /// Makes steps on a timer of its own until everything has moved. Takes the place of a timer that runs.
+    ///
+    /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:filter:)``. After a step that
+    /// failed it goes on trying.
     ///
     /// - Parameters:
     ///   - pace: How long a step may take, and how often one is made.
@@ -105,7 +108,7 @@ extension Database {
 
     /// Has `handler` called with what happens: each table that has moved, then the whole database.
     ///
-    /// It is called on the thread that made the step.
+    /// It is called on the thread that made the step, or that ran the statement which drained a table.
     public func onMigrated(_ handler: @escaping @Sendable (MigrationEvent) -> Void) {
         engine.addHandler(handler)
     }

@@ -9,6 +9,7 @@ final class Stepper {
     let statements: InternalStatements
     let store: StateStore
     private let gate: FileGate
+    private let walKeeper: WALKeeper
     private let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
     private var moves: [Int64: MoveSQL] = [:]
@@ -23,11 +24,12 @@ final class Stepper {
     /// How long a step waits for a lock that another process holds.
     private static let busyTimeout: Int32 = 5
 
-    init(path: String, gate: FileGate) throws {
+    init(path: String, gate: FileGate, walKeeper: WALKeeper) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
         statements = InternalStatements(connection: connection, canPromote: false)
         store = StateStore(connection: connection)
         self.gate = gate
+        self.walKeeper = walKeeper
         connection.setBusyTimeout(milliseconds: Self.busyTimeout)
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
@@ -344,12 +346,7 @@ final class Stepper {
     private func emptyLongWAL() throws -> Bool {
         guard pagesWritten >= Self.longWAL else { return false }
         pagesWritten = 0
-        do {
-            _ = try connection.checkpoint(mode: .passive)
-        } catch {
-            // Its failure loses nothing: the next one copies what this one could not.
-            guard ResultCode.busy ~= error.code else { throw error }
-        }
+        walKeeper.shorten(connection)
         return true
     }
 }
