@@ -17,6 +17,8 @@ final class Stepper {
     private var counts: [Int64: SourceCount] = [:]
     /// The pages that steps have written since the last checkpoint.
     private var pagesWritten: Int64 = 0
+    /// For each table that waits for readers, a frame of the WAL behind its last row.
+    var retirementMarks: [Int64: Int] = [:]
     private var commitTime: Duration = .milliseconds(1)
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
