@@ -12,7 +12,7 @@ import Testing
 /// Processes that die at every write, sync, truncation and deletion of a migration's life.
 ///
 /// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise every so-many-th is tried, from one
-/// on that `MIDSTREAM_CRASH_SEED` chooses.
+/// on that `MIDSTREAM_CRASH_SEED` chooses; `MIDSTREAM_CRASH_STRIDE` says how many.
 @Suite struct KillTests {
     static let isFull = Files.environment("MIDSTREAM_CRASH_FULL") == "1"
 
@@ -21,7 +21,8 @@ import Testing
 
     /// The points to die at.
     static func points(_ count: Int, about wanted: Int) -> StrideTo<Int> {
-        let step = isFull ? 1 : max(1, count / wanted)
+        let chosen = Files.environment("MIDSTREAM_CRASH_STRIDE").flatMap { Int($0) }
+        let step = max(1, chosen ?? (isFull ? 1 : count / wanted))
         return stride(from: 1 + seed % step, to: count + 1, by: step)
     }
 
