@@ -12,6 +12,7 @@ struct Router {
     func route(_ outline: StatementOutline, in text: String) -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
+        route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
