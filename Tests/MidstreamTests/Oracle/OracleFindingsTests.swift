@@ -108,7 +108,8 @@ import Testing
             #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM v") == 3)
             try access.execute("SAVEPOINT s; DROP TABLE t; ROLLBACK TO s")
             #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE id > 0") == 3)
-            try access.execute("RELEASE s")
+            try access.execute("RELEASE s; BEGIN; ALTER TABLE t ADD COLUMN c; ROLLBACK")
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE id > 0") == 3)
         }
         #expect(!database.isMigrated)
     }
