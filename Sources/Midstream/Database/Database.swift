@@ -267,8 +267,10 @@ final class Interruption: Sendable {
         defer { state.withValue { $0.handle = nil } }
         do {
             return try body()
-        } catch let error as SQLiteError where error.code == .interrupt {
-            if state.withValue({ $0.isCancelled }) { throw CancellationError() }
+        } catch {
+            // What is interrupted may also be the opening of a source.
+            let code = (error as? SQLiteError)?.code ?? (error as? MigrationError)?.cause?.code
+            if code?.primary == .interrupt, state.withValue({ $0.isCancelled }) { throw CancellationError() }
             throw error
         }
     }
