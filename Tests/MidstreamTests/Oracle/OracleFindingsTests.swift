@@ -44,6 +44,13 @@ import Testing
         #expect(try database.fetchAll(sql).map { $0[0] } == [.integer(2)])
     }
 
+    @Test func textOfAColumnOfNumbersIsComparedAsNatively() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute("INSERT INTO n VALUES ('x', '')")
+        #expect(try database.fetchAll("SELECT t.id FROM n JOIN t ON t.a < n.y ORDER BY 1").count == 2)
+    }
+
     @Test func aViewSpeltWithItsSchemaSeesPendingRows() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
