@@ -251,11 +251,16 @@ final class Interruption: Sendable {
         var handle: InterruptHandle?
     }
 
+    /// Interrupts what runs, and goes on doing so until it has ended: an interruption between two statements has no
+    /// effect on the second.
     func cancel() {
-        state.withValue { state in
+        let isRunning = state.withValue { state in
             state.isCancelled = true
             state.handle?.interrupt()
+            return state.handle != nil
         }
+        guard isRunning else { return }
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(5)) { @Sendable [self] in cancel() }
     }
 
     /// Runs `body`; ends it when the task is cancelled.
