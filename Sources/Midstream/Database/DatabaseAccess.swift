@@ -188,10 +188,14 @@ public final class DatabaseAccess {
         }
         overlay.tables.isPreparingSimpleStatement = route.isSimple
         defer { overlay.tables.isPreparingSimpleStatement = false }
-        let (statement, violated) = try overlay.watch.preparing(redirected: route.redirected) {
+        let (statement, violated) = try overlay.watch.preparing(route) {
             do {
                 return try connection.prepareFirst(route.sql).0
             } catch let error as SQLiteError {
+                if let table = overlay.watch.strayTable {
+                    // Without the migration there would be no such table.
+                    throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
+                }
                 throw error.inTheTermsOf(outline)
             }
         }
@@ -201,7 +205,7 @@ public final class DatabaseAccess {
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
             if route.drained.isEmpty {
-                keys = try overlay.watch.preparing(redirected: nil) { try connection.prepare(text) }.0
+                keys = try overlay.watch.preparing(nil) { try connection.prepare(text) }.0
             }
         case .none: break
         }
@@ -293,10 +297,10 @@ public final class DatabaseAccess {
         }
         guard let beginning = freshTransaction else { return }
         switch piece.role(overlay) {
-        case .savepoint:
+        case .savepoint, .end, .rollback:
             freshTransaction?.append(piece.outline.text(piece.outline.range))
             return
-        case .begin, .end, .rollback: return
+        case .begin: return
         case .query, .write, .other: break
         }
         // The transaction's first statement: its snapshot begins now, and may be of a newer schema.
@@ -367,7 +371,7 @@ public final class DatabaseAccess {
             statement.reset()
             if prepared.route.role == .write { overlay.noteChanges() }
         }
-        var hasRow = try overlay.watch.beginning(redirected: prepared.route.redirected) { try statement.step() }
+        var hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
             if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {

@@ -9,9 +9,13 @@ final class AccessWatch {
     /// The moving tables' names as SQLite spells them, and their ids.
     var moving: [String: Int64] = [:]
     /// The table that the statement's redirected write goes to.
-    var redirected: Int64?
+    private var redirected: Int64?
+    /// Whether the statement is one that the router made of both sides.
+    private var readsBothSides = false
     /// The tables that were accessed otherwise.
     private(set) var violated: Set<Int64> = []
+    /// A table of an attached source that a name without a schema fell through to, since no other schema has it.
+    private(set) var strayTable: String?
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
     private var isPreparing = false
@@ -24,9 +28,10 @@ final class AccessWatch {
     /// Watches one statement being prepared.
     ///
     /// - Returns: The tables that it would access past the overlay.
-    func preparing<Result>(redirected: Int64?, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
+    func preparing<Result>(_ route: Route?, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
         violated.removeAll()
-        self.redirected = redirected
+        strayTable = nil
+        begin(route)
         isPreparing = true
         defer { isPreparing = false }
         let result = try body()
@@ -34,13 +39,19 @@ final class AccessWatch {
     }
 
     /// Watches one statement beginning to run, which SQLite may prepare anew.
-    func beginning<Result>(redirected: Int64?, _ body: () throws -> Result) rethrows -> Result {
+    func beginning<Result>(_ route: Route, _ body: () throws -> Result) rethrows -> Result {
         violated.removeAll()
+        strayTable = nil
         hasPreparedAnew = false
-        self.redirected = redirected
+        begin(route)
         isBeginning = true
         defer { isBeginning = false }
         return try body()
+    }
+
+    private func begin(_ route: Route?) {
+        redirected = route?.redirected
+        readsBothSides = route?.role == .query && redirected != nil
     }
 
     /// The statement has begun: what is prepared anew from here on are statements of the engine's own.
@@ -54,7 +65,13 @@ final class AccessWatch {
         case .read, .insert, .update, .delete: break
         default: return .allow
         }
-        guard event.schema == "main", let name = event.first, let id = moving[name] else { return .allow }
+        guard let schema = event.schema, let name = event.first else { return .allow }
+        if schema.hasPrefix(MigrationRecord.schemaPrefix) {
+            if readsBothSides { return .allow }
+            strayTable = name
+            return .deny
+        }
+        guard schema == "main", let id = moving[name] else { return .allow }
         if let accessor = event.accessor {
             if accessor.hasPrefix(StateStore.prefix) { return .allow }
         } else if id == redirected {

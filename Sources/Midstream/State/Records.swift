@@ -7,7 +7,8 @@ struct MigrationRecord: Hashable, Sendable {
     var retirement: SourceRetirement
 
     /// The schema under which connections attach the source.
-    var schema: String { sourcePath == nil ? "main" : "midstream_source_\(id)" }
+    var schema: String { sourcePath == nil ? "main" : Self.schemaPrefix + "\(id)" }
+    static let schemaPrefix = "midstream_source_"
 
     /// Where the source's file is, seen from the target's path; `nil` when it is the target itself.
     func path(fromFolderOf target: String) -> String? {

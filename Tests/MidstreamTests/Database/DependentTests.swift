@@ -171,6 +171,37 @@ import Testing
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 60)
     }
 
+    @Test(arguments: [
+        "SELECT * FROM other", "INSERT INTO other VALUES (1)", "UPDATE other SET x = 1", "DELETE FROM other",
+        "SELECT (SELECT count(*) FROM other) FROM t", "SELECT count(*) FROM other",
+    ])
+    func aTableOfTheSourceThatTheTargetDoesNotHaveIsNotSeen(_ statement: String) throws {
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db")).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2); CREATE TABLE other(x)"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        let error = #expect(throws: SQLiteError.self) { try database.execute(statement) }
+        #expect(error?.message == "no such table: other")
+        #expect(error?.code == .error)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
+    }
+
+    @Test func aTableThatWasDroppedIsGoneAlsoOnTheSameConnection() throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
+        try pair.database.withoutTransaction { access in
+            try access.execute("BEGIN")
+            try access.execute("DROP TABLE t")
+            #expect(throws: SQLiteError.self) { try access.fetchAll("SELECT * FROM t") }
+            try access.execute("ROLLBACK")
+            #expect(try access.fetchValue(Int64.self, "SELECT count(id) FROM t") == 60)
+            try access.execute("DROP TABLE t")
+            #expect(throws: SQLiteError.self) { try access.fetchAll("SELECT * FROM t") }
+        }
+    }
+
     @Test func droppingAMovingTableDropsAllOfIt() throws {
         let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
         try pair.database.execute("DROP TABLE t")
