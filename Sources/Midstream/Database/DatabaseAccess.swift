@@ -200,6 +200,11 @@ public final class DatabaseAccess {
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
+        let common = Set(outline.scopes.flatMap(\.commonTables).map { SQLIdentifier.lowercased($0.name) })
+        let names = overlay.watch.unqualified.filter { !common.contains(SQLIdentifier.lowercased($0)) }
+        if !names.isEmpty, let table = try overlay.strayTable(among: names) {
+            throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
+        }
         route.drained.formUnion(violated)
         var keys: Statement?
         switch route.preparation {
@@ -252,10 +257,10 @@ public final class DatabaseAccess {
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
-                    if let id = prepared.route.redirected, error.code == .constraintDatatype,
+                    if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
                         overlay.tables.byID[id]?.openCursors == 0
                     {
-                        // With a trigger, SQLite checks types before all other constraints.
+                        // With a trigger, SQLite checks types before all other constraints, and of all rows first.
                         try drain([id], for: prepared.text)
                         continue
                     }

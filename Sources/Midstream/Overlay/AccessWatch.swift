@@ -16,6 +16,10 @@ final class AccessWatch {
     private(set) var violated: Set<Int64> = []
     /// A table of an attached source that a name without a schema fell through to, since no other schema has it.
     private(set) var strayTable: String?
+    /// Tables of which rows are read but no columns, by names without a schema.
+    private(set) var unqualified: Set<String> = []
+    /// The views whose TEMP twins read the union tables.
+    var twins: Set<String> = []
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
     private var isPreparing = false
@@ -31,6 +35,7 @@ final class AccessWatch {
     func preparing<Result>(_ route: Route?, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
         violated.removeAll()
         strayTable = nil
+        unqualified.removeAll()
         begin(route)
         isPreparing = true
         defer { isPreparing = false }
@@ -49,6 +54,19 @@ final class AccessWatch {
         return try body()
     }
 
+    /// A read of no column, as by `count(*)`: SQLite says which table, but not of which schema.
+    private func decideWithoutSchema(_ event: AuthorizerEvent, _ name: String) -> AuthorizerDecision {
+        guard let accessor = event.accessor else {
+            unqualified.insert(name)
+            return .allow
+        }
+        guard let id = moving[name], !accessor.hasPrefix(StateStore.prefix), !twins.contains(accessor) else {
+            return .allow
+        }
+        violated.insert(id)
+        return isPreparing ? .allow : .deny
+    }
+
     private func begin(_ route: Route?) {
         redirected = route?.redirected
         readsBothSides = route?.role == .query && redirected != nil
@@ -65,7 +83,8 @@ final class AccessWatch {
         case .read, .insert, .update, .delete: break
         default: return .allow
         }
-        guard let schema = event.schema, let name = event.first else { return .allow }
+        guard let name = event.first else { return .allow }
+        guard let schema = event.schema else { return decideWithoutSchema(event, name) }
         if schema.hasPrefix(MigrationRecord.schemaPrefix) {
             if readsBothSides { return .allow }
             strayTable = name

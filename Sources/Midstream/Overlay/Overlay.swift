@@ -240,6 +240,18 @@ final class Overlay {
         schemaVersion = nil
     }
 
+    /// The table of an attached source that one of those names fell through to, since neither `temp` nor `main` has it.
+    func strayTable(among names: Set<String>) throws -> String? {
+        func exists(_ name: String, _ schema: String) throws -> Bool {
+            let master = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name = ? COLLATE NOCASE"
+            return try connection.fetchValue(Int64.self, master, [name]) != nil
+        }
+        return try names.first { name in
+            if try exists(name, "temp") || exists(name, "main") { return false }
+            return try attached.keys.contains { try exists(name, $0) }
+        }
+    }
+
     /// Runs SQL of the engine's own, past the watch.
     func execute(_ sql: String) throws {
         try statements.prepare(sql).run()
@@ -304,6 +316,7 @@ final class Overlay {
     // MARK: The watch
 
     private func noteMovingTables() {
+        watch.twins = twins
         watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
     }
 
