@@ -30,6 +30,13 @@ enum Machine {
         return "\(number / 1_000_000).\(number / 1000 % 1000).\(number % 1000)"
     }
 
+    /// The processor time that this process has used, in seconds.
+    static var processorTime: Double {
+        var time = timespec()
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+    }
+
     /// The largest amount of memory that this process has had, in bytes.
     static var peakMemory: Int64 {
         #if canImport(Darwin)
