@@ -53,6 +53,17 @@ static inline const char *midstream_vtab_collation(sqlite3_index_info *info, int
 #endif
 }
 
+/// Whether constraint `index` of an xBestIndex call is an IN, whose values come one by one; -1 where SQLite cannot tell
+/// (before 3.38).
+static inline int midstream_vtab_is_in(sqlite3_index_info *info, int index) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    return sqlite3_vtab_in(info, index, -1) != 0;
+#else
+    (void)info; (void)index;
+    return -1;
+#endif
+}
+
 /// Sets `last_insert_rowid()` where SQLite can (3.18).
 static inline void midstream_set_last_insert_rowid(sqlite3 *db, int64_t rowid) {
 #if SQLITE_VERSION_NUMBER >= 3018000

@@ -32,13 +32,13 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection)
+        overlay = try Overlay(connection: connection, canPromote: kind == .writer)
     }
 
     // MARK: What the application calls
 
     /// The rows that the last INSERT, UPDATE or DELETE changed.
-    public var changes: Int64 { connection.changes }
+    public var changes: Int64 { overlay.changes }
 
     /// The rows changed since the connection was opened.
     public var totalChanges: Int64 { connection.totalChanges - overlay.statements.internalChanges }
@@ -167,13 +167,17 @@ public final class DatabaseAccess {
             outline,
             in: piece.text
         )
+        if !route.drained.isEmpty {
+            try drain(route.drained, for: text)
+            return try prepare(piece)
+        }
         overlay.tables.isPreparingSimpleStatement = route.isSimple
         defer { overlay.tables.isPreparingSimpleStatement = false }
         let (statement, violated) = try overlay.watch.preparing(redirected: route.redirected) {
             do {
                 return try connection.prepareFirst(route.sql).0
             } catch let error as SQLiteError {
-                throw error.naming(text)
+                throw error.inTheTermsOf(outline)
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
@@ -186,7 +190,13 @@ public final class DatabaseAccess {
             }
         case .none: break
         }
-        let prepared = Prepared(text: text, route: route, statement: statement, keys: keys)
+        let prepared = Prepared(
+            text: text,
+            route: route,
+            statement: statement,
+            keys: keys,
+            parameters: keys == nil ? [] : outline.parameters
+        )
         if prepared.isKept { cache.keep(prepared, piece.key, overlay) }
         return prepared
     }
@@ -223,6 +233,13 @@ public final class DatabaseAccess {
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
+                    if let id = prepared.route.redirected, error.code == .constraintDatatype,
+                        overlay.tables.byID[id]?.openCursors == 0
+                    {
+                        // With a trigger, SQLite checks types before all other constraints.
+                        try drain([id], for: prepared.text)
+                        continue
+                    }
                     if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { continue }
                     finished(prepared)
                     throw error.naming(prepared.text)
@@ -284,27 +301,31 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
+        // In a block that only reads, nothing changes from its beginning to its end.
+        if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
-        guard prepared.keys != nil else { return try runStatement(prepared, arguments, onStart, onRow) }
-        try prepared.statement.bind(arguments)
+        try prepared.bind(arguments)
+        if prepared.route.suspendsOverlay, !overlay.isEmpty {
+            try checkNothingReads(Array(overlay.byName.values))
+            return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
+        }
+        guard prepared.keys != nil else { return try runStatement(prepared, onStart, onRow) }
         if connection.isInTransaction {
-            try protected { try promote(prepared, arguments) }
-            defer { overlay.changesWindow = nil }
-            return try runStatement(prepared, arguments, onStart, onRow)
+            try protected { try promote(prepared) }
+            return try runStatement(prepared, onStart, onRow)
         }
         // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
         // as UPDATE OR FAIL does, stays done.
         try beginWriting()
         do {
             guard try overlay.isCurrent() else { throw Stale() }
-            try promote(prepared, arguments)
+            try promote(prepared)
         } catch {
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
             throw error
         }
-        defer { overlay.changesWindow = nil }
         do {
-            try runStatement(prepared, arguments, onStart, onRow)
+            try runStatement(prepared, onStart, onRow)
         } catch {
             if connection.isInTransaction { try commitOrRollBack() }
             throw error
@@ -323,15 +344,15 @@ public final class DatabaseAccess {
 
     private func runStatement(
         _ prepared: Prepared,
-        _ arguments: Arguments,
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
-        defer { statement.reset() }
-        try statement.bind(arguments)
-        overlay.watch.running(redirected: prepared.route.redirected)
-        var hasRow = try statement.step()
+        defer {
+            statement.reset()
+            if prepared.route.role == .write { overlay.noteChanges() }
+        }
+        var hasRow = try overlay.watch.beginning(redirected: prepared.route.redirected) { try statement.step() }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
             if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {
@@ -361,29 +382,24 @@ public final class DatabaseAccess {
     }
 
     /// Promotes the pending rows that the statement means. The application sees nothing of it.
-    private func promote(_ prepared: Prepared, _ arguments: Arguments) throws {
+    private func promote(_ prepared: Prepared) throws {
         guard let keys = prepared.keys else { return }
-        let lastInsertRowID = connection.lastInsertRowID
-        let changes = connection.changes
-        defer {
-            keys.reset()
-            connection.lastInsertRowID = lastInsertRowID
-            overlay.changesWindow = (reported: changes, actual: connection.changes)
-        }
-        try keys.bindAvailable(arguments, like: prepared.statement)
-        switch prepared.route.preparation {
-        case .promote(let id, _):
-            guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
-            while try keys.step() { try table.promoteIfPending(keys.int64(at: 0), table.state()) }
-        case .collect(let id, _):
-            guard let table = overlay.tables.byID[id] else { return }
-            try collect(keys)
-            let state = try table.state()
-            guard state.lowerBound != nil else { return }
-            let collected = try overlay.statements.statement(KeyCollection.all)
-            defer { collected.reset() }
-            while try collected.step() { try table.promoteIfPending(collected.int64(at: 0), state) }
-        case .none: break
+        defer { keys.reset() }
+        try overlay.unnoticed {
+            switch prepared.route.preparation {
+            case .promote(let id, _):
+                guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
+                while try keys.step() { try table.promoteIfPending(keys.int64(at: 0), table.state()) }
+            case .collect(let id, _):
+                guard let table = overlay.tables.byID[id] else { return }
+                try collect(keys)
+                let state = try table.state()
+                guard state.lowerBound != nil else { return }
+                let collected = try overlay.statements.statement(KeyCollection.all)
+                defer { collected.reset() }
+                while try collected.step() { try table.promoteIfPending(collected.int64(at: 0), state) }
+            case .none: break
+            }
         }
     }
 
@@ -417,7 +433,9 @@ public final class DatabaseAccess {
     // MARK: Draining
 
     private func drain(_ ids: Set<Int64>, for sql: String) throws {
-        let names = ids.compactMap { overlay.tables.byID[$0]?.name }.sorted()
+        let tables = ids.compactMap { overlay.tables.byID[$0] }
+        let names = tables.map(\.name).sorted()
+        try checkNothingReads(tables)
         guard kind == .writer else {
             throw MigrationError(
                 .refusedStatement,
@@ -427,11 +445,11 @@ public final class DatabaseAccess {
             )
         }
         if connection.isInTransaction {
-            try drainHere(ids)
+            try overlay.unnoticed { try drainHere(ids) }
         } else {
             try beginWriting()
             do {
-                try drainHere(ids)
+                try overlay.unnoticed { try drainHere(ids) }
                 try connection.execute("COMMIT")
             } catch {
                 if connection.isInTransaction { try? connection.execute("ROLLBACK") }
@@ -443,13 +461,19 @@ public final class DatabaseAccess {
         onDrain?(names, sql)
     }
 
+    private func checkNothingReads(_ tables: [MovingTable]) throws {
+        guard let table = tables.first(where: { $0.openCursors > 0 }) else { return }
+        throw MigrationError(
+            .refusedStatement,
+            "the statement needs the rows of \(table.name) in one place, which cannot be done while another statement reads "
+                + "them: run it when that has ended",
+            table: table.name
+        )
+    }
+
     private func drainHere(_ ids: Set<Int64>) throws {
         let before = connection.totalChanges
-        let lastInsertRowID = connection.lastInsertRowID
-        defer {
-            overlay.statements.internalChanges += connection.totalChanges - before
-            connection.lastInsertRowID = lastInsertRowID
-        }
+        defer { overlay.statements.internalChanges += connection.totalChanges - before }
         // The whole table satisfies its foreign keys; half of it, while rows come in, may not.
         if try enforcesForeignKeys() { try connection.execute("PRAGMA defer_foreign_keys = 1") }
         let store = StateStore(connection: connection)
@@ -487,7 +511,7 @@ public final class DatabaseAccess {
         if overlay.isEmpty {
             try connection.execute("BEGIN IMMEDIATE")
         } else {
-            try WriteLock.begin(connection)
+            try overlay.unnoticed { try WriteLock.begin(connection) }
         }
     }
 
@@ -498,6 +522,7 @@ public final class DatabaseAccess {
         }
         return try insideGate {
             try beginBlock()
+            overlay.forgetState()
             isInBlock = true
             do {
                 let result = try body(self)
@@ -538,19 +563,5 @@ public final class DatabaseAccess {
         if connection.isInTransaction { try? connection.execute("ROLLBACK") }
         freshTransaction = nil
         leaveGateIfIdle()
-    }
-}
-
-extension Statement {
-    /// Binds the values that a statement made of another's clauses has parameters for.
-    func bindAvailable(_ arguments: Arguments, like original: Statement) throws {
-        clearBindings()
-        let count = parameterCount
-        for (offset, value) in arguments.positional.enumerated() where offset < count {
-            try bind(value, at: offset + 1)
-        }
-        for (name, value) in arguments.named {
-            if let index = original.parameterIndex(of: name), index <= count { try bind(value, at: index) }
-        }
     }
 }

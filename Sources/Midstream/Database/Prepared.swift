@@ -9,14 +9,53 @@ final class Prepared {
     let statement: Statement
     /// Finds the keys of the rows that the statement means.
     let keys: Statement?
+    /// The parameters of the application's own text, when what is run are parts of it.
+    let parameters: [Parameter]
     /// Whether no transaction was open when it was last run.
     var beginsTransaction = false
 
-    init(text: String, route: Route, statement: Statement, keys: Statement?) {
+    init(text: String, route: Route, statement: Statement, keys: Statement?, parameters: [Parameter]) {
         self.text = text
         self.route = route
         self.statement = statement
         self.keys = keys
+        self.parameters = parameters
+    }
+
+    /// Binds the values, as SQLite numbers the parameters of the application's own text, to the statement, and to the one
+    /// that finds its keys. Neither need have all of them.
+    ///
+    /// - Throws: `SQLiteError` when the values do not fit the parameters.
+    func bind(_ arguments: Arguments) throws {
+        guard let keys else { return try statement.bind(arguments) }
+        let numbered = try numbered(arguments)
+        for part in [statement, keys] {
+            part.clearBindings()
+            let count = part.parameterCount
+            for (index, value) in numbered where index <= count { try part.bind(value, at: index) }
+        }
+    }
+
+    private func numbered(_ arguments: Arguments) throws -> [(index: Int, value: SQLiteValue)] {
+        let count = parameters.map(\.index).max() ?? 0
+        guard arguments.positional.count <= count else {
+            throw SQLiteError(
+                code: .range,
+                message: "\(arguments.positional.count) values given for \(count) parameters",
+                sql: text
+            )
+        }
+        return arguments.positional.enumerated().map { ($0 + 1, $1) }
+            + (try arguments.named.map { name, value in
+                let spellings = [name, ":" + name, "@" + name, "$" + name]
+                let index = spellings.lazy.compactMap { spelling in
+                    self.parameters.first { $0.name == spelling }?.index
+                }.first
+                guard let index else {
+                    throw SQLiteError(code: .range, message: "no parameter is named \(name)", sql: text)
+                }
+                return (index, value)
+            })
     }
 
     /// Whether it is worth keeping for the next time.
@@ -85,6 +124,21 @@ struct PreparedCache {
 }
 
 extension SQLiteError {
+    /// The error as it would be of the application's own text, where the schema is spelt otherwise in what was prepared.
+    func inTheTermsOf(_ outline: StatementOutline) -> SQLiteError {
+        var error = self
+        if outline.target?.schema == nil, message.hasPrefix("table main.") {
+            error.message = "table " + message.dropFirst(11)
+        }
+        let column = "no such column: temp."
+        if message.hasPrefix(column) {
+            let written = outline.qualifiedReferences.first { $0.schema != "temp" }?.schema ?? "temp"
+            error.message = "no such column: \(written)." + message.dropFirst(column.count)
+        }
+        error.sql = outline.text(outline.range)
+        return error
+    }
+
     /// The same error with the application's own text in the place of the one that was run.
     func naming(_ text: String) -> SQLiteError {
         var error = self

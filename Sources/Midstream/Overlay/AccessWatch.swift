@@ -15,6 +15,11 @@ final class AccessWatch {
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
     private var isPreparing = false
+    /// Whether a statement of the application's begins to run, which is when SQLite may prepare it anew.
+    private var isBeginning = false
+
+    /// Whether what is being prepared is a statement of the application's.
+    var isActive: Bool { isPreparing || isBeginning }
 
     /// Watches one statement being prepared.
     ///
@@ -28,11 +33,19 @@ final class AccessWatch {
         return (result, violated)
     }
 
-    /// Watches one statement being run, which SQLite may prepare anew.
-    func running(redirected: Int64?) {
+    /// Watches one statement beginning to run, which SQLite may prepare anew.
+    func beginning<Result>(redirected: Int64?, _ body: () throws -> Result) rethrows -> Result {
         violated.removeAll()
         hasPreparedAnew = false
         self.redirected = redirected
+        isBeginning = true
+        defer { isBeginning = false }
+        return try body()
+    }
+
+    /// The statement has begun: what is prepared anew from here on are statements of the engine's own.
+    func noteBegun() {
+        isBeginning = false
     }
 
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {

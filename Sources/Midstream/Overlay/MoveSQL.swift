@@ -12,6 +12,8 @@ struct MoveSQL: Sendable {
     let sourceKey: String
     /// `main.midstream_ledger_…`
     let ledger: String
+    /// The target's name when it is AUTOINCREMENT.
+    let sequenceName: String?
     /// `AND (…)`, or nothing.
     let condition: String
     /// The columns of the target that are written, and what of the source is written into them.
@@ -25,6 +27,7 @@ struct MoveSQL: Sendable {
         targetKey = target.rowIDName ?? "rowid"
         sourceKey = source.rowIDName ?? "rowid"
         ledger = "main." + record.ledger
+        sequenceName = target.isAutoIncrement ? target.name : nil
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         let columns = target.columns.map { SQLIdentifier.quoted($0.name) }
         let implicit = target.rowIDColumn == nil
@@ -44,6 +47,8 @@ struct MoveSQL: Sendable {
     func wholeCount(named name: String) -> String {
         "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) THEN 0 "
             + "WHEN total IS NOT NULL THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
+            + "WHEN watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
+            + "- (SELECT count(*) FROM \(ledger)) "
             + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(sourceKey) > watermark) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
     }

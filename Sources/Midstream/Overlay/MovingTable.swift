@@ -4,8 +4,8 @@ internal import SQLiteConnection
 /// A moving table as one connection sees it: its two sides, the SQL that the engine runs on them, and the statements
 /// prepared from it.
 ///
-/// It says nothing about where a row is. That stands in the target file alone, and is read anew whenever it is needed,
-/// since a savepoint may be rolled back without a word to anybody.
+/// It says nothing about where a row is. That stands in the target file alone, and is read anew for each statement of
+/// the application, since a savepoint may be rolled back without a word to anybody.
 final class MovingTable {
     let id: Int64
     /// The target's table.
@@ -24,6 +24,12 @@ final class MovingTable {
 
     // What open cursors must know: see `RecentPromotions`.
     var recent = RecentPromotions()
+    /// The cursors that statements have on the union table, which cannot be taken away under them.
+    var openCursors = 0
+
+    private var knownState = LiveState.over
+    private var stateEpoch = -1
+    private var knownLargestSourceKey: Int64??
 
     init(
         record: TableRecord,
@@ -46,13 +52,39 @@ final class MovingTable {
 
     var name: String { target.name }
 
+    /// The largest key of the source, which does not change; `nil` when it has no rows.
+    func largestSourceKey() throws -> Int64? {
+        if let known = knownLargestSourceKey { return known }
+        let key = try integer(sql.largestSourceKey)
+        knownLargestSourceKey = .some(key)
+        return key
+    }
+
+    /// The first column of the first row of a statement of the engine's own.
+    func integer(_ text: String) throws -> Int64? {
+        let statement = try statement(text)
+        defer { statement.reset() }
+        guard try statement.step(), !statement.isNull(at: 0) else { return nil }
+        return statement.int64(at: 0)
+    }
+
     /// Prepares a statement of the engine's own, once.
     func statement(_ text: String) throws -> Statement {
         try statements.statement(text)
     }
 
     /// Where the rows are, in the connection's current snapshot.
+    ///
+    /// Read once for each statement of the application, and again after a promotion: within a statement nothing else can
+    /// change it.
     func state() throws -> LiveState {
+        if stateEpoch == statements.epoch { return knownState }
+        knownState = try readState()
+        stateEpoch = statements.epoch
+        return knownState
+    }
+
+    private func readState() throws -> LiveState {
         let statement: Statement
         do {
             statement = try self.statement(sql.state)
@@ -100,14 +132,20 @@ extension SQLiteError {
 /// promoted is not a new row.
 final class InternalStatements {
     let connection: Connection
+    /// Whether the connection may write, and so promote rows.
+    let canPromote: Bool
     private var prepared: [String: Statement] = [:]
     /// Raised while a statement of the engine's own is being prepared.
     private(set) var isPreparing = false
     /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
     var internalChanges: Int64 = 0
+    /// Raised whenever what was read of the state may be true no longer: with each statement of the application, and with
+    /// each promotion.
+    var epoch = 0
 
-    init(connection: Connection) {
+    init(connection: Connection, canPromote: Bool) {
         self.connection = connection
+        self.canPromote = canPromote
     }
 
     func statement(_ text: String) throws -> Statement {

@@ -18,21 +18,24 @@ final class Overlay {
     /// The target's schema version that the overlay was made for; `nil` before the first time.
     private(set) var schemaVersion: Int64?
     private var attached: [String: String] = [:]
-    private var twins: Set<String> = []
+    /// The views that have twins, by their names as SQLite spells them.
+    private(set) var twins: Set<String> = []
+    /// Those, and the ones that a rollback may bring back.
+    private var formerTwins: Set<String> = []
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
     /// What statements being prepared would do to moving tables without the overlay.
     let watch = AccessWatch()
-    /// What `changes()` is to say while promotions have changed it: the number to report, and the one to report it for.
-    var changesWindow: (reported: Int64, actual: Int64)?
+    /// What `changes()` is to say when writes of the engine's own have changed it since the application's last one.
+    private var changesToReport: Int64?
     /// The tables that a foreign key ties to a moving one, by lower case.
     private(set) var tiedByForeignKey: [String: Set<Int64>] = [:]
 
-    init(connection: Connection) throws {
+    init(connection: Connection, canPromote: Bool) throws {
         self.connection = connection
-        statements = InternalStatements(connection: connection)
-        tables = MovingTables(statements: statements)
+        statements = InternalStatements(connection: connection, canPromote: canPromote)
+        tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
         try defineFunctions()
         try connection.createModule(UnionModule.name, UnionModule(tables: tables))
@@ -42,6 +45,26 @@ final class Overlay {
 
     func table(named name: String) -> MovingTable? {
         byName.isEmpty ? nil : byName[SQLIdentifier.lowercased(name)]
+    }
+
+    // MARK: What writes of the engine's own do not show in
+
+    /// The rows that the application's last INSERT, UPDATE or DELETE changed.
+    var changes: Int64 { changesToReport ?? connection.changes }
+
+    /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
+    func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let (changes, lastInsertRowID) = (changes, connection.lastInsertRowID)
+        defer {
+            changesToReport = changes
+            connection.lastInsertRowID = lastInsertRowID
+        }
+        return try body()
+    }
+
+    /// The application's own statement has set `changes()`.
+    func noteChanges() {
+        changesToReport = nil
     }
 
     // MARK: Making it current
@@ -65,6 +88,11 @@ final class Overlay {
         schemaVersion = version
     }
 
+    /// What is known of the state may be true no longer.
+    func forgetState() {
+        statements.epoch += 1
+    }
+
     private func rebuild() throws {
         let (migrations, records) = try store.load()
         let moving = records.filter { $0.phase == .copying }
@@ -76,7 +104,16 @@ final class Overlay {
             attached[schema] = nil
         }
         for migration in needed { try attach(migration) }
-        for record in moving {
+        drained.removeAll()
+        formerTwins.removeAll()
+        try install()
+    }
+
+    /// Makes the TEMP objects. The sources are attached.
+    private func install() throws {
+        let (migrations, records) = try store.load()
+        let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
+        for record in records where record.phase == .copying {
             guard let migration = sources[record.migration] else { continue }
             try install(record, migration)
         }
@@ -127,11 +164,9 @@ final class Overlay {
     static func pendingName(_ id: Int64) -> String { "midstream_pending_\(id)" }
 
     private func removeTables() throws {
-        for view in twins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
-        twins.removeAll()
-        for table in byName.values { try remove(table) }
+        try removeTwins()
+        for table in Array(byName.values) + (try drained.filter(isBack)) { try remove(table) }
         byName.removeAll()
-        drained.removeAll()
         tables.byID.removeAll()
         statements.removeAll()
     }
@@ -147,22 +182,40 @@ final class Overlay {
         try remove(table)
         byName[SQLIdentifier.lowercased(table.name)] = nil
         drained.append(table)
+        try removeTwins()
+        try installTwins()
+        noteMovingTables()
         generation += 1
         schemaVersion = nil
     }
 
-    /// Takes drained tables back in whose union table has come back with a ROLLBACK TO.
+    /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
-        for table in drained {
-            let isBack = try connection.fetchValue(
-                Int64.self,
-                "SELECT 1 FROM sqlite_temp_master WHERE name = ?",
-                [Self.pendingName(table.id)]
-            )
-            if isBack != nil { byName[SQLIdentifier.lowercased(table.name)] = table }
-        }
+        for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
+        let views = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'view'")
+        twins = formerTwins.intersection(try views.map { try $0.get(0, as: String.self) })
+        noteMovingTables()
         generation += 1
+    }
+
+    private func isBack(_ table: MovingTable) throws -> Bool {
+        try connection.fetchValue(
+            Int64.self,
+            "SELECT 1 FROM sqlite_temp_master WHERE name = ?",
+            [Self.pendingName(table.id)]
+        ) != nil
+    }
+
+    /// Runs a statement without the overlay: ALTER TABLE looks up the names in the text of the whole schema, and finds
+    /// TEMP tables first.
+    func suspended<Result>(_ body: () throws -> Result) throws -> Result {
+        try removeTables()
+        schemaVersion = nil
+        generation += 1
+        // Outside transactions, the next statement has it made anew.
+        defer { if connection.isInTransaction { try? install() } }
+        return try body()
     }
 
     /// Removes the TEMP twin of a view that the application drops.
@@ -185,6 +238,11 @@ final class Overlay {
 
     // MARK: Views
 
+    private func removeTwins() throws {
+        for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
+        twins.removeAll()
+    }
+
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
     /// text, whose names resolve to the union tables.
     private func installTwins() throws {
@@ -200,6 +258,7 @@ final class Overlay {
                 guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
                 try execute(twin.sql)
                 twins.insert(view.name)
+                formerTwins.insert(view.name)
                 mentioned.insert(SQLIdentifier.lowercased(view.name))
                 views.remove(at: position)
                 found = true
@@ -235,15 +294,19 @@ final class Overlay {
 
     // MARK: The watch
 
-    private func watchAccesses() throws {
+    private func noteMovingTables() {
         watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
+    }
+
+    private func watchAccesses() throws {
+        noteMovingTables()
         guard isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
         connection.setAuthorizer(
             isWatching
                 ? { [watch, statements] event in
                     // A row that is moved or promoted is not a new row: triggers' programs stay empty.
-                    if statements.isPreparing { return event.hasAccessor ? .ignore : .allow }
+                    if statements.isPreparing || !watch.isActive { return event.hasAccessor ? .ignore : .allow }
                     return watch.decide(event)
                 } : nil
         )
@@ -255,6 +318,7 @@ final class Overlay {
         let flags: FunctionFlags = .innocuous
         try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
             [unowned self] values, _ in
+            watch.noteBegun()
             guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
             guard let table = tables.byID[values[0].int64] else {
                 schemaVersion = nil
@@ -267,12 +331,7 @@ final class Overlay {
         }
         // Natively these count no promotions.
         try connection.createFunction("changes", argumentCount: 0) { [unowned self] _, result in
-            let actual = connection.changes
-            if let window = changesWindow, window.actual == actual {
-                result.set(window.reported)
-            } else {
-                result.set(actual)
-            }
+            result.set(changes)
         }
         try connection.createFunction("total_changes", argumentCount: 0) { [unowned self] _, result in
             result.set(connection.totalChanges - statements.internalChanges)

@@ -5,7 +5,7 @@ internal import SQLiteConnection
 extension MovingTable {
     /// Promotes the row with that key if it is pending.
     func promoteIfPending(_ key: Int64, _ state: LiveState) throws {
-        guard let lower = state.lowerBound, key >= lower else { return }
+        guard let lower = state.lowerBound, key >= lower, let last = try largestSourceKey(), key <= last else { return }
         let lookup = try statement(sql.isPending)
         try lookup.bind(key, at: 1)
         let isPending = try lookup.step()
@@ -15,13 +15,17 @@ extension MovingTable {
 
     /// Promotes a row that is pending.
     func promote(_ key: Int64) throws {
-        for text in [sql.copyRow, sql.settle] {
-            let statement = try statement(text)
-            defer { statement.reset() }
-            try statement.bind(key, at: 1)
-            _ = try statement.step()
+        let before = connection.totalChanges
+        defer { statements.internalChanges += connection.totalChanges - before }
+        try statements.keepingSequence(of: sql) {
+            for text in [sql.copyRow, sql.settle] {
+                let statement = try statement(text)
+                defer { statement.reset() }
+                try statement.bind(key, at: 1)
+                _ = try statement.step()
+            }
         }
-        statements.internalChanges += 2
+        statements.epoch += 1
         recent.note(key)
     }
 
@@ -62,7 +66,7 @@ extension MovingTable {
     private func promoteLargest(_ state: LiveState) throws {
         guard let lower = state.lowerBound else { return }
         let largest = try integer(sql.largestTargetKey)
-        guard let bound = try state.ceiling ?? integer(sql.largestSourceKey) else { return }
+        guard let bound = try state.ceiling ?? largestSourceKey() else { return }
         if let largest, largest >= bound { return }
         let search = try statement(sql.largestPendingKey)
         defer { search.reset() }
@@ -78,13 +82,7 @@ extension MovingTable {
             try store.bind(ceiling, at: 1)
             _ = try store.step()
             statements.internalChanges += 1
+            statements.epoch += 1
         }
-    }
-
-    private func integer(_ text: String) throws -> Int64? {
-        let statement = try statement(text)
-        defer { statement.reset() }
-        guard try statement.step(), !statement.isNull(at: 0) else { return nil }
-        return statement.int64(at: 0)
     }
 }

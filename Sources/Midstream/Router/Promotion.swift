@@ -22,9 +22,8 @@ struct Promotion {
         // A clause lifted out of its statement keeps its parameters' numbers.
         for parameter in outline.parameters { edits.replace(parameter.range, with: "?\(parameter.index)") }
         for column in outline.qualifiedReferences
-        where column.scope == 0 && SQLIdentifier.equal(column.schema, "main")
-            && SQLIdentifier.equal(column.table, table.name)
-        {
+        where SQLIdentifier.equal(column.schema, "main") && outline.source(of: column)?.context == .target {
+            edits.discard(in: column.schemaRange.lowerBound..<column.tableRange.upperBound)
             edits.replace(column.schemaRange.lowerBound..<column.tableRange.upperBound, with: alias)
         }
         do {
@@ -41,12 +40,16 @@ struct Promotion {
     }
 
     /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.
-    func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) -> Bool {
+    func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) {
         let condition = "\(alias).\(table.sql.targetKey) IN (SELECT key FROM \(keyTable))"
         // Parameters of the clauses that go must keep the others' numbers.
         let gone = [outline.whereClause, outline.orderBy, outline.limit].compactMap { $0 }
         for parameter in outline.parameters where !gone.contains(where: { $0.contains(parameter.range.lowerBound) }) {
             edits.replace(parameter.range, with: "?\(parameter.index)")
+        }
+        for clause in [outline.clauses.orderBy, outline.clauses.limit].compactMap({ $0?.range }) {
+            edits.discard(in: clause)
+            edits.remove(clause)
         }
         if let whereClause = outline.whereClause {
             edits.discard(in: whereClause)
@@ -57,11 +60,6 @@ struct Promotion {
                 ?? outline.clauses.limit?.range.lowerBound ?? outline.range.upperBound
             edits.insert(" WHERE \(condition) ", at: end)
         }
-        for clause in [outline.clauses.orderBy, outline.clauses.limit].compactMap({ $0?.range }) {
-            edits.discard(in: clause)
-            edits.remove(clause)
-        }
-        return true
     }
 }
 

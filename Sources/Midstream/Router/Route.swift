@@ -34,6 +34,8 @@ struct Route {
     var drained: Set<Int64> = []
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
+    /// The statement needs the overlay out of its way.
+    var suspendsOverlay = false
     /// The statement may remove or change what the overlay rests on.
     var unsettlesOverlay = false
     /// Whether the statement's values are literals and parameters alone, and it reads one table.

@@ -25,8 +25,12 @@ struct Router {
             return route
         case .pragma:
             return pragma(outline, text, route)
+        case .analyze where outline.target == nil:
+            // Not of the sources, which are attached.
+            return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
         default: break
         }
+        route.suspendsOverlay = outline.kind == .alterTable
         guard mentionsMovingTable(outline) else { return dropsView(outline, route) }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -68,7 +72,14 @@ struct Router {
     }
 
     private func mentionsMovingTable(_ outline: StatementOutline) -> Bool {
-        outline.mentions(Set(overlay.byName.keys))
+        outline.mentions(Set(overlay.byName.keys).union(overlay.twins.map(lower)))
+    }
+
+    /// Whether a read of the name is to see the overlay's table or view.
+    private func isOverlaid(_ name: ObjectName) -> Bool {
+        if movingTable(name) != nil { return true }
+        if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return false }
+        return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
     }
 
     /// The moving table that the name means as the target of a write.
@@ -105,18 +116,24 @@ struct Router {
             route.redirected = table.id
             return route
         }
-        var route = edited(route, outline, text) { redirectReads(outline, &$0, target: nil) }
-        let isOneTable = outline.tableReferences.count == 1 && outline.scopes.count <= 2
+        var route = edited(route, outline, text) {
+            redirectReads(outline, &$0)
+            RowIDNames(outline: outline) { reference in
+                outline.isHiddenByCommonTable(reference) ? nil : movingTable(reference.name)
+            }
+            .apply(to: &$0, in: text)
+        }
+        // A view is a query of its own.
+        let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
+        let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
         route.isSimple = outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
         return route
     }
 
     /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
-    ///
-    /// - Parameter target: The moving table that the statement writes, which three-part names outside any FROM mean.
-    private func redirectReads(_ outline: StatementOutline, _ edits: inout SQLEdits, target: MovingTable?) {
+    private func redirectReads(_ outline: StatementOutline, _ edits: inout SQLEdits) {
         for reference in outline.tableReferences where reference.context != .target {
-            guard movingTable(reference.name) != nil else { continue }
+            guard isOverlaid(reference.name) else { continue }
             if let schema = reference.name.schemaRange {
                 edits.replace(schema, with: "temp")
             } else if outline.isHiddenByCommonTable(reference) {
@@ -125,82 +142,49 @@ struct Router {
             if let index = reference.indexedBy { edits.remove(index) }
         }
         for column in outline.qualifiedReferences where SQLIdentifier.equal(column.schema, "main") {
-            guard let table = overlay.byName[lower(column.table)] else { continue }
-            if target?.id == table.id, !isRead(table, from: column.scope, outline) { continue }
+            guard let reference = outline.source(of: column), reference.context == .from, isOverlaid(reference.name)
+            else { continue }
             edits.replace(column.schemaRange, with: "temp")
         }
-    }
-
-    /// Whether a FROM clause around the scope names the table without another name for it.
-    private func isRead(_ table: MovingTable, from scope: Int, _ outline: StatementOutline) -> Bool {
-        var scope: Int? = scope
-        while let current = scope {
-            for reference in outline.tableReferences where reference.scope == current && reference.context == .from {
-                if reference.alias == nil, movingTable(reference.name)?.id == table.id { return true }
-            }
-            scope = outline.scopes[current].parent
-        }
-        return false
     }
 
     // MARK: Writes
 
     private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) -> Route {
-        guard outline.isComplete, let target = outline.target else {
-            var route = route
-            route.drained = [table.id]
-            return route
-        }
+        var drained = route
+        drained.drained = [table.id]
+        guard outline.isComplete, let target = outline.target else { return drained }
         var route = route
         route.redirected = table.id
         var edits = SQLEdits()
         if target.schema == nil { edits.insert("main.", at: target.nameRange.lowerBound) }
-        redirectReads(outline, &edits, target: table)
+        redirectReads(outline, &edits)
         if outline.kind == .insert {
+            if asksForEarlierRows(outline) { return drained }
             evaluateOnce(outline, text, &edits)
         } else {
             let promotion = Promotion(outline: outline, text: text, table: table)
             let isVolatile = VolatileTerms(outline: outline, text: text).isFound
-            if isVolatile, outline.from != nil {
-                route.drained = [table.id]
-                route.redirected = nil
-                return route
+            let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
+            // Which rows of FROM meet a row is evaluated again by the statement.
+            if isChosen, outline.from != nil { return drained }
+            let relation = isChosen ? table.name : Overlay.pendingName(table.id)
+            guard let keys = promotion.keys(from: relation, redirect: { redirectReads(outline, &$0) }) else {
+                return drained
             }
-            if isVolatile || outline.orderBy != nil || outline.limit != nil, outline.from == nil {
-                guard let keys = promotion.keys(from: table.name, redirect: redirectReads(in: outline, table)),
-                    promotion.restrict(&edits, toKeysIn: KeyCollection.table)
-                else {
-                    route.drained = [table.id]
-                    route.redirected = nil
-                    return route
-                }
-                route.preparation = .collect(table: table.id, keys: keys)
-            } else {
-                guard
-                    let keys = promotion.keys(
-                        from: Overlay.pendingName(table.id),
-                        redirect: redirectReads(in: outline, table)
-                    )
-                else {
-                    route.drained = [table.id]
-                    route.redirected = nil
-                    return route
-                }
-                route.preparation = .promote(table: table.id, keys: keys)
-            }
+            if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection.table) }
+            route.preparation = isChosen ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
         }
-        guard let sql = try? edits.extract(outline.range, from: text) else {
-            route.drained = [table.id]
-            route.redirected = nil
-            route.preparation = .none
-            return route
-        }
+        guard let sql = try? edits.extract(outline.range, from: text) else { return drained }
         route.sql = sql
         return route
     }
 
-    private func redirectReads(in outline: StatementOutline, _ table: MovingTable) -> (inout SQLEdits) -> Void {
-        { edits in redirectReads(outline, &edits, target: table) }
+    /// Whether the values of an INSERT's later rows may tell of its earlier ones: with a trigger, SQLite computes all rows
+    /// first.
+    private func asksForEarlierRows(_ outline: StatementOutline) -> Bool {
+        if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
+        return outline.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
     }
 
     /// Turns one row of VALUES into a SELECT: with a trigger, SQLite evaluates the expressions of VALUES once for the

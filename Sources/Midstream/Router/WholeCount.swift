@@ -19,7 +19,9 @@ struct WholeCount {
             tokens.indices.contains(index)
                 ? SQLIdentifier.lowercased(String(decoding: bytes[tokens[index].range], as: UTF8.self)) : ""
         }
-        guard word(0) == "select", word(1) == "count", word(2) == "(", word(3) == "*", word(4) == ")" else { return nil }
+        guard word(0) == "select", word(1) == "count", word(2) == "(", word(3) == "*", word(4) == ")" else {
+            return nil
+        }
         var next = 5
         var name = String(decoding: bytes[tokens[1].range.lowerBound..<tokens[4].range.upperBound], as: UTF8.self)
         if word(next) == "as", tokens.indices.contains(next + 1) {

@@ -132,14 +132,16 @@ struct StateStore {
 ///
 /// `BEGIN IMMEDIATE` would lock every attached file that can be written; a statement that changes nothing takes the
 /// lock of its own file alone. It honours the busy handler.
-struct WriteLock {
+enum WriteLock {
     static func begin(_ connection: Connection) throws {
         try connection.execute("BEGIN")
         do {
             try connection.execute("DELETE FROM main.midstream_state WHERE 0")
         } catch {
             try? connection.execute("ROLLBACK")
-            throw error
+            guard error.isMissingTable else { throw error }
+            // There is no migration, or another process has just ended the last one.
+            try connection.execute("BEGIN IMMEDIATE")
         }
     }
 }

@@ -11,7 +11,9 @@ struct RowMover {
     ///
     /// - Returns: The rows copied.
     func move(from lower: Int64, through upper: Int64, hasLedger: Bool) throws -> Int64 {
-        let copied = try run(sql.copyRange(withLedger: hasLedger), [lower, upper])
+        let copied = try statements.keepingSequence(of: sql) {
+            try run(sql.copyRange(withLedger: hasLedger), [lower, upper])
+        }
         let settled = hasLedger ? try run(sql.forgetSettled, [upper]) : 0
         _ = try run(sql.advance, [upper, copied, settled])
         return copied

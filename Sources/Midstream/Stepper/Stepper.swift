@@ -13,6 +13,8 @@ final class Stepper {
     private var moves: [Int64: MoveSQL] = [:]
     private var batch = BatchSize()
     private var counts: [Int64: SourceCount] = [:]
+    /// The pages that steps have written since the last checkpoint.
+    private var pagesWritten: Int64 = 0
     private var commitTime: Duration = .milliseconds(1)
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
@@ -22,7 +24,7 @@ final class Stepper {
 
     init(path: String, gate: FileGate) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
-        statements = InternalStatements(connection: connection)
+        statements = InternalStatements(connection: connection, canPromote: false)
         store = StateStore(connection: connection)
         self.gate = gate
         connection.setBusyTimeout(milliseconds: Self.busyTimeout)
@@ -41,6 +43,8 @@ final class Stepper {
         try SourceFile.attach(migration, to: connection, access: .readWrite)
         attached[migration.schema] = migration
         try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
+        // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
+        try connection.execute("PRAGMA \(migration.schema).secure_delete = FAST")
     }
 
     func detach(_ migration: MigrationRecord) throws {
@@ -87,11 +91,7 @@ final class Stepper {
         guard gate.tryEnterForStep() else { return nil }
         defer { gate.leaveStep() }
         do {
-            if try store.exists() {
-                try WriteLock.begin(connection)
-            } else {
-                try connection.execute("BEGIN IMMEDIATE")
-            }
+            try WriteLock.begin(connection)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             return nil
         }
@@ -101,6 +101,7 @@ final class Stepper {
             let start = clock.now
             try connection.execute("COMMIT")
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
+            pagesWritten += connection.takePagesWritten()
         } catch {
             // Also after a COMMIT that could not be had: it would keep readers out.
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
@@ -125,6 +126,7 @@ final class Stepper {
         if case .time(let budget) = limit { waitForGate(budget) }
         let (migrations, records) = try store.load()
         guard !records.isEmpty else { return (.idle, 0) }
+        if case .time = limit, try emptyLongWAL() { return (.worked, 0) }
         var outcome = MigrationProgress.Outcome.idle
         var moved: Int64 = 0
         for record in records where record.phase != .done {
@@ -149,7 +151,6 @@ final class Stepper {
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
-        if moved > 0 { checkpointIfLong() }
         return (outcome, moved)
     }
 
@@ -329,12 +330,22 @@ final class Stepper {
 
     // MARK: The WAL
 
-    /// The frames from which on a step copies the WAL into the file, so that no commit of the application has to.
-    private static let longWAL = 1000
+    /// The size from which on the WAL is copied into the file by a step of its own, so that no commit of the application
+    /// has to, and the WAL does not grow without end. In pages: SQLite's own bound. With less, the syncs of a checkpoint
+    /// would be most of its work.
+    private static let longWAL: Int64 = 1000
 
-    private func checkpointIfLong() {
-        // Its failure loses nothing: the next one copies what this one could not.
-        _ = try? connection.checkpoint(mode: .passive)
+    /// Copies the WAL into the file if steps have made it long.
+    private func emptyLongWAL() throws -> Bool {
+        guard pagesWritten >= Self.longWAL else { return false }
+        pagesWritten = 0
+        do {
+            _ = try connection.checkpoint(mode: .passive)
+        } catch {
+            // Its failure loses nothing: the next one copies what this one could not.
+            guard ResultCode.busy ~= error.code else { throw error }
+        }
+        return true
     }
 }
 

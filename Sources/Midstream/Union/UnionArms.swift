@@ -18,7 +18,7 @@ final class UnionArms {
         /// without their other columns being read.
         case sourceKeys
         case sourceKeysWithLedger
-        /// One row of the target by its key.
+        /// One row of the target by its key, if it meets the constraints.
         case targetRow
         /// One row of the source by its key.
         case sourceRow
@@ -31,40 +31,59 @@ final class UnionArms {
     /// Where a column stands in the arms' results, by the column's index.
     let slots: [Int]
     /// The columns to merge by, where they stand, and how they compare.
-    let mergeTerms: [(slot: Int, isDescending: Bool, collation: BuiltInCollation)]
+    let mergeTerms: [MergeTerm]
     let rowIDDescending: Bool
-    /// Whether the columns to merge by are all that the scan uses.
+    /// Whether the index has all columns that the scan uses.
     let isCovered: Bool
+    /// The arms' columns, those of the index first, and how many these are.
     private let columns: [Int]
-    private let mergeColumns: [UnionPlan.Order]
+    private let indexedCount: Int
+    private let mergeColumns: [Int]
+    /// Which of the filter's arguments the constraints' values are.
+    let arguments: [Int]
+    /// See ``UnionPlan/rowIDArgument``.
+    let rowIDArgument: Int?
+    /// Whether a constraint must not be handed a number.
+    let hasTextConstraints: Bool
+
+    struct MergeTerm {
+        var slot: Int
+        var isDescending: Bool
+        var collation: BuiltInCollation
+    }
 
     init(plan: UnionPlan, table: MovingTable, statements: InternalStatements) {
         self.plan = plan
         self.table = table
         self.statements = statements
+        var order: [UnionPlan.Order] = []
+        var descends = false
         if case .ordered(let columns, let descending) = plan.merge {
-            mergeColumns = columns
-            rowIDDescending = descending
-        } else {
-            mergeColumns = []
-            rowIDDescending = false
+            order = columns
+            descends = descending
         }
-        // The merge's columns first, so that an arm with nothing else has them in the same place.
-        var columns = mergeColumns.map(\.column).filter { $0 >= 0 }
-        let merged = Set(columns)
-        for column in table.target.columns.indices
-        where plan.uses(column) && column != table.target.rowIDColumn && !merged.contains(column) {
-            columns.append(column)
-        }
-        isCovered = columns.count == merged.count
+        rowIDDescending = descends
+        mergeColumns = order.map(\.column)
+        arguments = plan.constraints.map(\.argument)
+        rowIDArgument = plan.rowIDArgument
+        hasTextConstraints = plan.constraints.contains { !$0.takesNumbers }
+        let used = table.target.columns.indices.filter { plan.uses($0) && $0 != table.target.rowIDColumn }
+        var columns = order.map(\.column).filter { $0 >= 0 }
+        columns += used.filter { plan.indexedColumns.contains($0) && !columns.contains($0) }
+        indexedCount = columns.count
+        columns += used.filter { !columns.contains($0) }
+        isCovered = columns.count == indexedCount
         self.columns = columns
         var slots = Array(repeating: 0, count: table.target.columns.count)
         for (offset, column) in columns.enumerated() { slots[column] = offset + 2 }
         self.slots = slots
-        mergeTerms = mergeColumns.map { term in
-            let collation =
-                term.column < 0 ? .binary : BuiltInCollation(name: table.target.columns[term.column].collation)
-            return (term.column < 0 ? 0 : slots[term.column], term.isDescending, collation ?? .binary)
+        mergeTerms = order.map { term in
+            let collation = term.column < 0 ? nil : BuiltInCollation(name: table.target.columns[term.column].collation)
+            return MergeTerm(
+                slot: term.column < 0 ? 0 : slots[term.column],
+                isDescending: term.isDescending,
+                collation: collation ?? .binary
+            )
         }
     }
 
@@ -80,8 +99,8 @@ final class UnionArms {
         idle[arm.rawValue].append(statement)
     }
 
-    /// The parameter for the smallest key that may be pending.
-    var lowerBoundParameter: Int { plan.constraints.count + 1 }
+    /// The parameter after those of the constraints: the smallest key that may be pending, or the one key that is meant.
+    var extraParameter: Int { plan.constraints.count + 1 }
 
     /// Whether the arm's own statement passes over keys below the lower bound. Where rows come in the order of other
     /// columns it must not, or it would read on and on for one that is pending; the merge drops them in step.
@@ -92,31 +111,38 @@ final class UnionArms {
         let key = isTarget ? table.sql.targetKey : table.sql.sourceKey
         let from = isTarget ? table.sql.target : table.sql.source
         let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger
-        let flag = hasLedger ? "\(key) IN (SELECT key FROM \(table.sql.ledger))" : "0"
         let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
-        let selected = isKeysOnly ? columns.prefix(mergeColumns.filter { $0.column >= 0 }.count) : columns[...]
-        let result = ([key, flag] + selected.map { table.quotedColumns[$0] }).joined(separator: ", ")
-        if arm == .targetRow { return "SELECT \(result) FROM \(from) WHERE \(key) = ?1" }
-        if arm == .sourceRow { return "SELECT \(result) FROM \(from) WHERE \(key) = ?1\(table.sql.condition)" }
+        let isLookup = if case .lookup = plan.merge { true } else { false }
+        let isSettled = "\(key) IN (SELECT key FROM \(table.sql.ledger))"
+        let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
+        let result = [key, hasLedger && !isLookup ? isSettled : "0"] + selected.map { table.quotedColumns[$0] }
 
-        var terms = plan.constraints.enumerated().map { offset, constraint in
-            let operand = constraint.column < 0 ? key : table.quotedColumns[constraint.column]
-            return "\(operand) \(symbol(constraint.comparison, offset + 1))"
+        var terms: [String] = []
+        if arm == .sourceRow {
+            terms.append("\(key) = ?1")
+        } else {
+            terms += plan.constraints.enumerated().map { offset, constraint in
+                let operand = constraint.column < 0 ? key : table.quotedColumns[constraint.column]
+                return "\(operand) \(symbol(constraint.comparison, offset + 1))"
+            }
         }
-        if !isTarget {
-            if isBoundedByKey { terms.append("\(key) >= ?\(lowerBoundParameter)") }
-            // Without the other columns, the condition is checked when the row is fetched.
-            if !isKeysOnly, !table.sql.condition.isEmpty { terms.append(String(table.sql.condition.dropFirst(5))) }
+        if arm == .targetRow { terms.append("\(key) = ?\(extraParameter)") }
+        if arm == .source || arm == .sourceWithLedger || isKeysOnly {
+            if isBoundedByKey { terms.append("\(key) >= ?\(extraParameter)") }
+            if hasLedger, isLookup { terms.append("NOT \(isSettled)") }
         }
-        var text = "SELECT \(result) FROM \(from)"
+        // Without the other columns, the condition is checked when the row is fetched.
+        if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {
+            terms.append(String(table.sql.condition.dropFirst(5)))
+        }
+
+        var text = "SELECT \(result.joined(separator: ", ")) FROM \(from)"
         if !terms.isEmpty { text += " WHERE " + terms.joined(separator: " AND ") }
-        if case .lookup = plan.merge {
-            if !isTarget { text += " AND \(key) NOT IN (SELECT key FROM \(table.sql.ledger))" }
-            return text + " LIMIT 1"
-        }
+        if arm == .targetRow || arm == .sourceRow { return text }
+        if isLookup { return text + " LIMIT 1" }
         let order =
-            mergeColumns.filter { $0.column >= 0 }.map {
-                table.quotedColumns[$0.column] + ($0.isDescending ? " DESC" : "")
+            zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in
+                table.quotedColumns[column] + (term.isDescending ? " DESC" : "")
             } + [key + (rowIDDescending ? " DESC" : "")]
         return text + " ORDER BY " + order.joined(separator: ", ")
     }
@@ -128,7 +154,8 @@ final class UnionArms {
         case .greaterOrEqual: ">= ?\(parameter)"
         case .less: "< ?\(parameter)"
         case .lessOrEqual: "<= ?\(parameter)"
-        default: "IS NULL"
+        // The value is NULL. Every constraint has a parameter, so that they keep their numbers.
+        default: "IS ?\(parameter)"
         }
     }
 }

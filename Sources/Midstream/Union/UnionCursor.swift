@@ -10,16 +10,23 @@ final class UnionCursor: VirtualTableCursor {
     private let scope: UnionPlan.Scope
 
     private var arms: UnionArms?
-    private var taken: [(statement: Statement, arm: UnionArms.Arm)] = []
-    private var target: Statement?
-    private var source: Statement?
-    private var hasTargetRow = false
-    private var hasSourceRow = false
-    private var isSourceKeysOnly = false
-    private var lower: Int64?
+    /// The arms' statements that this cursor has, by the arm.
+    private var opened = [Statement?](repeating: nil, count: UnionArms.Arm.allCases.count)
+    /// The two sides' rows; `nil` for a side that has none left.
+    private var target: RowReader?
+    private var source: RowReader?
     /// Where the current row is read from.
-    private var current: Statement?
+    private var current: RowReader?
     private var isCurrentFromTarget = false
+    private var isSourceKeysOnly = false
+    private var lower = Int64.min
+    private var merge: Merge = .rowID(isDescending: false)
+
+    /// How two rows are compared; what is common needs no loop.
+    private enum Merge {
+        case rowID(isDescending: Bool)
+        case terms([UnionArms.MergeTerm], rowIDDescending: Bool)
+    }
 
     private var birth: UInt64 = 0
     private var isCounted = false
@@ -31,24 +38,33 @@ final class UnionCursor: VirtualTableCursor {
         union = table
         self.table = table.table
         self.scope = scope
+        self.table.openCursors += 1
     }
 
     override func close() {
         release()
+        table.openCursors -= 1
     }
 
+    /// Ends the scan and gives its statements back.
     private func release() {
-        if let arms {
-            for (statement, arm) in taken { arms.giveBack(statement, arm) }
+        endScan()
+        guard let arms else { return }
+        for arm in UnionArms.Arm.allCases {
+            if let statement = opened[arm.rawValue] { arms.giveBack(statement, arm) }
+            opened[arm.rawValue] = nil
         }
-        taken.removeAll(keepingCapacity: true)
+        self.arms = nil
+    }
+
+    /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.
+    private func endScan() {
+        for statement in opened { statement?.reset() }
         target = nil
         source = nil
         current = nil
         count = nil
-        hasTargetRow = false
-        hasSourceRow = false
-        arms = nil
+        lower = .min
         if isCounted {
             isCounted = false
             table.recent.cursorClosed()
@@ -58,14 +74,16 @@ final class UnionCursor: VirtualTableCursor {
     // MARK: Beginning
 
     override func filter(plan number: Int, arguments: ValueReferences) throws {
-        release()
+        union.noteBegun()
+        let next = try chosenArms(number, arguments)
+        if next === arms { endScan() } else { release() }
+        arms = next
         isAtEnd = false
-        let arms = try chosenArms(number, arguments)
-        self.arms = arms
-        switch arms.plan.merge {
-        case .lookup: try lookUp(arms, arguments)
+        isCurrentFromTarget = false
+        switch next.plan.merge {
+        case .lookup: try lookUp(next, arguments)
         case .counted: try countRows()
-        case .ordered: try scan(arms, arguments)
+        case .ordered: try scan(next, arguments)
         }
     }
 
@@ -73,6 +91,7 @@ final class UnionCursor: VirtualTableCursor {
     /// otherwise than SQLite does.
     private func chosenArms(_ number: Int, _ arguments: ValueReferences) throws -> UnionArms {
         let arms = union.arms(number)
+        guard arms.hasTextConstraints else { return arms }
         var dropped: Set<Int> = []
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
             switch arguments[constraint.argument].storageClass {
@@ -84,44 +103,71 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private func open(_ arm: UnionArms.Arm, _ arms: UnionArms, _ arguments: ValueReferences) throws -> Statement {
-        let statement = try arms.take(arm)
-        taken.append((statement, arm))
-        for (offset, constraint) in arms.plan.constraints.enumerated() {
-            try statement.bind(arguments[constraint.argument], at: offset + 1)
+        let statement = try take(arm, arms)
+        for (offset, argument) in arms.arguments.enumerated() {
+            try statement.bind(arguments[argument], at: offset + 1)
         }
         return statement
     }
 
+    private func take(_ arm: UnionArms.Arm, _ arms: UnionArms) throws -> Statement {
+        if let statement = opened[arm.rawValue] { return statement }
+        let statement = try arms.take(arm)
+        opened[arm.rawValue] = statement
+        return statement
+    }
+
+    /// Finds the one row that has a unique key. By the rowid it is clear, but for new rows, which side has it.
     private func lookUp(_ arms: UnionArms, _ arguments: ValueReferences) throws {
+        let state = try table.state()
+        var asksSourceFirst = false
+        var asksSource = state.lowerBound != nil
+        if let argument = arms.rowIDArgument, arguments[argument].storageClass == .integer {
+            let key = arguments[argument].int64
+            asksSource = try state.lowerBound.map { try key >= $0 && key <= table.largestSourceKey() ?? .min } ?? false
+            asksSourceFirst = asksSource
+        }
+        if asksSourceFirst, try lookUpInSource(arms, arguments, state) { return }
         if scope == .whole {
-            let statement = try open(.target, arms, arguments)
-            if try statement.step() {
-                current = statement
+            let row = RowReader(try open(.target, arms, arguments))
+            if try row.step() {
+                current = row
                 return
             }
         }
-        guard let lower = try table.state().lowerBound else {
-            isAtEnd = true
-            return
-        }
-        let statement = try open(.source, arms, arguments)
-        try statement.bind(lower, at: arms.lowerBoundParameter)
-        if try statement.step() { current = statement } else { isAtEnd = true }
+        if asksSource, !asksSourceFirst, try lookUpInSource(arms, arguments, state) { return }
+        isAtEnd = true
+    }
+
+    private func lookUpInSource(_ arms: UnionArms, _ arguments: ValueReferences, _ state: LiveState) throws -> Bool {
+        guard let lower = state.lowerBound else { return false }
+        let statement = try open(state.hasLedger ? .sourceWithLedger : .source, arms, arguments)
+        try statement.bind(lower, at: arms.extraParameter)
+        let row = RowReader(statement)
+        guard try row.step() else { return false }
+        current = row
+        return true
     }
 
     private func scan(_ arms: UnionArms, _ arguments: ValueReferences) throws {
         let state = try table.state()
-        lower = state.lowerBound
+        merge =
+            arms.mergeTerms.isEmpty
+            ? .rowID(isDescending: arms.rowIDDescending)
+            : .terms(arms.mergeTerms, rowIDDescending: arms.rowIDDescending)
         if scope == .whole {
-            birth = table.recent.cursorOpened()
-            isCounted = true
-            let statement = try open(.target, arms, arguments)
-            target = statement
-            hasTargetRow = try statement.step()
+            let row = RowReader(try open(.target, arms, arguments))
+            target = try row.step() ? row : nil
         }
-        if let lower {
+        if let lower = state.lowerBound {
+            self.lower = lower
+            if scope == .whole, table.statements.canPromote {
+                birth = table.recent.cursorOpened()
+                isCounted = true
+                _ = try open(.targetRow, arms, arguments)
+            }
             isSourceKeysOnly =
-                !arms.mergeTerms.isEmpty && (lower != .min || state.hasLedger)
+                !arms.isBoundedByKey && (lower != .min || state.hasLedger)
                 && !(arms.isCovered && table.condition == nil)
             let arm: UnionArms.Arm =
                 switch (isSourceKeysOnly, state.hasLedger) {
@@ -131,11 +177,11 @@ final class UnionCursor: VirtualTableCursor {
                 case (true, true): .sourceKeysWithLedger
                 }
             let statement = try open(arm, arms, arguments)
-            if arms.isBoundedByKey { try statement.bind(lower, at: arms.lowerBoundParameter) }
-            source = statement
-            hasSourceRow = try statement.step()
+            if arms.isBoundedByKey { try statement.bind(lower, at: arms.extraParameter) }
+            let row = RowReader(statement)
+            source = try row.step() ? row : nil
         }
-        try settle(arms)
+        try settle()
     }
 
     // MARK: Going on
@@ -146,64 +192,91 @@ final class UnionCursor: VirtualTableCursor {
             isAtEnd = counted.left <= 1
             return
         }
-        guard let arms, case .ordered = arms.plan.merge else {
+        if isCurrentFromTarget {
+            if let target, try !target.step() { self.target = nil }
+        } else if let source {
+            if try !source.step() { self.source = nil }
+        } else {
+            // A lookup has one row.
             isAtEnd = true
             return
         }
-        if isCurrentFromTarget {
-            hasTargetRow = try target?.step() ?? false
-        } else {
-            hasSourceRow = try source?.step() ?? false
-        }
-        try settle(arms)
+        try settle()
     }
 
-    /// Finds the row that comes next: of the two arms' rows the one that is first in order, unless it has gone.
-    private func settle(_ arms: UnionArms) throws {
+    /// How many rows of the source that have moved are passed at once, before it is seen whether they come first.
+    private static let eagerPasses = 32
+
+    /// Finds the row that comes next: of the two sides' rows the one that is first in order, unless it has gone.
+    private func settle() throws {
         while true {
-            if hasTargetRow, !hasSourceRow || targetComesFirst(arms) {
-                guard let target else { break }
-                // The source's arm gives it, since it was there when the scan began.
-                if source != nil, table.recent.contains(target.int64(at: 0), since: birth) {
-                    hasTargetRow = try target.step()
+            if let source {
+                // Most rows that have moved are known by their keys alone.
+                if source.int64(at: 0) < lower {
+                    var passes = Self.eagerPasses
+                    var isLeft = true
+                    while isLeft, passes > 0, source.int64(at: 0) < lower {
+                        isLeft = try source.step()
+                        passes -= 1
+                    }
+                    if !isLeft {
+                        self.source = nil
+                        continue
+                    }
+                }
+                guard let target, comesFirst(target, source) else {
+                    if try takeSourceRow(source) {
+                        isCurrentFromTarget = false
+                        return
+                    }
+                    if try !source.step() { self.source = nil }
                     continue
                 }
-                current = target
-                isCurrentFromTarget = true
-                return
             }
-            guard hasSourceRow, let source else { break }
-            if try takeSourceRow(source, arms) {
-                isCurrentFromTarget = false
-                return
+            guard let target else { break }
+            // The source's side gives it, since it was there when the scan began.
+            if isCounted, table.recent.contains(target.int64(at: 0), since: birth) {
+                if try !target.step() { self.target = nil }
+                continue
             }
-            hasSourceRow = try source.step()
+            current = target
+            isCurrentFromTarget = true
+            return
         }
         isAtEnd = true
     }
 
-    private func targetComesFirst(_ arms: UnionArms) -> Bool {
-        guard let target, let source else { return true }
-        for term in arms.mergeTerms {
-            let order = target.compare(column: term.slot, with: source, column: term.slot, collation: term.collation)
-            if order != 0 { return (order < 0) != term.isDescending }
+    private func comesFirst(_ target: RowReader, _ source: RowReader) -> Bool {
+        let isDescending: Bool
+        switch merge {
+        case .rowID(let descends): isDescending = descends
+        case .terms(let terms, let descends):
+            for term in terms {
+                let order = target.compare(
+                    column: term.slot,
+                    with: source,
+                    column: term.slot,
+                    collation: term.collation
+                )
+                if order != 0 { return (order < 0) != term.isDescending }
+            }
+            isDescending = descends
         }
-        return (target.int64(at: 0) <= source.int64(at: 0)) != arms.rowIDDescending
+        return (target.int64(at: 0) <= source.int64(at: 0)) != isDescending
     }
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.
-    private func takeSourceRow(_ source: Statement, _ arms: UnionArms) throws -> Bool {
+    private func takeSourceRow(_ source: RowReader) throws -> Bool {
         let key = source.int64(at: 0)
-        if let lower, key < lower { return false }
-        if table.recent.contains(key, since: birth), try isSettled(key) {
-            if scope == .pending { return false }
+        if key < lower { return false }
+        if isCounted, table.recent.contains(key, since: birth), try isSettled(key) {
             // It was promoted after the scan began: it stays in its place, with the values that it has by now.
-            return try fetch(.targetRow, key, arms)
+            return try fetch(.targetRow, key)
         }
         if source.int64(at: 1) != 0 { return false }
         // The scan that finds rows to promote promotes them as it goes.
         if scope == .pending, try isSettled(key) { return false }
-        if isSourceKeysOnly { return try fetch(.sourceRow, key, arms) }
+        if isSourceKeysOnly { return try fetch(.sourceRow, key) }
         current = source
         return true
     }
@@ -215,18 +288,14 @@ final class UnionCursor: VirtualTableCursor {
         return try statement.step()
     }
 
-    private func fetch(_ arm: UnionArms.Arm, _ key: Int64, _ arms: UnionArms) throws -> Bool {
-        let statement: Statement
-        if let open = taken.first(where: { $0.arm == arm }) {
-            statement = open.statement
-            statement.reset()
-        } else {
-            statement = try arms.take(arm)
-            taken.append((statement, arm))
-        }
-        try statement.bind(key, at: 1)
-        guard try statement.step() else { return false }
-        current = statement
+    private func fetch(_ arm: UnionArms.Arm, _ key: Int64) throws -> Bool {
+        guard let arms else { return false }
+        let statement = try take(arm, arms)
+        statement.reset()
+        try statement.bind(key, at: arm == .targetRow ? arms.extraParameter : 1)
+        let row = RowReader(statement)
+        guard try row.step() else { return false }
+        current = row
         return true
     }
 

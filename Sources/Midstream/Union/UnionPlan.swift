@@ -40,6 +40,8 @@ struct UnionPlan: Hashable {
     var scope: Scope
     var constraints: [Constraint]
     var merge: Merge
+    /// The columns of the index that the scan goes along: what an arm can read without going to the table.
+    var indexedColumns: [Int]
     /// The columns that the statement uses, a bit each; the highest stands for all from 63 on.
     var usedColumns: UInt64
 
@@ -49,6 +51,12 @@ struct UnionPlan: Hashable {
         plan.constraints.removeAll { arguments.contains($0.argument) }
         if case .lookup = merge { plan.merge = .ordered([], rowIDDescending: false) }
         return plan
+    }
+
+    /// Which of the filter's arguments is the rowid, where one row is looked up by it.
+    var rowIDArgument: Int? {
+        guard case .lookup = merge else { return nil }
+        return constraints.first { $0.column == -1 && $0.comparison == .equal }?.argument
     }
 
     func uses(_ column: Int) -> Bool {

@@ -31,7 +31,7 @@ struct UnionPlanner {
 
         var constraints: [UnionPlan.Constraint] = []
         for (position, item) in usable.enumerated() {
-            info.use(constraint: item.index, asArgument: position)
+            info.use(constraint: item.index, asArgument: position, isChecked: item.takesNumbers)
             constraints.append(
                 UnionPlan.Constraint(
                     column: item.column,
@@ -45,7 +45,13 @@ struct UnionPlanner {
         if case .lookup = best.merge { info.setUnique() }
         info.setEstimatedCost(best.cost)
         info.setEstimatedRows(Int64(best.rows))
-        return UnionPlan(scope: scope, constraints: constraints, merge: best.merge, usedColumns: info.usedColumns)
+        return UnionPlan(
+            scope: scope,
+            constraints: constraints,
+            merge: best.merge,
+            indexedColumns: best.indexedColumns,
+            usedColumns: info.usedColumns
+        )
     }
 
     // MARK: Constraints
@@ -75,11 +81,14 @@ struct UnionPlanner {
             guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
                 return nil
             }
+            let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
+            // Of an IN with a subquery SQLite would forget the subquery's affinity.
+            if !takesNumbers, constraint.comparison == .equal, info.isMembership(at: index) ?? true { return nil }
             return Usable(
                 index: index,
                 column: column,
                 comparison: constraint.comparison,
-                takesNumbers: definition.affinity.isNumeric || isSimpleStatement
+                takesNumbers: takesNumbers
             )
         }
     }
@@ -92,6 +101,7 @@ struct UnionPlanner {
 
     private struct Candidate {
         var merge: UnionPlan.Merge
+        var indexedColumns: [Int]
         var consumesOrder: Bool
         var cost: Double
         var rows: Double
@@ -122,7 +132,14 @@ struct UnionPlanner {
         if fixed.count < terms.count { isLookup = false }
         let isLastUnique = isUnique && !terms.isEmpty && fixed.count == terms.count
         if isLookup, !terms.isEmpty {
-            return Candidate(merge: .lookup, consumesOrder: !order.isEmpty, cost: 12, rows: 1, total: 12)
+            return Candidate(
+                merge: .lookup,
+                indexedColumns: [],
+                consumesOrder: !order.isEmpty,
+                cost: 12,
+                rows: 1,
+                total: 12
+            )
         }
 
         var rows = Self.assumedRows
@@ -142,7 +159,14 @@ struct UnionPlanner {
         if !isRowID, !isNarrowed, !consumes { cost = .infinity }
         cost += 10
         let sorting = !order.isEmpty && !consumes ? rows * 10 : 0
-        return Candidate(merge: merge, consumesOrder: consumes, cost: cost, rows: rows, total: cost + sorting)
+        return Candidate(
+            merge: merge,
+            indexedColumns: terms.compactMap(\.column).filter { $0 >= 0 },
+            consumesOrder: consumes,
+            cost: cost,
+            rows: rows,
+            total: cost + sorting
+        )
     }
 
     /// Whether the index compares its column as the column itself does, and the merge can do it too.

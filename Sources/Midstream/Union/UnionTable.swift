@@ -32,9 +32,11 @@ final class MovingTables {
     /// Whether the statement that is being prepared has no values but literals and parameters.
     var isPreparingSimpleStatement = false
     let statements: InternalStatements
+    let watch: AccessWatch
 
-    init(statements: InternalStatements) {
+    init(statements: InternalStatements, watch: AccessWatch) {
         self.statements = statements
+        self.watch = watch
     }
 }
 
@@ -67,6 +69,9 @@ final class UnionTable: VirtualTable {
         planNumbers[plan] = plans.count - 1
         return plans.count - 1
     }
+
+    /// The application's statement has begun to run.
+    func noteBegun() { tables.watch.noteBegun() }
 
     func arms(_ number: Int) -> UnionArms { plans[number] }
 

@@ -143,3 +143,16 @@ extension Connection {
         public static let triggers = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_TRIGGER)
     }
 }
+
+extension Connection {
+    /// The pages that the connection has written to its files since it was asked last.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/c_dbstatus_options.html>.
+    public func takePagesWritten() -> Int64 {
+        guard !isClosed else { return 0 }
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_WRITE, &current, &highest, 1)
+        return Int64(current)
+    }
+}

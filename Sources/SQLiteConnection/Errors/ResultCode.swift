@@ -68,6 +68,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let schema = ResultCode(rawValue: SQLITE_SCHEMA)
     /// A constraint failed.
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
+    /// A value is not of the type that its column in a STRICT table is declared with (3.37).
+    public static let constraintDatatype = ResultCode(rawValue: SQLITE_CONSTRAINT | 12 << 8)
     /// A value has a type that does not fit.
     public static let mismatch = ResultCode(rawValue: SQLITE_MISMATCH)
     /// The interface was used in a way that it does not allow.

@@ -65,6 +65,16 @@ public struct IndexInfo {
         return midstream_vtab_collation(pointer, Int32(index)).map { String(cString: $0) }
     }
 
+    /// Whether the constraint at `index` stands for an IN; `nil` where SQLite cannot tell (before 3.38).
+    ///
+    /// Its values come one by one. SQLite then checks each with the column's own affinity, not with that of the
+    /// subquery's column.
+    public func isMembership(at index: Int) -> Bool? {
+        precondition(index >= 0 && index < constraintCount, "no such constraint")
+        let answer = midstream_vtab_is_in(pointer, Int32(index))
+        return answer < 0 ? nil : answer != 0
+    }
+
     /// The order that the statement would like.
     public var order: [OrderTerm] {
         (0..<Int(pointer.pointee.nOrderBy)).map {
@@ -77,10 +87,12 @@ public struct IndexInfo {
     public var usedColumns: UInt64 { pointer.pointee.colUsed }
 
     /// Asks for the value of the constraint at `index` as the argument `position` of the cursor's filter, from 0.
-    public func use(constraint index: Int, asArgument position: Int) {
+    ///
+    /// - Parameter isChecked: Whether the table gives no row that fails the constraint, so that SQLite need not check.
+    public func use(constraint index: Int, asArgument position: Int, isChecked: Bool = false) {
         precondition(index >= 0 && index < constraintCount, "no such constraint")
         pointer.pointee.aConstraintUsage[index].argvIndex = Int32(position + 1)
-        pointer.pointee.aConstraintUsage[index].omit = 0
+        pointer.pointee.aConstraintUsage[index].omit = isChecked ? 1 : 0
     }
 
     /// A number that the cursor's filter gets, to know the plan by.

@@ -8,8 +8,8 @@
 final class TemporaryFolder {
     let path: String
 
-    init() {
-        var template = Array("/tmp/midstream-XXXXXX".utf8CString)
+    init(under parent: String = "/tmp") {
+        var template = Array((parent + "/midstream-XXXXXX").utf8CString)
         path = String(cString: mkdtemp(&template))
     }
 

@@ -1,0 +1,27 @@
+internal import SQLiteConnection
+
+extension InternalStatements {
+    /// Runs a copy of rows, which AUTOINCREMENT does not take for new ones: the application may have set the sequence back.
+    func keepingSequence<Result>(of sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
+        guard let name = sql.sequenceName else { return try copy() }
+        let before = try sequence(name)
+        let result = try copy()
+        guard try sequence(name) != before else { return result }
+        let text =
+            before == nil
+            ? "DELETE FROM main.sqlite_sequence WHERE name = ?1" : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1"
+        let restore = try statement(text)
+        defer { restore.reset() }
+        try restore.bind(name, at: 1)
+        if let before { try restore.bind(before, at: 2) }
+        _ = try restore.step()
+        return result
+    }
+
+    private func sequence(_ name: String) throws -> SQLiteValue? {
+        let statement = try statement("SELECT seq FROM main.sqlite_sequence WHERE name = ?1")
+        defer { statement.reset() }
+        try statement.bind(name, at: 1)
+        return try statement.step() ? statement.value(at: 0) : nil
+    }
+}

@@ -1,0 +1,69 @@
+internal import SQLiteC
+
+/// A statement seen through its handle alone, for loops that step two statements for each row that they give.
+///
+/// It does not keep the statement alive: whoever makes one holds the statement for as long.
+public struct RowReader {
+    let handle: OpaquePointer
+    private unowned(unsafe) let statement: Statement
+
+    /// Reads the rows of a statement.
+    public init(_ statement: Statement) {
+        handle = statement.handle
+        self.statement = statement
+    }
+
+    /// Runs to the next row, as ``Statement/step()`` does.
+    public func step() throws(SQLiteError) -> Bool {
+        switch sqlite3_step(handle) {
+        case SQLITE_ROW: return true
+        case SQLITE_DONE: return false
+        case let code:
+            let error = SQLiteError(lastOf: sqlite3_db_handle(handle), fallback: code, sql: statement.sql)
+            sqlite3_reset(handle)
+            throw error
+        }
+    }
+
+    /// The column as an integer, converted as CAST does.
+    public func int64(at index: Int) -> Int64 {
+        sqlite3_column_int64(handle, Int32(truncatingIfNeeded: index))
+    }
+
+    /// Compares a column with one of another statement's row; see ``Statement/compare(column:with:column:collation:)``.
+    public func compare(
+        column: Int,
+        with other: RowReader,
+        column otherColumn: Int,
+        collation: BuiltInCollation
+    ) -> Int {
+        let index = Int32(truncatingIfNeeded: column)
+        let otherIndex = Int32(truncatingIfNeeded: otherColumn)
+        guard sqlite3_column_type(handle, index) == SQLITE_INTEGER,
+            sqlite3_column_type(other.handle, otherIndex) == SQLITE_INTEGER
+        else {
+            return statement.compare(
+                column: column,
+                with: other.statement,
+                column: otherColumn,
+                collation: collation
+            )
+        }
+        let a = sqlite3_column_int64(handle, index)
+        let b = sqlite3_column_int64(other.handle, otherIndex)
+        return a < b ? -1 : (a > b ? 1 : 0)
+    }
+}
+
+extension ResultContext {
+    /// Gives a column of a statement's current row. SQLite copies it.
+    public func set(column: Int, of row: RowReader) {
+        let index = Int32(truncatingIfNeeded: column)
+        // Numbers need no value object of their own.
+        if sqlite3_column_type(row.handle, index) == SQLITE_INTEGER {
+            sqlite3_result_int64(pointer, sqlite3_column_int64(row.handle, index))
+        } else {
+            sqlite3_result_value(pointer, sqlite3_column_value(row.handle, index))
+        }
+    }
+}

@@ -1,0 +1,131 @@
+import Midstream
+import SQLiteConnection
+import Synchronization
+import Testing
+
+@Suite struct DatabaseTests {
+    struct Message: Codable, Equatable {
+        var id: Int64?
+        var body: String
+        var isRead: Bool
+    }
+
+    static func messages(moved: Int64 = 0) throws -> Pair {
+        try Pair(
+            schema:
+                "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, isRead INTEGER NOT NULL DEFAULT 0)",
+            rows: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) "
+                + "INSERT INTO messages SELECT i, 'body ' || i, i % 2 FROM n",
+            tables: ["messages"],
+            moved: moved
+        )
+    }
+
+    @Test func recordsGoInAndOutOfAMovingTable() throws {
+        let pair = try Self.messages(moved: 50)
+        try pair.database.insert(Message(id: nil, body: "new", isRead: true), into: "messages")
+        let read = try pair.database.fetchAll(
+            Message.self,
+            "SELECT * FROM messages WHERE id IN (10, 90, 101) ORDER BY id"
+        )
+        #expect(
+            read == [
+                Message(id: 10, body: "body 10", isRead: false), Message(id: 90, body: "body 90", isRead: false),
+                Message(id: 101, body: "new", isRead: true),
+            ]
+        )
+    }
+
+    @Test func aReadBlockSeesOneSnapshotWhileOthersWriteAndRowsMove() throws {
+        let pair = try Self.messages()
+        try pair.database.read { access in
+            let before = try access.fetchValue(Int64.self, "SELECT count(*) FROM messages")
+            try pair.database.execute("DELETE FROM messages WHERE id > 50")
+            try pair.database.stepMigration(rows: 20)
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM messages") == before)
+            #expect(
+                try access.fetchValue(Int64.self, "SELECT count(id) FROM messages WHERE body LIKE 'body%'") == before
+            )
+        }
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(id) FROM messages") == 50)
+    }
+
+    @Test func aWriteBlockThatThrowsLeavesNothing() throws {
+        struct Refusal: Error {}
+        let pair = try Self.messages(moved: 10)
+        #expect(throws: Refusal.self) {
+            try pair.database.write { access in
+                try access.execute("UPDATE messages SET body = 'x'")
+                throw Refusal()
+            }
+        }
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages WHERE body = 'x'") == 0)
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
+    }
+
+    @Test func asynchronousBlocksReadAndWrite() async throws {
+        let pair = try Self.messages(moved: 30)
+        let database = pair.database
+        try await database.write { try $0.execute("UPDATE messages SET isRead = 2 WHERE id BETWEEN 20 AND 40") }
+        let counts = try await withThrowingTaskGroup(of: Int64?.self) { group in
+            for _ in 0..<50 {
+                group.addTask {
+                    try await database.read {
+                        try $0.fetchValue(Int64.self, "SELECT count(*) FROM messages WHERE isRead = 2")
+                    }
+                }
+            }
+            return try await group.reduce(into: Set<Int64?>()) { $0.insert($1) }
+        }
+        #expect(counts == [21])
+    }
+
+    @Test func aCancelledTaskEndsItsStatement() async throws {
+        let pair = try Self.messages()
+        let database = pair.database
+        let task = Task {
+            try await database.read {
+                try $0.fetchValue(
+                    Int64.self,
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+                )
+            }
+        }
+        try await Task.sleep(for: .milliseconds(50))
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
+    }
+
+    @Test func aBlockThatWritesCannotBeginAnother() throws {
+        let pair = try Self.messages()
+        try pair.database.write { _ in
+            #expect(throws: MigrationError.self) { try pair.database.write { _ in } }
+            #expect(throws: MigrationError.self) {
+                try pair.database.addMigration(source: .file(pair.source)) { _ in }
+            }
+        }
+    }
+
+    @Test func autoMigrationEndsWithItsCallbacks() async throws {
+        let pair = try Self.messages()
+        let events = Mutex<[String]>([])
+        pair.database.onMigrated { event in
+            events.withLock { events in
+                switch event {
+                case .tableMoved(let name): events.append(name)
+                case .databaseMoved: events.append("all")
+                default: events.append("\(event)")
+                }
+            }
+        }
+        let progress = pair.database.migrationProgress
+        pair.database.startAutoMigration(pace: MigrationPace(budget: .milliseconds(5), interval: .milliseconds(5)))
+        var last: MigrationProgress?
+        for await step in progress { last = step }
+        #expect(last?.isFinished == true)
+        #expect(pair.database.isMigrated)
+        #expect(events.withLock { $0 } == ["messages", "all"])
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
+    }
+}

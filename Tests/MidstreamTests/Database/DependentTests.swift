@@ -1,0 +1,173 @@
+import Midstream
+import SQLiteConnection
+import Synchronization
+import Testing
+
+/// Constructs around a moving table: each gives what it gives natively, whether it is seen through or drained.
+@Suite struct DependentTests {
+    private static let schema = """
+        CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, name TEXT UNIQUE);
+        CREATE INDEX t_k ON t(k);
+        """
+    private static let rows =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) "
+        + "INSERT INTO t SELECT i, i % 7, 'name ' || i FROM n"
+
+    /// Runs the statements on both sides and compares what the last one gives; then ends the migration and compares it
+    /// again.
+    private func compare(
+        extra: String,
+        statements: [String],
+        last: String,
+        moved: Int64,
+        drains: Bool,
+        configuration: DatabaseConfiguration = DatabaseConfiguration()
+    ) throws {
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: extra,
+            tables: ["t"],
+            moved: moved,
+            configuration: configuration
+        )
+        let drained = Mutex(0)
+        pair.database.onMigrated { if case .drained = $0 { drained.withLock { $0 += 1 } } }
+        for statement in statements {
+            try pair.native.execute(script: statement)
+            try pair.database.execute(statement)
+        }
+        let expected = texts(try pair.native.fetchAll(last))
+        #expect(texts(try pair.database.fetchAll(last)) == expected)
+        #expect(drained.withLock { $0 > 0 } == drains)
+        try pair.finish()
+        #expect(texts(try pair.database.fetchAll(last)) == expected)
+        #expect(
+            texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
+                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
+        )
+    }
+
+    @Test(arguments: [0, 30, 59])
+    func viewsAndViewsOverViewsSeeTheWholeTable(moved: Int64) throws {
+        try compare(
+            extra:
+                "CREATE VIEW v AS SELECT k, count(*) AS n FROM t GROUP BY k; CREATE VIEW w AS SELECT sum(n) AS s FROM v;"
+                + "CREATE VIEW x(a) AS SELECT main.t.name FROM main.t INDEXED BY t_k WHERE k = 3",
+            statements: ["UPDATE t SET k = 3 WHERE id IN (1, 60)"],
+            last: "SELECT (SELECT s FROM w), (SELECT count(*) FROM x), (SELECT n FROM v WHERE k = 3)",
+            moved: moved,
+            drains: false
+        )
+    }
+
+    @Test(arguments: [0, 30])
+    func triggersOfTheApplicationFireAsNatively(moved: Int64) throws {
+        try compare(
+            extra: """
+                CREATE TABLE log(what);
+                CREATE TRIGGER deleted AFTER DELETE ON t BEGIN INSERT INTO log VALUES ('-' || OLD.name); END;
+                CREATE TRIGGER added AFTER INSERT ON t BEGIN
+                    INSERT INTO log SELECT '+' || NEW.name || (SELECT count(*) FROM t);
+                END
+                """,
+            statements: [
+                "DELETE FROM t WHERE id IN (5, 55)", "INSERT INTO t(k, name) VALUES (1, 'a'), (2, 'b')",
+                "INSERT OR REPLACE INTO t VALUES (50, 1, 'name 7')",
+            ],
+            last: "SELECT group_concat(what) FROM log",
+            moved: moved,
+            drains: true
+        )
+    }
+
+    @Test(arguments: [0, 30])
+    func foreignKeysHoldAsNatively(moved: Int64) throws {
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        try compare(
+            extra: """
+                CREATE TABLE child(id INTEGER PRIMARY KEY, t INTEGER REFERENCES t(id) ON DELETE CASCADE);
+                """,
+            statements: ["INSERT INTO child(t) VALUES (2), (58), (59)", "DELETE FROM t WHERE id IN (2, 58)"],
+            last: "SELECT count(*), sum(t) FROM child",
+            moved: moved,
+            drains: true,
+            configuration: configuration
+        )
+    }
+
+    @Test(arguments: [
+        "ALTER TABLE t ADD COLUMN extra DEFAULT 7", "CREATE INDEX more ON t(name, k)",
+        "CREATE UNIQUE INDEX one ON t(id, k)",
+        "CREATE TRIGGER trig AFTER INSERT ON t BEGIN DELETE FROM t WHERE id = 3; END", "DROP INDEX t_k", "VACUUM",
+        "ALTER TABLE t RENAME COLUMN k TO kk", "REINDEX t", "CREATE TABLE copy AS SELECT * FROM t WHERE id > 50",
+        "CREATE VIEW later AS SELECT count(*) FROM t", "PRAGMA temp_store = MEMORY", "ANALYZE t", "ANALYZE",
+    ])
+    func changesOfTheSchemaWhileATableMovesAreTheNativeOnes(_ statement: String) throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
+        try pair.native.execute(script: statement)
+        try pair.database.execute(statement)
+        for sql in ["INSERT INTO t(name) VALUES ('later')", "UPDATE t SET name = 'n' || id WHERE id IN (2, 40)"] {
+            try pair.native.execute(sql)
+            try pair.database.execute(sql)
+        }
+        for sql in [
+            "SELECT * FROM t ORDER BY id",
+            "SELECT name FROM sqlite_master WHERE name NOT LIKE 'midstream%' AND name NOT LIKE 'sqlite%' ORDER BY 1",
+        ] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)))
+        }
+        try pair.finish()
+        #expect(
+            texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
+                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
+        )
+    }
+
+    @Test func aChangeOfTheSchemaThatIsRolledBackLeavesTheTableMoving() throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
+        try pair.database.withoutTransaction { access in
+            try access.execute("BEGIN")
+            try access.execute("SAVEPOINT s")
+            try access.execute("ALTER TABLE t ADD COLUMN extra")
+            try access.execute("UPDATE t SET extra = 1")
+            try access.execute("ROLLBACK TO s")
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t") == 60)
+            try access.execute("UPDATE t SET k = 100 WHERE id > 55")
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE k = 100") == 5)
+            try access.execute("ROLLBACK")
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE k = 100") == 0)
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t") == 60)
+        }
+        try pair.finish()
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 60)
+    }
+
+    @Test func droppingAMovingTableDropsAllOfIt() throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
+        try pair.database.execute("DROP TABLE t")
+        #expect(throws: SQLiteError.self) { try pair.database.fetchAll("SELECT * FROM t") }
+        try pair.finish()
+        #expect(texts(try pair.database.fetchAll("SELECT name FROM sqlite_master")) == [])
+    }
+
+    @Test func aTransactionOfAnotherProcessAddsAMigrationThatThisOneNotices() throws {
+        let folder = TemporaryFolder()
+        let here = try Database(path: folder.file("new.db"))
+        try here.execute(Self.schema)
+        try Connection(path: folder.file("old.db")).execute(script: Self.schema + ";" + Self.rows)
+        #expect(try here.fetchValue(Int64.self, "SELECT count(*) FROM t") == 0)
+        let there = try Database(path: folder.file("new.db"))
+        try there.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        #expect(try here.fetchValue(Int64.self, "SELECT count(*) FROM t") == 60)
+        try here.execute("UPDATE t SET name = 'x' WHERE id = 60")
+        #expect(try there.fetchValue(String.self, "SELECT name FROM t WHERE id = 60") == "x")
+        #expect(try here.write { try $0.fetchValue(Int64.self, "SELECT sum(id) FROM t") } == 1830)
+        while try !there.stepMigration().isFinished {}
+        #expect(try here.fetchValue(Int64.self, "SELECT sum(id) FROM t") == 1830)
+        try here.execute("DELETE FROM t WHERE id = 60")
+        try here.write { try $0.execute("DELETE FROM t WHERE id = 59") }
+        #expect(try there.fetchValue(Int64.self, "SELECT count(*) FROM t") == 58)
+    }
+}

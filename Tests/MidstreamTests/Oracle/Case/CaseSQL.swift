@@ -1,0 +1,105 @@
+import SQLiteConnection
+
+// The SQL text of a case's parts.
+
+func quoted(_ name: String) -> String {
+    "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
+}
+
+func literal(_ value: SQLiteValue) -> String {
+    switch value {
+    case .null: return "NULL"
+    case .integer(let integer): return integer < 0 ? "(\(integer))" : "\(integer)"
+    case .real(let double): return double < 0 ? "(\(double))" : "\(double)"
+    case .text(let text):
+        return "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
+    case .blob(let bytes):
+        let digits = Array("0123456789abcdef")
+        return "x'" + bytes.map { String([digits[Int($0 >> 4)], digits[Int($0 & 15)]]) }.joined() + "'"
+    }
+}
+
+extension TablePlan {
+    func creation(named name: String, columns: [ColumnPlan]) -> String {
+        let definitions =
+            columns.map { "\(quoted($0.name)) \($0.type) \($0.constraints)" } + constraints
+        return "CREATE TABLE \(quoted(name))(\(definitions.joined(separator: ", ")))" + (isStrict ? " STRICT" : "")
+    }
+
+    func indexCreations(on name: String, prefix: String, _ isIncluded: (IndexPlan) -> Bool) -> [String] {
+        indexes.filter(isIncluded).map { index in
+            "CREATE \(index.isUnique ? "UNIQUE " : "")INDEX \(quoted(prefix + index.name)) ON \(quoted(name))\(index.terms)"
+        }
+    }
+
+    /// What the target and the oracle have.
+    var targetSchema: [String] {
+        [creation(named: name, columns: columns)] + indexCreations(on: name, prefix: "") { _ in true }
+    }
+
+    /// What the source has.
+    var sourceSchema: [String] {
+        guard let sourceName else { return [] }
+        return [creation(named: sourceName, columns: isPermuted ? columns.reversed() : columns)]
+            + indexCreations(on: sourceName, prefix: "src ") { $0.isInSource || $0.isUnique }
+    }
+
+    /// The columns that a row is given in, the rowid first.
+    var insertedColumns: [String] {
+        rowIDColumn == nil ? [rowIDName] + columns.map { quoted($0.name) } : columns.map { quoted($0.name) }
+    }
+
+    func insertedValues(_ row: RowPlan) -> [SQLiteValue] {
+        guard let rowIDColumn else { return [.integer(row.rowID)] + row.values }
+        return zip(columns, row.values).map { $0.name == rowIDColumn ? .integer(row.rowID) : $1 }
+    }
+
+    /// All of the table, in the order of the rowid.
+    var contents: String {
+        "SELECT \(rowIDName), * FROM \(quoted(name)) ORDER BY 1"
+    }
+}
+
+extension Command: CustomStringConvertible {
+    var description: String {
+        if values.isEmpty { return sql }
+        let shown = values.enumerated().map { (names.isEmpty ? "" : names[$0] + " = ") + literal($1) }
+        return sql + "  -- " + shown.joined(separator: ", ")
+    }
+}
+
+extension Operation: CustomStringConvertible {
+    var description: String {
+        switch self {
+        case .run(let command): return "\(command);"
+        case .read(let command): return ".read \(command)"
+        case .block(let commands, let commits):
+            return ".block\n" + commands.map { "    \($0)\n" }.joined() + (commits ? ".commit" : ".rollback")
+        case .loop(let select, let writes, let limit):
+            return ".loop \(limit) \(select)\n" + writes.map { "    \($0)\n" }.joined() + ".end"
+        case .step(let rows): return rows.map { ".step \($0)" } ?? ".step"
+        case .reopen: return ".reopen"
+        }
+    }
+}
+
+extension OracleCase: CustomStringConvertible {
+    var description: String {
+        var lines = [isSameFile ? "-- the source is the target's own file" : "-- the source is another file"]
+        for table in tables {
+            lines += table.targetSchema.map { $0 + ";" }
+            lines += table.sourceSchema.map { "/* source */ " + $0 + ";" }
+            if let condition = table.condition { lines.append("-- condition: \(condition)") }
+            for row in table.rows {
+                let place = row.isInTarget || table.sourceName == nil ? "" : "/* source */ "
+                let values = table.insertedValues(row).map(literal).joined(separator: ", ")
+                lines.append(
+                    "\(place)INSERT INTO \(quoted(table.name))(\(table.insertedColumns.joined(separator: ", "))) VALUES (\(values));"
+                )
+            }
+        }
+        lines += views.map { $0.sql + ";" }
+        lines += operations.map(\.description)
+        return lines.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,108 @@
+import SQLiteConnection
+
+/// One random database with what is done to it: data alone, so that it can be made smaller and run again.
+struct OracleCase {
+    var tables: [TablePlan]
+    var views: [ViewPlan]
+    /// Whether the moving tables' rows come from other tables of the target's own file.
+    var isSameFile: Bool
+    var operations: [Operation]
+}
+
+struct ColumnPlan {
+    var name: String
+    var type: String
+    /// The text behind the type: collation, constraints, default.
+    var constraints: String
+}
+
+struct IndexPlan {
+    var name: String
+    var isUnique: Bool
+    /// From the parenthesis on.
+    var terms: String
+    /// Whether the source has it as well.
+    var isInSource: Bool
+}
+
+struct RowPlan {
+    var rowID: Int64
+    var values: [SQLiteValue]
+    /// Whether the row is in the target from the start.
+    var isInTarget: Bool
+}
+
+struct TablePlan {
+    var name: String
+    /// The source's table; `nil` when the table does not move.
+    var sourceName: String?
+    var columns: [ColumnPlan]
+    /// The column that is the rowid.
+    var rowIDColumn: String?
+    /// A name by which the rowid can be reached.
+    var rowIDName: String
+    var isAutoIncrement: Bool
+    var isStrict: Bool
+    /// Whether a conflict may remove other rows by the table's own definition.
+    var mayReplace: Bool
+    /// `UNIQUE (…)`, `PRIMARY KEY (…)`.
+    var constraints: [String]
+    /// The columns of each unique key, for upserts.
+    var uniqueKeys: [[String]]
+    var indexes: [IndexPlan]
+    /// Which rows of the source belong.
+    var condition: String?
+    /// Whether the source's columns stand in another order.
+    var isPermuted: Bool
+    var rows: [RowPlan]
+}
+
+struct ViewPlan {
+    var name: String
+    var columns: [String]
+    var sql: String
+}
+
+/// A statement with its values, and how its rows are to be compared.
+struct Command {
+    enum Order {
+        /// The statement orders its rows totally.
+        case total
+        /// In order when native SQLite scans one table by its rowid, else as a multiset.
+        case scan
+        case none
+    }
+
+    var sql: String
+    var values: [SQLiteValue] = []
+    /// Names for the values, when they are given by name.
+    var names: [String] = []
+    var order = Order.none
+    /// Which of several values that are equal by a collation or by number is shown is SQLite's choice.
+    var isLoose = false
+
+    var arguments: Arguments {
+        var arguments = Arguments()
+        if names.isEmpty {
+            arguments.positional = values
+        } else {
+            arguments.named = zip(names, values).map { (name: $0, value: $1) }
+        }
+        return arguments
+    }
+}
+
+enum Operation {
+    /// Runs a statement on the connection that writes.
+    case run(Command)
+    /// Runs a statement that reads on another connection.
+    case read(Command)
+    /// Runs statements in a block that commits, or rolls back.
+    case block([Command], commits: Bool)
+    /// Runs the statements in turn for each row of a scan, with the row's first value as ?1, for so many rows.
+    case loop(Command, [Command], limit: Int)
+    /// Moves so many rows of each table, or as many as there is time for.
+    case step(Int64?)
+    /// Closes the databases and opens them again.
+    case reopen
+}

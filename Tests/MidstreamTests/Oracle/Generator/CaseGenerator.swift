@@ -1,0 +1,150 @@
+import SQLiteConnection
+
+/// Makes a case from a run's seed and the case's number.
+struct CaseGenerator {
+    private let dice: Dice
+    private let generator: StatementGenerator
+    private let tables: [TablePlan]
+
+    init(seed: UInt64, number: Int) {
+        dice = Dice(seed: seed, number: number)
+        let pool = ValuePool(dice)
+        tables = SchemaGenerator(dice: dice, pool: pool).tables()
+        generator = StatementGenerator(dice: dice, pool: pool, tables: tables)
+    }
+
+    func generate(statements: Int) -> OracleCase {
+        var tables = tables
+        let isSameFile = dice.percent(20)
+        if isSameFile {
+            for index in tables.indices where tables[index].sourceName != nil {
+                tables[index].sourceName = "old " + tables[index].name
+            }
+        }
+        for number in 0..<dice.below(3) { addView(number) }
+        var operations: [Operation] = []
+        // Some migrations hardly move while the case runs, others end early.
+        let stepChance = dice.pick([2, 5, 10, 20])
+        while operations.count < statements {
+            if dice.percent(stepChance) {
+                operations.append(.step(dice.percent(90) ? Int64(dice.between(1, 9)) : nil))
+            }
+            operations += next()
+        }
+        return OracleCase(tables: tables, views: generator.views, isSameFile: isSameFile, operations: operations)
+    }
+
+    private func addView(_ number: Int) {
+        let (text, columns) = generator.derivedTable()
+        let view = "view \(number)"
+        let command = generator.finish("CREATE VIEW \(quoted(view)) AS \(text)", literalsOnly: true)
+        generator.views.append(ViewPlan(name: view, columns: columns, sql: command.sql))
+    }
+
+    private func next() -> [Operation] {
+        switch dice.below(1000) {
+        case ..<450: return [.run(generator.query())]
+        case ..<830: return [.run(generator.write())]
+        case ..<900: return [.run(Command(sql: transaction()))]
+        case ..<940: return [.read(generator.query())]
+        case ..<955: return [block()]
+        case ..<980: return [loop()]
+        case ..<983: return [.reopen]
+        case ..<990: return [.run(sequence())]
+        case ..<995: return [.run(schema())]
+        default: return [.run(mistake())]
+        }
+    }
+
+    private func transaction() -> String {
+        let savepoint = dice.pick(["s1", "s2", "\"S 3\""])
+        return dice.weighted([
+            (16, "BEGIN"), (8, "BEGIN IMMEDIATE"), (3, "BEGIN EXCLUSIVE"), (20, "COMMIT"), (4, "END TRANSACTION"),
+            (12, "ROLLBACK"), (18, "SAVEPOINT \(savepoint)"), (12, "RELEASE \(savepoint)"),
+            (12, "ROLLBACK TO \(savepoint)"),
+        ])
+    }
+
+    private func block() -> Operation {
+        let commands = (0..<dice.between(1, 6)).map { _ in
+            switch dice.below(10) {
+            case 0: Command(sql: dice.pick(["SAVEPOINT b", "RELEASE b", "ROLLBACK TO b"]))
+            case 1, 2, 3: generator.query()
+            default: generator.write()
+            }
+        }
+        return .block(commands, commits: dice.percent(70))
+    }
+
+    /// SQLite defines what a scan shows of writes in its midst only where they concern rows that it has passed.
+    private func loop() -> Operation {
+        let movers = tables.filter { $0.sourceName != nil && !$0.mayReplace }
+        let table = movers.isEmpty ? generator.table() : dice.pick(movers)
+        let key = table.rowIDName
+        let isDescending = dice.percent(30)
+        let bound = dice.percent(30) ? " WHERE \(key) \(dice.pick([">", "<"])) \(dice.pick([3, 10]))" : ""
+        let select = Command(
+            sql: "SELECT \(key) FROM \(quoted(table.name))\(bound) ORDER BY \(key)\(isDescending ? " DESC" : "")",
+            order: .total
+        )
+        let plain = table.columns.map(\.name).filter { $0 != table.rowIDColumn }
+        let writes = (0..<dice.between(1, 3)).map { _ -> Command in
+            let column = quoted(dice.pick(plain))
+            let value = literal(dice.pick(generator.pool.values))
+            let name = quoted(table.name)
+            let behind = isDescending ? ">" : "<"
+            let sql = dice.pick([
+                "UPDATE \(name) SET \(column) = \(value) WHERE \(key) = ?1",
+                "UPDATE \(name) SET \(column) = \(value) WHERE \(key) \(behind)= ?1",
+                "UPDATE \(name) SET \(column) = \(column) || 'x' WHERE \(key) > ?1 + 2",
+                "DELETE FROM \(name) WHERE \(key) = ?1",
+                "DELETE FROM \(name) WHERE \(key) \(behind) ?1",
+                "SELECT count(*), max(\(key)) FROM \(name) WHERE \(key) <> ?1",
+            ])
+            return Command(sql: sql)
+        }
+        return .loop(select, writes, limit: dice.pick([2, 5, 1000]))
+    }
+
+    private func sequence() -> Command {
+        let name = literal(.text(generator.table().name))
+        return Command(
+            sql: dice.pick([
+                "DELETE FROM sqlite_sequence WHERE name = \(name)",
+                "UPDATE sqlite_sequence SET seq = \(dice.pick([0, 3, 60])) WHERE name = \(name)",
+                "SELECT seq FROM sqlite_sequence WHERE name = \(name)",
+            ])
+        )
+    }
+
+    private func schema() -> Command {
+        let table = generator.table()
+        let name = quoted(table.name)
+        let column = quoted(dice.pick(table.columns).name)
+        return Command(
+            sql: dice.pick([
+                "CREATE INDEX late ON \(name)(\(column))", "CREATE UNIQUE INDEX late_unique ON \(name)(\(column))",
+                "DROP INDEX late", "ALTER TABLE \(name) ADD COLUMN added DEFAULT 7",
+                "ALTER TABLE \(name) RENAME COLUMN \(column) TO renamed", "PRAGMA table_info(\(name))",
+                "PRAGMA main.table_info(\(name))", "VACUUM", "PRAGMA integrity_check",
+                "CREATE TABLE copy AS SELECT * FROM \(name) ORDER BY \(table.rowIDName)", "DROP TABLE copy",
+                "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
+                "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
+            ])
+        )
+    }
+
+    /// Statements that do not compile, or not with what they are given.
+    private func mistake() -> Command {
+        let name = quoted(generator.table().name)
+        return Command(
+            sql: dice.pick([
+                "SELECT nowhere FROM \(name)", "SELECT * FROM missing", "INSERT INTO \(name) VALUES (1)",
+                "INSERT INTO \(name)(nowhere) VALUES (1)", "UPDATE \(name) SET nowhere = 1", "DELETE FROM missing",
+                "SELECT * FROM \(name) WHERE", "DELETE FROM \(name) WHERE nowhere = 1", "SELEC 1",
+                "SELECT (SELECT 1, 2) FROM \(name)", "INSERT INTO \(name) SELECT 1", "SELECT count(*, 1) FROM \(name)",
+                "SELECT main.\(name).nowhere FROM \(name)", "SELECT 1 IN \(name)",
+            ])
+        )
+    }
+}

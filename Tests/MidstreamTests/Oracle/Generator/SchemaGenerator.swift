@@ -1,0 +1,198 @@
+import SQLiteConnection
+
+/// Makes random tables, views and rows.
+struct SchemaGenerator {
+    let dice: Dice
+    let pool: ValuePool
+
+    private static let tableNames = [
+        "t", "Messages", "order", "my table", "täble", "a\"b", "select", "u", "items", "values", "x.y",
+    ]
+    private static let columnNames = [
+        "a", "b", "c", "Body", "group", "two words", "é", "key", "value", "d'e", "kind", "_x",
+    ]
+
+    func tables() -> [TablePlan] {
+        let names = dice.shuffled(Self.tableNames)
+        let moving = dice.between(1, 3)
+        let native = dice.between(1, 2)
+        return (0..<(moving + native)).map { table(names[$0], isMoving: $0 < moving, number: $0) }
+    }
+
+    // MARK: One table
+
+    private func table(_ name: String, isMoving: Bool, number: Int) -> TablePlan {
+        var plan = TablePlan(
+            name: name,
+            sourceName: nil,
+            columns: [],
+            rowIDColumn: nil,
+            rowIDName: "rowid",
+            isAutoIncrement: false,
+            isStrict: dice.percent(8),
+            mayReplace: false,
+            constraints: [],
+            uniqueKeys: [],
+            indexes: [],
+            condition: nil,
+            isPermuted: dice.percent(20),
+            rows: []
+        )
+        if isMoving { plan.sourceName = dice.percent(50) ? name : "old " + name }
+        var names = dice.shuffled(Self.columnNames)
+        if dice.percent(4) { names.insert(dice.pick(["rowid", "oid", "_rowid_"]), at: 0) }
+        plan.columns = names.prefix(dice.between(2, 6)).map { column($0, in: &plan) }
+        plan.rowIDName = ["rowid", "_rowid_", "oid"].first { name in !plan.columns.contains { $0.name == name } } ?? ""
+        addKey(&plan, Array(names.dropFirst(6)))
+        addUniqueKeys(&plan)
+        addIndexes(&plan, number)
+        addChecks(&plan)
+        if isMoving, dice.percent(20) { plan.condition = condition(plan) }
+        addRows(&plan)
+        return plan
+    }
+
+    private func column(_ name: String, in plan: inout TablePlan) -> ColumnPlan {
+        let type =
+            plan.isStrict
+            ? dice.pick(["INT", "INTEGER", "REAL", "TEXT", "TEXT", "BLOB", "ANY"])
+            : dice.weighted([
+                (20, "INTEGER"), (25, "TEXT"), (8, "VARCHAR(10)"), (8, "REAL"), (8, "NUMERIC"), (4, "DECIMAL(5,2)"),
+                (8, "BLOB"), (14, ""), (3, "BOOLEAN"), (2, "DOUBLE PRECISION"), (2, "CHARINT"),
+            ])
+        var parts: [String] = []
+        if dice.percent(15) { parts.append("COLLATE " + dice.pick(["NOCASE", "NOCASE", "RTRIM", "BINARY"])) }
+        if dice.percent(12) {
+            let clause = dice.percent(20) ? " ON CONFLICT " + dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT"]) : ""
+            parts.append("NOT NULL" + clause)
+        }
+        if dice.percent(20) {
+            parts.append("DEFAULT " + dice.pick([literal(dice.pick(pool.values)), "(1 + 2)", "'x'", "(lower('ABC'))"]))
+        }
+        return ColumnPlan(name: name, type: type, constraints: parts.joined(separator: " "))
+    }
+
+    private func conflictClause(_ plan: inout TablePlan) -> String {
+        guard dice.percent(12) else { return "" }
+        let word = dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK"])
+        if word == "REPLACE" { plan.mayReplace = true }
+        return " ON CONFLICT \(word)"
+    }
+
+    private func addKey(_ plan: inout TablePlan, _ names: [String]) {
+        switch dice.weighted([(45, 0), (15, 1), (20, 2), (10, 3), (10, 4)]) {
+        case 0, 1:
+            plan.isAutoIncrement = dice.percent(30)
+            let name = dice.pick(["id", "ID", names.first ?? "id"])
+            let descending = !plan.isAutoIncrement && dice.percent(5) ? " DESC" : ""
+            let conflict = conflictClause(&plan)
+            // INTEGER PRIMARY KEY DESC is an ordinary column with an index.
+            let key = ColumnPlan(
+                name: name,
+                type: "INTEGER",
+                constraints: "PRIMARY KEY\(descending)\(conflict)" + (plan.isAutoIncrement ? " AUTOINCREMENT" : "")
+            )
+            plan.columns.insert(key, at: dice.percent(70) ? 0 : plan.columns.count)
+            if descending.isEmpty {
+                plan.rowIDColumn = name
+                plan.rowIDName = quoted(name)
+            } else {
+                plan.uniqueKeys.append([name])
+            }
+        case 2: break
+        case 3:
+            plan.columns[0].type = plan.isStrict ? "TEXT" : dice.pick(["TEXT", "INT", ""])
+            plan.columns[0].constraints += " PRIMARY KEY" + conflictClause(&plan)
+            plan.uniqueKeys.append([plan.columns[0].name])
+        default:
+            let key = dice.some(plan.columns.map(\.name), atMost: 3)
+            plan.constraints.append("PRIMARY KEY (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan))
+            // A single INTEGER is the rowid here too.
+            if key.count == 1, plan.columns.contains(where: { $0.name == key[0] && $0.type == "INTEGER" }) {
+                plan.rowIDColumn = key[0]
+                plan.rowIDName = quoted(key[0])
+            } else {
+                plan.uniqueKeys.append(key)
+            }
+        }
+    }
+
+    private var plainColumns: (TablePlan) -> [String] {
+        { plan in plan.columns.map(\.name).filter { $0 != plan.rowIDColumn } }
+    }
+
+    private func addUniqueKeys(_ plan: inout TablePlan) {
+        for _ in 0..<dice.weighted([(45, 0), (35, 1), (15, 2), (5, 3)]) {
+            let key = dice.some(plainColumns(plan), atMost: 3)
+            plan.uniqueKeys.append(key)
+            if dice.percent(60) {
+                plan.constraints.append("UNIQUE (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan))
+            } else {
+                plan.indexes.append(
+                    IndexPlan(
+                        name: "\(plan.name) unique \(plan.indexes.count)",
+                        isUnique: true,
+                        terms: "(\(key.map(term).joined(separator: ", ")))",
+                        isInSource: true
+                    )
+                )
+            }
+        }
+    }
+
+    private func term(_ column: String) -> String {
+        var text = quoted(column)
+        if dice.percent(20) { text += " COLLATE " + dice.pick(["NOCASE", "RTRIM", "BINARY"]) }
+        if dice.percent(25) { text += " DESC" }
+        return text
+    }
+
+    private func addIndexes(_ plan: inout TablePlan, _ number: Int) {
+        for _ in 0..<dice.weighted([(25, 0), (35, 1), (25, 2), (15, 3)]) {
+            var terms = "(" + dice.some(plainColumns(plan), atMost: 3).map(term).joined(separator: ", ") + ")"
+            if dice.percent(6) { terms = "(lower(\(quoted(plan.columns[0].name))))" }
+            if dice.percent(6) { terms += " WHERE \(quoted(dice.pick(plan.columns).name)) IS NOT NULL" }
+            plan.indexes.append(
+                IndexPlan(
+                    name: "\(plan.name) index \(plan.indexes.count)",
+                    isUnique: false,
+                    terms: terms,
+                    isInSource: dice.percent(80)
+                )
+            )
+        }
+    }
+
+    private func addChecks(_ plan: inout TablePlan) {
+        guard dice.percent(12) else { return }
+        let column = quoted(dice.pick(plan.columns).name)
+        plan.constraints.append(
+            "CHECK (\(dice.pick(["\(column) IS NULL OR length(\(column)) < 4", "\(column) IS NOT 'b'", "\(column) < 1000"])))"
+        )
+    }
+
+    private func condition(_ plan: TablePlan) -> String {
+        let column = quoted(dice.pick(plan.columns).name)
+        return dice.pick([
+            "\(column) IS NOT NULL", "\(column) > 2", "length(\(column)) = 1", "NOT (\(column) = 5)",
+            "\(column) = \(literal(dice.pick(pool.values)))",
+        ])
+    }
+
+    // MARK: Rows
+
+    private func addRows(_ plan: inout TablePlan) {
+        let count = dice.weighted([(8, 0), (20, 4), (40, 16), (28, 40), (4, 150)])
+        let inTarget = dice.weighted([(55, 0), (30, 20), (15, 60)])
+        for _ in 0..<count {
+            let rowID = dice.percent(70) ? Int64(dice.between(1, max(10, count * 2))) : dice.pick(pool.rowIDs)
+            plan.rows.append(
+                RowPlan(
+                    rowID: rowID,
+                    values: plan.columns.map { _ in dice.percent(15) ? .integer(Int64(dice.below(50))) : dice.pick(pool.values) },
+                    isInTarget: dice.percent(inTarget)
+                )
+            )
+        }
+    }
+}

@@ -1,0 +1,25 @@
+/// A table as an expression may name it.
+struct Source {
+    /// What stands before a column's name, with a dot: the alias, or the table's name.
+    var qualifier: String
+    /// Quoted names of columns.
+    var columns: [String]
+    /// The rowid's name; `nil` for views and subqueries.
+    var rowID: String?
+    /// Whether the table can be named as `main.T.column`.
+    var isMain = false
+
+    /// What orders the rows totally: rows that tie are equal.
+    var totalOrder: [String] {
+        if let rowID { return ["\(qualifier).\(rowID)"] }
+        return columns.map { "quote(\(qualifier).\($0))" }
+    }
+}
+
+/// The text of a query, and how its rows can be compared.
+struct Query {
+    var text: String
+    var columnCount: Int
+    var order = Command.Order.none
+    var isLoose = false
+}

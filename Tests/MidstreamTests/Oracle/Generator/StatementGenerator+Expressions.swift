@@ -1,0 +1,149 @@
+import SQLiteConnection
+
+extension StatementGenerator {
+    // MARK: Columns
+
+    /// A column of one of the sources.
+    func column(_ scope: [Source]) -> String {
+        guard let source = scope.isEmpty ? nil : dice.pick(scope) else { return anyValue() }
+        if dice.percent(15) { return rowID(source) ?? reference(source, dice.pick(source.columns), scope) }
+        return reference(source, dice.pick(source.columns), scope)
+    }
+
+    private func rowID(_ source: Source) -> String? {
+        source.rowID.map { "\(source.qualifier).\($0)" }
+    }
+
+    private func reference(_ source: Source, _ column: String, _ scope: [Source]) -> String {
+        if dice.percent(scope.count == 1 ? 60 : 4) { return column }
+        let schema = source.isMain && dice.percent(15) ? "main." : ""
+        return "\(schema)\(source.qualifier).\(column)"
+    }
+
+    // MARK: Values
+
+    func expression(_ scope: [Source], _ depth: Int = 2) -> String {
+        if depth <= 0 { return dice.percent(70) ? column(scope) : anyValue() }
+        switch dice.below(100) {
+        case ..<48: return column(scope)
+        case ..<66: return anyValue()
+        case ..<72:
+            return "(\(expression(scope, depth - 1)) \(dice.pick(["+", "-", "*", "/", "%", "||", "&", "|"])) \(expression(scope, depth - 1)))"
+        case ..<84: return function(scope, depth - 1)
+        case ..<87:
+            return "CASE WHEN \(condition(scope, depth - 1)) THEN \(expression(scope, depth - 1)) ELSE \(anyValue()) END"
+        case ..<90: return "CAST(\(expression(scope, depth - 1)) AS \(dice.pick(["TEXT", "INTEGER", "REAL", "BLOB", "NUMERIC"])))"
+        case ..<97: return scalarSubquery(scope, depth - 1)
+        default: return "(\(expression(scope, depth - 1)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])))"
+        }
+    }
+
+    private func function(_ scope: [Source], _ depth: Int) -> String {
+        let argument = expression(scope, depth)
+        return switch dice.below(14) {
+        case 0: "length(\(argument))"
+        case 1: "upper(\(argument))"
+        case 2: "typeof(\(argument))"
+        case 3: "coalesce(\(argument), \(expression(scope, depth)))"
+        case 4: "ifnull(\(argument), \(anyValue()))"
+        case 5: "nullif(\(argument), \(anyValue()))"
+        case 6: "hex(\(argument))"
+        case 7: "substr(\(argument), 1, 2)"
+        case 8: "max(\(argument), \(anyValue()))"
+        case 9: "instr(\(argument), \(anyValue()))"
+        case 10: "trim(\(argument))"
+        case 11: "iif(\(condition(scope, depth)), \(argument), \(anyValue()))"
+        // Evaluated anew each time, with the same result.
+        case 12: "((random() & 0) + \(dice.below(20)))"
+        default: "quote(\(argument))"
+        }
+    }
+
+    /// A subquery whose value does not depend on the order of rows.
+    func scalarSubquery(_ scope: [Source], _ depth: Int) -> String {
+        let (from, source) = tableSource(mayBeBare: scope.isEmpty)
+        let filter = dice.percent(75) ? " WHERE \(condition(inner(source, scope), depth))" : ""
+        let key = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"
+        switch dice.below(6) {
+        case 0: return "(SELECT count(*) FROM \(from)\(filter))"
+        case 1: return "(SELECT max(\(key)) FROM \(from)\(filter))"
+        case 2: return "(SELECT min(quote(\(source.qualifier).\(dice.pick(source.columns)))) FROM \(from)\(filter))"
+        case 3: return "(SELECT total(length(\(source.qualifier).\(dice.pick(source.columns)))) FROM \(from)\(filter))"
+        default:
+            let direction = dice.pick(["", " DESC"])
+            let offset = dice.percent(20) ? " OFFSET \(dice.below(3))" : ""
+            return
+                "(SELECT \(expression([source], 0)) FROM \(from)\(filter) ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", ")) LIMIT 1\(offset))"
+        }
+    }
+
+    /// The subquery's own table, and often those around it.
+    private func inner(_ source: Source, _ scope: [Source]) -> [Source] {
+        dice.percent(60) ? [source] + scope : [source]
+    }
+
+    // MARK: Conditions
+
+    private static let comparisons = ["=", "=", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "IS", "IS NOT"]
+
+    func condition(_ scope: [Source], _ depth: Int = 2) -> String {
+        if depth > 0 {
+            switch dice.below(100) {
+            case ..<10: return "(\(condition(scope, depth - 1)) AND \(condition(scope, depth - 1)))"
+            case ..<17: return "(\(condition(scope, depth - 1)) OR \(condition(scope, depth - 1)))"
+            case ..<20: return "NOT (\(condition(scope, depth - 1)))"
+            case ..<28: return membership(scope, depth - 1)
+            case ..<33: return exists(scope, depth - 1)
+            default: break
+            }
+        }
+        switch dice.below(100) {
+        case ..<35: return "\(column(scope)) \(dice.pick(Self.comparisons)) \(anyValue())"
+        case ..<45: return rowIDCondition(scope)
+        case ..<55: return "\(column(scope)) \(dice.pick(Self.comparisons)) \(column(scope))"
+        case ..<61: return "\(column(scope)) \(dice.pick(["IS NULL", "IS NOT NULL", "NOTNULL", "ISNULL"]))"
+        case ..<68: return "\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
+        case ..<76: return "\(column(scope)) \(dice.pick(["IN", "IN", "NOT IN"])) (\(list()))"
+        case ..<81: return "\(column(scope)) \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
+        case ..<87: return "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])) \(dice.pick(Self.comparisons)) \(anyValue())"
+        case ..<92: return "(\(column(scope)), \(column(scope))) \(dice.pick(["=", "<", ">=", "<>", "IS"])) (\(anyValue()), \(anyValue()))"
+        case ..<96: return "\(expression(scope, depth)) \(dice.pick(Self.comparisons)) \(expression(scope, depth))"
+        default: return expression(scope, 0)
+        }
+    }
+
+    func list() -> String {
+        (0..<dice.between(1, 4)).map { _ in anyValue() }.joined(separator: ", ")
+    }
+
+    func rowIDCondition(_ scope: [Source]) -> String {
+        guard let source = scope.first(where: { $0.rowID != nil }), let key = source.rowID else { return condition(scope, 0) }
+        let name = dice.percent(60) && scope.count == 1 ? key : "\(source.qualifier).\(key)"
+        switch dice.below(6) {
+        case 0, 1: return "\(name) = \(anyRowID())"
+        case 2: return "\(name) \(dice.pick(["<", "<=", ">", ">="])) \(anyRowID())"
+        case 3: return "\(name) BETWEEN \(anyRowID()) AND \(anyRowID())"
+        case 4: return "\(name) IN (\((0..<dice.between(1, 4)).map { _ in anyRowID() }.joined(separator: ", ")))"
+        default: return "\(name) \(dice.pick(["=", ">", "<="])) \(anyValue())"
+        }
+    }
+
+    private func membership(_ scope: [Source], _ depth: Int) -> String {
+        let (from, source) = tableSource(mayBeBare: false)
+        let filter = dice.percent(60) ? " WHERE \(condition(inner(source, scope), depth))" : ""
+        let word = dice.pick(["IN", "IN", "NOT IN"])
+        let first = dice.percent(25) ? source.rowID.map { "\(source.qualifier).\($0)" } : nil
+        let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
+        if dice.percent(20) {
+            return
+                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT \(column), \(source.qualifier).\(dice.pick(source.columns)) FROM \(from)\(filter))"
+        }
+        return "\(self.column(scope)) \(word) (SELECT \(column) FROM \(from)\(filter))"
+    }
+
+    private func exists(_ scope: [Source], _ depth: Int) -> String {
+        let (from, source) = tableSource(mayBeBare: false)
+        return
+            "\(dice.pick(["EXISTS", "NOT EXISTS"])) (SELECT \(dice.pick(["1", "*", "rowid"])) FROM \(from) WHERE \(source.qualifier).\(dice.pick(source.columns)) \(dice.pick(["=", "IS", "<", "="])) \(column(scope)) AND \(condition(inner(source, scope), depth)))"
+    }
+}

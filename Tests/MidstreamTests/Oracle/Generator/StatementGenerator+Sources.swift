@@ -1,0 +1,85 @@
+extension StatementGenerator {
+    /// A table, or rarely a view, for a FROM clause.
+    func tableSource(mayBeBare: Bool = true) -> (text: String, source: Source) {
+        if !views.isEmpty, dice.percent(12) {
+            let view = dice.pick(views)
+            let alias = alias()
+            return (
+                "\(dice.percent(20) ? "main." : "")\(name(view.name)) AS \(alias)",
+                Source(qualifier: alias, columns: view.columns.map(name))
+            )
+        }
+        let table = table()
+        var text = tableName(table)
+        let isBare = mayBeBare && dice.percent(40)
+        let alias = isBare ? name(table.name) : alias()
+        if !isBare { text += dice.percent(70) ? " AS \(alias)" : " \(alias)" }
+        if dice.percent(3) { text += " NOT INDEXED" }
+        return (text, source(table, alias, isMain: isBare))
+    }
+
+    func source(_ table: TablePlan, _ qualifier: String, isMain: Bool) -> Source {
+        let others = ["rowid", "oid", "_rowid_", "ROWID"].filter { name in
+            !table.columns.contains { $0.name == name.lowercased() }
+        }
+        return Source(
+            qualifier: qualifier,
+            columns: table.columns.map { name($0.name) },
+            rowID: dice.percent(30) && !others.isEmpty ? dice.pick(others) : table.rowIDName,
+            isMain: isMain
+        )
+    }
+
+    /// One source, or several joined.
+    func from() -> (text: String, sources: [Source]) {
+        switch dice.below(100) {
+        case ..<58:
+            let (text, source) = tableSource()
+            return (text, [source])
+        case ..<66:
+            let alias = alias()
+            let query = derivedTable()
+            return ("(\(query.text)) AS \(alias)", [Source(qualifier: alias, columns: query.columns)])
+        default: return joined(dice.percent(75) ? 2 : 3)
+        }
+    }
+
+    private func joined(_ count: Int) -> (text: String, sources: [Source]) {
+        var (text, first) = tableSource(mayBeBare: false)
+        var sources = [first]
+        for _ in 1..<count {
+            let (other, source) = tableSource(mayBeBare: false)
+            let word = dice.weighted([
+                (30, "JOIN"), (20, "LEFT JOIN"), (8, ","), (6, "CROSS JOIN"), (8, "RIGHT JOIN"), (8, "FULL JOIN"),
+                (6, "INNER JOIN"), (4, "LEFT OUTER JOIN"),
+            ])
+            text += " \(word) \(other)"
+            if word != "," {
+                let previous = dice.pick(sources)
+                let left = "\(previous.qualifier).\(dice.percent(30) ? previous.rowID ?? dice.pick(previous.columns) : dice.pick(previous.columns))"
+                let right = "\(source.qualifier).\(dice.percent(30) ? source.rowID ?? dice.pick(source.columns) : dice.pick(source.columns))"
+                text += " ON \(left) \(dice.pick(["=", "=", "=", "IS", "<"])) \(right)"
+                if dice.percent(25) { text += " AND \(condition(sources + [source], 1))" }
+            }
+            sources.append(source)
+        }
+        return (text, sources)
+    }
+
+    /// A subquery for a FROM clause, with its columns' names.
+    func derivedTable() -> (text: String, columns: [String]) {
+        let (from, source) = tableSource()
+        let names = ["p", "q", "r"].prefix(dice.between(1, 3))
+        let list = names.map { "\(expression([source], 1)) AS \($0)" }.joined(separator: ", ")
+        var text = "SELECT \(list) FROM \(from)"
+        if dice.percent(60) { text += " WHERE \(condition([source], 1))" }
+        if dice.percent(15) {
+            text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 8))"
+        } else if dice.percent(20) {
+            let (other, otherSource) = tableSource()
+            text +=
+                " UNION ALL SELECT \(names.map { _ in expression([otherSource], 1) }.joined(separator: ", ")) FROM \(other)"
+        }
+        return (text, Array(names))
+    }
+}

@@ -1,0 +1,196 @@
+import SQLiteConnection
+
+extension StatementGenerator {
+    func write() -> Command {
+        let text: String =
+            switch dice.below(100) {
+            case ..<34: insert()
+            case ..<44: insertFromSelect()
+            case ..<76: update()
+            default: delete()
+            }
+        return finish(text)
+    }
+
+    private func conflictWord() -> String {
+        dice.percent(35) ? " OR " + dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK", "REPLACE", "IGNORE"]) : ""
+    }
+
+    private func returning(_ sources: [Source]) -> String {
+        guard dice.percent(18) else { return "" }
+        return " RETURNING " + (dice.percent(40) ? "*" : "\(expression(sources, 1)), \(column(sources))")
+    }
+
+    private func commonTable() -> String {
+        dice.percent(8) ? with().text : ""
+    }
+
+    // MARK: Insert
+
+    /// Columns to insert into, and whether one of them is the rowid.
+    private func insertColumns(_ table: TablePlan) -> (columns: [String], rowID: Int?) {
+        var columns = table.columns.map(\.name)
+        var rowID = columns.firstIndex { $0 == table.rowIDColumn }
+        if dice.percent(25) { columns = dice.shuffled(columns) }
+        if dice.percent(25) { columns = Array(columns.prefix(dice.between(1, columns.count))) }
+        if let key = table.rowIDColumn {
+            if dice.percent(30) { columns.removeAll { $0 == key } }
+            rowID = columns.firstIndex { $0 == key }
+        } else if dice.percent(30), !table.columns.contains(where: { $0.name == "rowid" }) {
+            columns.append("rowid")
+            rowID = columns.count - 1
+        }
+        if columns.isEmpty { columns = table.columns.map(\.name) }
+        return (columns, columns.isEmpty ? nil : rowID ?? columns.firstIndex { $0 == table.rowIDColumn })
+    }
+
+    private func rowIDValue() -> String {
+        switch dice.below(20) {
+        case 0, 1, 2: return "NULL"
+        case 3: return value(.text("\(dice.pick(pool.rowIDs))"))
+        case 4: return value(.text("abc"))
+        case 5: return value(.real(Double(dice.below(40))))
+        case 6: return "((random() & 0) + \(dice.below(40)))"
+        case 7: return "(SELECT max(rowid) FROM \(tableName(table())))"
+        default: return anyRowID()
+        }
+    }
+
+    private func rowValues(_ count: Int, _ rowID: Int?) -> String {
+        (0..<count).map { index in
+            if index == rowID { return rowIDValue() }
+            if dice.percent(90) { return anyValue() }
+            return dice.percent(50) ? expression([], 1) : dice.pick(["changes()", "last_insert_rowid()"])
+        }
+        .joined(separator: ", ")
+    }
+
+    private func insert() -> String {
+        let table = table()
+        let verb = dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())"
+        let prefix = commonTable()
+        var text = "\(prefix)\(verb) INTO \(tableName(table))"
+        let alias = dice.percent(15) ? alias() : nil
+        if let alias { text += " AS \(alias)" }
+        let source = source(table, alias ?? name(table.name), isMain: false)
+        if dice.percent(4) { return text + " DEFAULT VALUES" + returning([source]) }
+        let isWhole = dice.percent(30)
+        let (columns, rowID) =
+            isWhole
+            ? (table.columns.map(\.name), table.columns.firstIndex { $0.name == table.rowIDColumn }) : insertColumns(table)
+        if !isWhole { text += "(\(columns.map(name).joined(separator: ", ")))" }
+        let rows = (0..<dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])).map { _ in
+            "(\(rowValues(columns.count, rowID)))"
+        }
+        text += " VALUES \(rows.joined(separator: ", "))"
+        if verb.hasPrefix("INSERT") { text += upsert(table, source) }
+        return text + returning([source])
+    }
+
+    private func upsert(_ table: TablePlan, _ source: Source) -> String {
+        guard dice.percent(35) else { return "" }
+        var keys = table.uniqueKeys
+        if let key = table.rowIDColumn { keys.append([key]) }
+        if keys.isEmpty || dice.percent(15) { return " ON CONFLICT DO NOTHING" }
+        var text = ""
+        for _ in 0..<(dice.percent(12) ? 2 : 1) {
+            text += " ON CONFLICT(\(dice.pick(keys).map(name).joined(separator: ", ")))"
+            if dice.percent(20) {
+                text += " DO NOTHING"
+                continue
+            }
+            let column = dice.pick(source.columns.filter { $0 != table.rowIDName } + source.columns)
+            let new = dice.pick(["excluded.\(dice.pick(source.columns))", anyValue(), expression([source], 1)])
+            let isKey = column.lowercased() == (table.rowIDColumn ?? "").lowercased()
+            text += " DO UPDATE SET \(column) = \(isKey ? anyRowID() : new)"
+            if dice.percent(25) { text += " WHERE \(condition([source], 1))" }
+        }
+        return text
+    }
+
+    /// Rows of a query, in a total order, since the order decides on rowids and conflicts.
+    private func insertFromSelect() -> String {
+        let table = table()
+        let (columns, rowID) = insertColumns(table)
+        let (from, source) = tableSource(mayBeBare: false)
+        let list = columns.indices.map { index in
+            if index == rowID {
+                return source.rowID.map { "\(source.qualifier).\($0) \(dice.pick(["", "+ 1", "+ 3", "- 2", "+ 40"]))" } ?? "NULL"
+            }
+            return expression([source], 1)
+        }
+        let prefix = commonTable()
+        var text = "\(prefix)\(dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())") INTO \(tableName(table))"
+        text += "(\(columns.map(name).joined(separator: ", "))) SELECT \(list.joined(separator: ", ")) FROM \(from)"
+        text += " WHERE \(dice.percent(70) ? condition([source], 1) : "1")"
+        text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 10))"
+        if dice.percent(15), !text.hasPrefix("REPLACE") { text += " ON CONFLICT DO NOTHING" }
+        return text
+    }
+
+    // MARK: Update
+
+    private func target() -> (text: String, source: Source, table: TablePlan) {
+        let table = table()
+        let alias = dice.percent(20) ? alias() : nil
+        var text = tableName(table)
+        if let alias { text += " AS \(alias)" }
+        return (text, source(table, alias ?? name(table.name), isMain: alias == nil), table)
+    }
+
+    private func assignment(_ table: TablePlan, _ scope: [Source]) -> String {
+        if dice.percent(12) {
+            let key = table.rowIDColumn.map(name) ?? table.rowIDName
+            return "\(key) = \(dice.pick([anyRowID(), "\(key) + 1", "\(key) - 1", "-\(key)", "\(key) + 100", rowIDValue()]))"
+        }
+        let plain = table.columns.map(\.name).filter { $0 != table.rowIDColumn }
+        if plain.count > 1, dice.percent(8) {
+            let pair = Array(dice.shuffled(plain).prefix(2)).map(name)
+            return dice.percent(50)
+                ? "(\(pair[0]), \(pair[1])) = (\(pair[1]), \(pair[0]))"
+                : "(\(pair[0]), \(pair[1])) = (\(expression(scope, 1)), \(anyValue()))"
+        }
+        return "\(name(dice.pick(plain))) = \(dice.percent(60) ? anyValue() : expression(scope))"
+    }
+
+    private func rest(_ source: Source) -> String {
+        var text = dice.percent(88) ? " WHERE \(dice.percent(30) ? rowIDCondition([source]) : condition([source]))" : ""
+        text += returning([source])
+        if dice.percent(8) {
+            let direction = dice.pick(["", " DESC"])
+            text += " ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", "))" + limit()
+        } else if dice.percent(2) {
+            text += " LIMIT -1"
+        }
+        return text
+    }
+
+    private func update() -> String {
+        let prefix = commonTable()
+        let (text, source, table) = target()
+        let verb = "\(prefix)UPDATE\(conflictWord()) \(text) SET "
+        if dice.percent(12) { return verb + updateFrom(table, source) }
+        let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source]) }
+        return verb + assignments.joined(separator: ", ") + rest(source)
+    }
+
+    /// Each row of the target meets at most one row of the other table.
+    private func updateFrom(_ table: TablePlan, _ source: Source) -> String {
+        let other = self.table()
+        let alias = alias()
+        let joined = self.source(other, alias, isMain: false)
+        let left = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"
+        let key = dice.percent(60) ? left : "\(source.qualifier).\(dice.pick(source.columns))"
+        var text = assignment(table, [source, joined])
+        text += " FROM \(tableName(other)) AS \(alias) WHERE \(alias).\(other.rowIDName) = \(key)"
+        if dice.percent(50) { text += " AND \(condition([source, joined], 1))" }
+        return text
+    }
+
+    private func delete() -> String {
+        let prefix = commonTable()
+        let (text, source, _) = target()
+        if dice.percent(4) { return "\(prefix)DELETE FROM \(text)" }
+        return "\(prefix)DELETE FROM \(text)" + rest(source)
+    }
+}

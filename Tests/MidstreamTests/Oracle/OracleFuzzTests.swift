@@ -1,0 +1,57 @@
+import SQLiteConnection
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// Random statements give what native SQLite gives, at every moment of a migration.
+@Suite struct OracleFuzzTests {
+    private static func setting(_ name: String) -> UInt64? {
+        getenv("MIDSTREAM_FUZZ_" + name).flatMap { UInt64(String(cString: $0)) }
+    }
+
+    @Test func randomStatementsGiveWhatNativeSQLiteGives() {
+        let seconds = Self.setting("SECONDS").map { Int64(clamping: $0) }
+        let seed = Self.setting("SEED") ?? (seconds == nil ? 1 : UInt64(time(nil)))
+        let wanted = seconds == nil ? Int(Self.setting("STATEMENTS") ?? 20000) : Int.max
+        let first = Int(Self.setting("CASE") ?? 0)
+        let failuresWanted = Int(Self.setting("FAILURES") ?? 1)
+        let clock = ContinuousClock()
+        let end = clock.now + .seconds(seconds ?? 100_000_000)
+        var statements = 0
+        var number = first
+        var failures = 0
+        while statements < wanted, clock.now < end {
+            let oracleCase = CaseGenerator(seed: seed, number: number).generate(statements: 80)
+            let (difference, count) = CaseRunner(oracleCase: oracleCase).run()
+            statements += count
+            if let difference {
+                failures += 1
+                Issue.record(Comment(rawValue: Self.report(oracleCase, difference, seed, number)))
+                if failures >= failuresWanted { break }
+            }
+            number += 1
+        }
+        print("oracle: seed \(seed), cases \(first) to \(number), \(statements) statements, \(failures) differences")
+    }
+
+    private static func report(
+        _ oracleCase: OracleCase,
+        _ difference: CaseRunner.Difference,
+        _ seed: UInt64,
+        _ number: Int
+    ) -> String {
+        var shrinker = Shrinker(oracleCase, difference)
+        let smaller = shrinker.shrink()
+        return """
+            Replay with MIDSTREAM_FUZZ_SEED=\(seed) MIDSTREAM_FUZZ_CASE=\(number)
+            First: \(difference)
+            Shrunk:
+            \(smaller)
+            -- differs: \(shrinker.difference)
+            """
+    }
+}

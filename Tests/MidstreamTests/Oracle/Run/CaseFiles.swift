@@ -1,0 +1,188 @@
+import Midstream
+import SQLiteConnection
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// A case's databases: the target and its source on one hand, and one native database that has all rows on the other.
+final class CaseFiles {
+    let oracleCase: OracleCase
+    private let folder: TemporaryFolder
+    private(set) var native: NativeSide
+    private(set) var database: Database
+
+    private var targetPath: String { folder.file("target.db") }
+    private var sourcePath: String { folder.file("source.db") }
+    private var nativePath: String { folder.file("native.db") }
+
+    /// Makes the files, and begins the migration.
+    init(_ oracleCase: OracleCase) throws {
+        self.oracleCase = oracleCase
+        folder = TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        let native = try Self.openNative(folder.file("native.db"))
+        self.native = NativeSide(connection: native)
+        let target = try Connection(path: folder.file("target.db"))
+        let source = oracleCase.isSameFile ? target : try Connection(path: folder.file("source.db"))
+        try target.execute("PRAGMA synchronous = OFF")
+        try source.execute("PRAGMA synchronous = OFF")
+        try target.execute("BEGIN")
+        if !oracleCase.isSameFile { try source.execute("BEGIN") }
+        try native.execute("BEGIN")
+        for table in oracleCase.tables { try Self.fill(table, native: native, target: target, source: source) }
+        for view in oracleCase.views {
+            try native.execute(view.sql)
+            try target.execute(view.sql)
+        }
+        try native.execute("COMMIT")
+        if !oracleCase.isSameFile { try source.execute("COMMIT") }
+        try target.execute("COMMIT")
+        target.close()
+        source.close()
+        database = try Database(path: folder.file("target.db"))
+        try addMigration()
+        try alignSequences()
+        // So that both begin with nothing changed and nothing inserted.
+        try reopen()
+    }
+
+    private static func openNative(_ path: String) throws -> Connection {
+        let connection = try Connection(path: path)
+        try connection.execute("PRAGMA journal_mode = MEMORY")
+        try connection.execute("PRAGMA synchronous = OFF")
+        return connection
+    }
+
+    /// Puts each row that the table takes into the native database, and into the target or the source.
+    private static func fill(_ table: TablePlan, native: Connection, target: Connection, source: Connection) throws {
+        for sql in table.targetSchema {
+            try native.execute(sql)
+            try target.execute(sql)
+        }
+        for sql in table.sourceSchema { try source.execute(sql) }
+        let columns = table.insertedColumns.joined(separator: ", ")
+        let marks = table.insertedColumns.map { _ in "?" }.joined(separator: ", ")
+        let name = quoted(table.name)
+        for row in table.rows {
+            var arguments = Arguments()
+            arguments.positional = table.insertedValues(row)
+            do {
+                try native.execute("INSERT OR IGNORE INTO \(name)(\(columns)) VALUES (\(marks))", arguments)
+            } catch {
+                continue
+            }
+            guard native.changes == 1,
+                let stored = try native.fetchOne(
+                    "SELECT \(columns) FROM \(name) WHERE \(table.rowIDName) = ?",
+                    [row.rowID]
+                )
+            else { continue }
+            arguments.positional = stored.values
+            if let sourceName = table.sourceName, !row.isInTarget {
+                try source.execute("INSERT INTO \(quoted(sourceName))(\(columns)) VALUES (\(marks))", arguments)
+            } else {
+                try target.execute("INSERT INTO \(name)(\(columns)) VALUES (\(marks))", arguments)
+            }
+        }
+        guard let sourceName = table.sourceName, let condition = table.condition else { return }
+        // Rows that do not belong stay in the source alone.
+        for row in try source.fetchAll(
+            "SELECT \(table.rowIDName) FROM \(quoted(sourceName)) WHERE (\(condition)) IS NOT TRUE"
+        ) {
+            try native.execute("DELETE FROM \(name) WHERE \(table.rowIDName) = ?", [row.get(0, as: Int64.self)])
+        }
+    }
+
+    private func addMigration() throws {
+        let tables = oracleCase.tables
+        try database.addMigration(source: oracleCase.isSameFile ? .sameDatabase : .file(sourcePath)) { migration in
+            guard let table = tables.first(where: { $0.name == migration.name }) else { return }
+            migration.sourceTable = table.sourceName
+            migration.condition = table.condition
+        }
+    }
+
+    /// AUTOINCREMENT goes on from the larger of the two sides, rows that do not belong included.
+    private func alignSequences() throws {
+        for table in oracleCase.tables where table.isAutoIncrement {
+            let sequence = try database.fetchValue(
+                Int64.self,
+                "SELECT seq FROM sqlite_sequence WHERE name = ?",
+                [table.name]
+            )
+            let own: Int64? = try native.connection.fetchValue(
+                "SELECT seq FROM sqlite_sequence WHERE name = ?",
+                [table.name]
+            )
+            guard let sequence else {
+                // Of a row that was not taken after all.
+                try native.connection.execute("DELETE FROM sqlite_sequence WHERE name = ?", [table.name])
+                continue
+            }
+            if own == nil {
+                try native.connection.execute("INSERT INTO sqlite_sequence VALUES (?, ?)", [table.name, sequence])
+            } else {
+                try native.connection.execute(
+                    "UPDATE sqlite_sequence SET seq = ? WHERE name = ?",
+                    [sequence, table.name]
+                )
+            }
+        }
+    }
+
+    func reopen() throws {
+        native.connection.close()
+        native = NativeSide(connection: try Self.openNative(nativePath))
+        database.close()
+        database = try Database(path: targetPath)
+    }
+
+    /// Compares the files after everything has moved.
+    ///
+    /// - Returns: What differs.
+    func compareAtEnd() throws -> String? {
+        var steps = 0
+        while try !database.stepMigration(rows: 64).isFinished {
+            steps += 1
+            if steps > 2000 { return "the migration does not end: \(try database.readMigrationProgress())" }
+        }
+        guard database.isMigrated else { return "isMigrated is false" }
+        database.close()
+        let target = try Connection(path: targetPath)
+        defer { target.close() }
+        let side = NativeSide(connection: target)
+        let kept = oracleCase.tables.filter { oracleCase.isSameFile && $0.condition != nil }.compactMap(\.sourceName)
+        let hidden = kept.map { literal(.text($0)) }.joined(separator: ", ")
+        var queries = [
+            "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE tbl_name NOT IN (\(hidden)) "
+                + "ORDER BY type, name, tbl_name",
+            "PRAGMA integrity_check", "PRAGMA foreign_key_check",
+        ]
+        queries += try native.connection.fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
+        ).map { row in
+            let name: String = try row.get(0)
+            let key = oracleCase.tables.first { $0.name == name }?.rowIDName ?? "rowid"
+            return "SELECT \(key), * FROM \(quoted(name)) ORDER BY 1"
+        }
+        if oracleCase.tables.contains(where: \.isAutoIncrement) {
+            queries.append("SELECT name, seq FROM sqlite_sequence WHERE name NOT IN (\(hidden)) ORDER BY name")
+        }
+        for query in queries {
+            let command = Command(sql: query, order: .total)
+            let (mine, theirs) = (side.run(command).rows, native.run(command).rows)
+            if mine != theirs {
+                let (mine, theirs) = (mine.map { $0.map(literal) }, theirs.map { $0.map(literal) })
+                return "at the end, \(query):\n  native \(theirs)\n  Midstream \(mine)"
+            }
+        }
+        return nil
+    }
+
+    deinit {
+        database.close()
+        native.connection.close()
+    }
+}

@@ -1,0 +1,171 @@
+import Midstream
+import SQLiteConnection
+
+/// Runs a case on both sides and compares after every statement.
+struct CaseRunner {
+    /// Where the sides differ.
+    struct Difference: Error, CustomStringConvertible {
+        /// The operation's position.
+        var position: Int
+        var description: String
+    }
+
+    let oracleCase: OracleCase
+    /// Whether all tables are compared after every statement that writes, and not after some.
+    var isThorough = false
+
+    /// - Returns: The first difference, and how many statements ran.
+    func run() -> (difference: Difference?, statements: Int) {
+        var count = 0
+        do {
+            let files = try CaseFiles(oracleCase)
+            var position = 0
+            while position < oracleCase.operations.count {
+                try advance(files, &position, &count)
+            }
+            if let text = try files.compareAtEnd() { throw Difference(position: position, description: text) }
+            return (nil, count)
+        } catch let difference as Difference {
+            return (difference, count)
+        } catch {
+            return (Difference(position: -1, description: "outside a statement: \(error)"), count)
+        }
+    }
+
+    // MARK: Operations
+
+    private func advance(_ files: CaseFiles, _ position: inout Int, _ count: inout Int) throws {
+        switch oracleCase.operations[position] {
+        case .step(let rows):
+            do {
+                try step(files, rows)
+            } catch {
+                throw Difference(position: position, description: "a step failed: \(error)")
+            }
+        case .read(let command):
+            count += 1
+            try read(command, files, position)
+        case .block(let commands, let commits):
+            count += commands.count
+            try block(commands, commits, files, position)
+        case .reopen: try files.reopen()
+        case .run, .loop:
+            try files.database.withoutTransaction { access in
+                try runStatements(access, files, &position, &count)
+            }
+            return
+        }
+        position += 1
+    }
+
+    private func step(_ files: CaseFiles, _ rows: Int64?) throws {
+        if let rows { try files.database.stepMigration(rows: rows) } else { try files.database.stepMigration() }
+    }
+
+    /// Runs statements until there is something that needs the connection idle. What asks for that within a
+    /// transaction is left out.
+    private func runStatements(
+        _ access: DatabaseAccess,
+        _ files: CaseFiles,
+        _ position: inout Int,
+        _ count: inout Int
+    ) throws {
+        while position < oracleCase.operations.count {
+            switch oracleCase.operations[position] {
+            case .run(let command):
+                count += 1
+                try compare(command, access, files.native, position)
+                try compareTables(access, files.native, position)
+            case .loop(let select, let writes, let limit):
+                count += 1
+                try loop(select, writes, limit, access, files.native, position)
+                try compareTables(access, files.native, position)
+            default:
+                if !access.isInTransaction { return }
+            }
+            position += 1
+        }
+        if access.isInTransaction { try compare(Command(sql: "ROLLBACK"), access, files.native, position) }
+    }
+
+    private func compare(_ command: Command, _ mine: some Side, _ native: NativeSide, _ position: Int) throws {
+        let theirs = native.run(command)
+        let own = mine.run(command)
+        let order =
+            command.order == .scan && theirs.failure == nil && native.scansByRowID(command) ? .total : command.order
+        if let text = own.difference(from: theirs, order: order, isLoose: command.isLoose) {
+            throw Difference(position: position, description: "\(command)\n  \(text)")
+        }
+    }
+
+    /// Now and then, reads each table whole.
+    private func compareTables(_ mine: some Side, _ native: NativeSide, _ position: Int) throws {
+        guard isThorough || position % 3 == 0 else { return }
+        for table in oracleCase.tables {
+            let command = Command(sql: table.contents, order: .total)
+            let theirs = native.run(command)
+            let own = mine.run(command)
+            if let text = own.difference(from: theirs, order: .total, isLoose: false) {
+                let last = position < oracleCase.operations.count ? "\(oracleCase.operations[position])" : "the end"
+                throw Difference(position: position, description: "\(table.name) after \(last)\n  \(text)")
+            }
+        }
+    }
+
+    private func read(_ command: Command, _ files: CaseFiles, _ position: Int) throws {
+        let theirs = files.native.run(command)
+        var own = try files.database.read { $0.run(command) }
+        // A reader cannot drain a table, and says so.
+        if own.foreignFailure?.hasPrefix("refusedStatement") == true {
+            own = try files.database.withoutTransaction { $0.run(command) }
+        }
+        own.changes = theirs.changes
+        own.lastInsertRowID = theirs.lastInsertRowID
+        own.isInTransaction = theirs.isInTransaction
+        let order =
+            command.order == .scan && theirs.failure == nil && files.native.scansByRowID(command)
+            ? .total : command.order
+        if let text = own.difference(from: theirs, order: order, isLoose: command.isLoose) {
+            throw Difference(position: position, description: "\(command)\n  \(text)")
+        }
+    }
+
+    private struct Abandoned: Error {}
+
+    private func block(_ commands: [Command], _ commits: Bool, _ files: CaseFiles, _ position: Int) throws {
+        _ = files.native.run(Command(sql: "BEGIN IMMEDIATE"))
+        do {
+            try files.database.write { access in
+                for command in commands {
+                    try compare(command, access, files.native, position)
+                    try compareTables(access, files.native, position)
+                    // A conflict with OR ROLLBACK has ended the transaction.
+                    if !access.isInTransaction { return }
+                }
+                if !commits { throw Abandoned() }
+            }
+            if files.native.isInTransaction { _ = files.native.run(Command(sql: "COMMIT")) }
+        } catch is Abandoned {
+            _ = files.native.run(Command(sql: "ROLLBACK"))
+        }
+    }
+
+    private func loop(
+        _ select: Command,
+        _ writes: [Command],
+        _ limit: Int,
+        _ mine: DatabaseAccess,
+        _ native: NativeSide,
+        _ position: Int
+    ) throws {
+        let theirs = native.loop(select, writes, limit: limit)
+        let own = mine.loop(select, writes, limit: limit)
+        for (number, (one, other)) in zip(own, theirs).enumerated() {
+            if let text = one.difference(from: other, order: .total, isLoose: false) {
+                let what = number == 0 ? select : writes[(number - 1) % writes.count]
+                throw Difference(position: position, description: "loop, \(number): \(what)\n  \(text)")
+            }
+        }
+        if own.count != theirs.count { throw Difference(position: position, description: "loop: lengths differ") }
+    }
+}

@@ -1,0 +1,94 @@
+import Midstream
+import SQLiteConnection
+
+/// One of the two databases that run a case.
+protocol Side {
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws
+    var changes: Int64 { get }
+    var lastInsertRowID: Int64 { get }
+    var isInTransaction: Bool { get }
+}
+
+extension DatabaseAccess: Side {
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
+        try forEachRow(sql, arguments, body)
+    }
+}
+
+/// Native SQLite.
+struct NativeSide: Side {
+    let connection: Connection
+
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
+        let statement = try connection.prepare(sql)
+        try statement.bind(arguments)
+        while try statement.step() {
+            guard try body(statement) else { break }
+        }
+        statement.reset()
+    }
+
+    var changes: Int64 { connection.changes }
+    var lastInsertRowID: Int64 { connection.lastInsertRowID }
+    var isInTransaction: Bool { connection.isInTransaction }
+
+    /// Whether the statement scans one table by its rowid and does nothing else.
+    func scansByRowID(_ command: Command) -> Bool {
+        guard let plan = try? connection.fetchAll("EXPLAIN QUERY PLAN " + command.sql), plan.count == 1,
+            case .text(let detail)? = plan[0]["detail"]
+        else { return false }
+        return detail.hasPrefix("SCAN") && !detail.contains(" USING ")
+            || detail.hasPrefix("SEARCH") && detail.contains(" USING INTEGER PRIMARY KEY ")
+    }
+}
+
+extension Side {
+    func run(_ command: Command) -> Outcome {
+        run(command, command.arguments)
+    }
+
+    private func run(_ command: Command, _ arguments: Arguments) -> Outcome {
+        var outcome = Outcome()
+        do {
+            try self.scan(command.sql, arguments) { statement in
+                if outcome.rows.isEmpty { outcome.columns = statement.columnNames.names }
+                outcome.rows.append(Row(copying: statement).values)
+                return true
+            }
+        } catch {
+            outcome.note(error)
+            // How far a statement got before it failed is its own choice.
+            outcome.rows = []
+            outcome.columns = []
+        }
+        return completed(outcome)
+    }
+
+    private func completed(_ outcome: Outcome) -> Outcome {
+        var outcome = outcome
+        outcome.changes = changes
+        outcome.lastInsertRowID = lastInsertRowID
+        outcome.isInTransaction = isInTransaction
+        return outcome
+    }
+
+    /// Runs statements in turn for each row of a scan: the scan's outcome, then each statement's.
+    func loop(_ select: Command, _ writes: [Command], limit: Int) -> [Outcome] {
+        var whole = Outcome()
+        var outcomes: [Outcome] = []
+        do {
+            try self.scan(select.sql, select.arguments) { statement in
+                let key = statement.value(at: 0)
+                whole.rows.append([key])
+                let write = writes[outcomes.count % writes.count]
+                var arguments = Arguments()
+                if write.sql.contains("?1") { arguments.positional = [key] }
+                outcomes.append(run(write, arguments))
+                return whole.rows.count < limit
+            }
+        } catch {
+            whole.note(error)
+        }
+        return [completed(whole)] + outcomes
+    }
+}
