@@ -76,9 +76,9 @@ public final class Database: @unchecked Sendable {
 
     /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end.
     public func close() {
-        engine.stop()
+        engine.close()
         readers.close()
-        onWriter { $0.connection.close() }
+        onWriter { $0.close() }
     }
 
     // MARK: Reading

@@ -35,6 +35,18 @@ public final class DatabaseAccess {
         overlay = try Overlay(connection: connection, canPromote: kind == .writer)
     }
 
+    deinit {
+        close()
+    }
+
+    /// Closes the connection, and lets go of what would keep it: SQLite has the overlay's module, and that has
+    /// statements of the connection.
+    func close() {
+        cache.removeAll()
+        overlay.close()
+        connection.close()
+    }
+
     // MARK: What the application calls
 
     /// The rows that the last INSERT, UPDATE or DELETE changed.

@@ -114,6 +114,10 @@ struct PreparedCache {
         return prepared
     }
 
+    mutating func removeAll() {
+        entries.removeAll()
+    }
+
     mutating func keep(_ prepared: Prepared, _ text: String, _ overlay: Overlay) {
         if generation != overlay.generation || entries.count >= Self.capacity {
             entries.removeAll()

@@ -116,7 +116,7 @@ final class ReaderPool: @unchecked Sendable {
             waiters.removeAll()
             return (closed, waiting)
         }
-        for reader in closed { reader.connection.close() }
+        for reader in closed { reader.close() }
         for waiter in waiting {
             switch waiter {
             case .thread(let semaphore): semaphore.signal()

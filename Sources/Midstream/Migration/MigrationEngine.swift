@@ -13,6 +13,7 @@ final class MigrationEngine: Sendable {
 
     private final class StepperBox {
         var stepper: Stepper?
+        var isClosed = false
     }
 
     private struct Listeners {
@@ -44,6 +45,7 @@ final class MigrationEngine: Sendable {
         var events: [MigrationEvent] = []
         defer { for event in events { report(event) } }
         return try stepper.withValue { box in
+            if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
             let stepper = try box.stepper ?? Stepper(path: path, gate: gate)
             box.stepper = stepper
             stepper.onEvent = { events.append($0) }
@@ -188,6 +190,15 @@ final class MigrationEngine: Sendable {
 
     func stop() {
         auto.stop()
+    }
+
+    /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
+    func close() {
+        auto.stop()
+        stepper.withValue { box in
+            box.isClosed = true
+            box.stepper = nil
+        }
     }
 }
 

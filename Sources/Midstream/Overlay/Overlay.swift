@@ -41,6 +41,14 @@ final class Overlay {
         try connection.createModule(UnionModule.name, UnionModule(tables: tables))
     }
 
+    /// Lets go of everything that was prepared on the connection, which is about to be closed.
+    func close() {
+        byName.removeAll()
+        drained.removeAll()
+        tables.byID.removeAll()
+        statements.removeAll()
+    }
+
     var isEmpty: Bool { byName.isEmpty }
 
     func table(named name: String) -> MovingTable? {

@@ -9,7 +9,8 @@ extension InternalStatements {
         guard try sequence(name) != before else { return result }
         let text =
             before == nil
-            ? "DELETE FROM main.sqlite_sequence WHERE name = ?1" : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1"
+            ? "DELETE FROM main.sqlite_sequence WHERE name = ?1"
+            : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1"
         let restore = try statement(text)
         defer { restore.reset() }
         try restore.bind(name, at: 1)

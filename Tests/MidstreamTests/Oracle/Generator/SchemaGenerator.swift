@@ -189,7 +189,9 @@ struct SchemaGenerator {
             plan.rows.append(
                 RowPlan(
                     rowID: rowID,
-                    values: plan.columns.map { _ in dice.percent(15) ? .integer(Int64(dice.below(50))) : dice.pick(pool.values) },
+                    values: plan.columns.map { _ in
+                        dice.percent(15) ? .integer(Int64(dice.below(50))) : dice.pick(pool.values)
+                    },
                     isInTarget: dice.percent(inTarget)
                 )
             )

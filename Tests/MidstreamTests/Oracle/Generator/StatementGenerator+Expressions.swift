@@ -28,11 +28,15 @@ extension StatementGenerator {
         case ..<48: return column(scope)
         case ..<66: return anyValue()
         case ..<72:
-            return "(\(expression(scope, depth - 1)) \(dice.pick(["+", "-", "*", "/", "%", "||", "&", "|"])) \(expression(scope, depth - 1)))"
+            return
+                "(\(expression(scope, depth - 1)) \(dice.pick(["+", "-", "*", "/", "%", "||", "&", "|"])) \(expression(scope, depth - 1)))"
         case ..<84: return function(scope, depth - 1)
         case ..<87:
-            return "CASE WHEN \(condition(scope, depth - 1)) THEN \(expression(scope, depth - 1)) ELSE \(anyValue()) END"
-        case ..<90: return "CAST(\(expression(scope, depth - 1)) AS \(dice.pick(["TEXT", "INTEGER", "REAL", "BLOB", "NUMERIC"])))"
+            return
+                "CASE WHEN \(condition(scope, depth - 1)) THEN \(expression(scope, depth - 1)) ELSE \(anyValue()) END"
+        case ..<90:
+            return
+                "CAST(\(expression(scope, depth - 1)) AS \(dice.pick(["TEXT", "INTEGER", "REAL", "BLOB", "NUMERIC"])))"
         case ..<97: return scalarSubquery(scope, depth - 1)
         default: return "(\(expression(scope, depth - 1)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])))"
         }
@@ -104,9 +108,15 @@ extension StatementGenerator {
         case ..<61: return "\(column(scope)) \(dice.pick(["IS NULL", "IS NOT NULL", "NOTNULL", "ISNULL"]))"
         case ..<68: return "\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
         case ..<76: return "\(column(scope)) \(dice.pick(["IN", "IN", "NOT IN"])) (\(list()))"
-        case ..<81: return "\(column(scope)) \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
-        case ..<87: return "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])) \(dice.pick(Self.comparisons)) \(anyValue())"
-        case ..<92: return "(\(column(scope)), \(column(scope))) \(dice.pick(["=", "<", ">=", "<>", "IS"])) (\(anyValue()), \(anyValue()))"
+        case ..<81:
+            return
+                "\(column(scope)) \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
+        case ..<87:
+            return
+                "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])) \(dice.pick(Self.comparisons)) \(anyValue())"
+        case ..<92:
+            return
+                "(\(column(scope)), \(column(scope))) \(dice.pick(["=", "<", ">=", "<>", "IS"])) (\(anyValue()), \(anyValue()))"
         case ..<96: return "\(expression(scope, depth)) \(dice.pick(Self.comparisons)) \(expression(scope, depth))"
         default: return expression(scope, 0)
         }
@@ -117,7 +127,9 @@ extension StatementGenerator {
     }
 
     func rowIDCondition(_ scope: [Source]) -> String {
-        guard let source = scope.first(where: { $0.rowID != nil }), let key = source.rowID else { return condition(scope, 0) }
+        guard let source = scope.first(where: { $0.rowID != nil }), let key = source.rowID else {
+            return condition(scope, 0)
+        }
         let name = dice.percent(60) && scope.count == 1 ? key : "\(source.qualifier).\(key)"
         switch dice.below(6) {
         case 0, 1: return "\(name) = \(anyRowID())"

@@ -76,7 +76,8 @@ extension StatementGenerator {
         }
         if dice.percent(20) { terms.append(condition([source], 1)) }
         return Query(
-            text: "SELECT \(dice.pick(["*", "rowid, *", expression([source]), "count(*)"])) FROM \(name(table.name)) WHERE \(terms.joined(separator: " AND "))",
+            text:
+                "SELECT \(dice.pick(["*", "rowid, *", expression([source]), "count(*)"])) FROM \(name(table.name)) WHERE \(terms.joined(separator: " AND "))",
             columnCount: 1,
             order: .scan
         )
@@ -116,7 +117,9 @@ extension StatementGenerator {
         if dice.percent(45) { query += " WHERE \(condition(sources))" }
         // By number: a parameter that is written twice is another one.
         query += " GROUP BY \((1...keys.count).map(String.init).joined(separator: ", "))"
-        if dice.percent(25) { query += " HAVING \(aggregateTerm(sources)) \(dice.pick([">", "<", "=", "<>"])) \(dice.below(5))" }
+        if dice.percent(25) {
+            query += " HAVING \(aggregateTerm(sources)) \(dice.pick([">", "<", "=", "<>"])) \(dice.below(5))"
+        }
         if dice.percent(40) { query += " ORDER BY 1\(dice.pick(["", " DESC"]))" }
         return Query(text: query, columnCount: list.count, isLoose: true)
     }
@@ -215,13 +218,15 @@ extension StatementGenerator {
         let (text, source) = tableSource(mayBeBare: false)
         guard let key = source.rowID else {
             return Query(
-                text: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8) SELECT i, (SELECT count(*) FROM \(text) WHERE \(condition([source], 1)) AND n.i > 2) FROM n",
+                text:
+                    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8) SELECT i, (SELECT count(*) FROM \(text) WHERE \(condition([source], 1)) AND n.i > 2) FROM n",
                 columnCount: 2
             )
         }
         let rowID = "\(source.qualifier).\(key)"
         return Query(
-            text: "WITH RECURSIVE chain(k, level) AS (SELECT \(anyRowID()), 0 UNION SELECT \(rowID), level + 1 FROM chain JOIN \(text) ON \(rowID) \(dice.pick(["= k + 1", "> k", "= k + 2"])) WHERE level < 3) SELECT k, level FROM chain",
+            text:
+                "WITH RECURSIVE chain(k, level) AS (SELECT \(anyRowID()), 0 UNION SELECT \(rowID), level + 1 FROM chain JOIN \(text) ON \(rowID) \(dice.pick(["= k + 1", "> k", "= k + 2"])) WHERE level < 3) SELECT k, level FROM chain",
             columnCount: 2
         )
     }

@@ -56,8 +56,10 @@ extension StatementGenerator {
             text += " \(word) \(other)"
             if word != "," {
                 let previous = dice.pick(sources)
-                let left = "\(previous.qualifier).\(dice.percent(30) ? previous.rowID ?? dice.pick(previous.columns) : dice.pick(previous.columns))"
-                let right = "\(source.qualifier).\(dice.percent(30) ? source.rowID ?? dice.pick(source.columns) : dice.pick(source.columns))"
+                let left =
+                    "\(previous.qualifier).\(dice.percent(30) ? previous.rowID ?? dice.pick(previous.columns) : dice.pick(previous.columns))"
+                let right =
+                    "\(source.qualifier).\(dice.percent(30) ? source.rowID ?? dice.pick(source.columns) : dice.pick(source.columns))"
                 text += " ON \(left) \(dice.pick(["=", "=", "=", "IS", "<"])) \(right)"
                 if dice.percent(25) { text += " AND \(condition(sources + [source], 1))" }
             }

@@ -13,7 +13,8 @@ extension StatementGenerator {
     }
 
     private func conflictWord() -> String {
-        dice.percent(35) ? " OR " + dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK", "REPLACE", "IGNORE"]) : ""
+        dice.percent(35)
+            ? " OR " + dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK", "REPLACE", "IGNORE"]) : ""
     }
 
     private func returning(_ sources: [Source]) -> String {
@@ -77,7 +78,8 @@ extension StatementGenerator {
         let isWhole = dice.percent(30)
         let (columns, rowID) =
             isWhole
-            ? (table.columns.map(\.name), table.columns.firstIndex { $0.name == table.rowIDColumn }) : insertColumns(table)
+            ? (table.columns.map(\.name), table.columns.firstIndex { $0.name == table.rowIDColumn })
+            : insertColumns(table)
         if !isWhole { text += "(\(columns.map(name).joined(separator: ", ")))" }
         let rows = (0..<dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])).map { _ in
             "(\(rowValues(columns.count, rowID)))"
@@ -115,7 +117,8 @@ extension StatementGenerator {
         let (from, source) = tableSource(mayBeBare: false)
         let list = columns.indices.map { index in
             if index == rowID {
-                return source.rowID.map { "\(source.qualifier).\($0) \(dice.pick(["", "+ 1", "+ 3", "- 2", "+ 40"]))" } ?? "NULL"
+                return source.rowID.map { "\(source.qualifier).\($0) \(dice.pick(["", "+ 1", "+ 3", "- 2", "+ 40"]))" }
+                    ?? "NULL"
             }
             return expression([source], 1)
         }
@@ -141,7 +144,8 @@ extension StatementGenerator {
     private func assignment(_ table: TablePlan, _ scope: [Source]) -> String {
         if dice.percent(12) {
             let key = table.rowIDColumn.map(name) ?? table.rowIDName
-            return "\(key) = \(dice.pick([anyRowID(), "\(key) + 1", "\(key) - 1", "-\(key)", "\(key) + 100", rowIDValue()]))"
+            return
+                "\(key) = \(dice.pick([anyRowID(), "\(key) + 1", "\(key) - 1", "-\(key)", "\(key) + 100", rowIDValue()]))"
         }
         let plain = table.columns.map(\.name).filter { $0 != table.rowIDColumn }
         if plain.count > 1, dice.percent(8) {

@@ -74,7 +74,9 @@ final class StatementGenerator {
     }
 
     /// Puts literals and parameters in the places of values.
-    func finish(_ text: String, order: Command.Order = .none, isLoose: Bool = false, literalsOnly: Bool = false) -> Command {
+    func finish(_ text: String, order: Command.Order = .none, isLoose: Bool = false, literalsOnly: Bool = false)
+        -> Command
+    {
         let style: Style =
             literalsOnly
             ? .literals
