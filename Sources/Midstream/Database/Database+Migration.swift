@@ -40,15 +40,25 @@ extension Database {
     ///   step tries again.
     @discardableResult
     public func stepMigration(budget: Duration = .milliseconds(10)) throws -> MigrationProgress {
-        try engine.step(.time(budget))
+        try step(.time(budget))
     }
 
     /// Moves so many pending rows of each table, or all that are left.
     ///
+    /// - Parameters:
+    ///   - rows: The rows; 0 counts what there is to move, and moves nothing.
+    ///   - table: The target's table whose rows move; `nil` for all.
     /// - Complexity: O(rows · log n), in one transaction for each table.
     @discardableResult
-    public func stepMigration(rows: Int64) throws -> MigrationProgress {
-        try engine.step(.rows(rows))
+    public func stepMigration(rows: Int64, of table: String? = nil) throws -> MigrationProgress {
+        try step(.rows(rows, table: table))
+    }
+
+    private func step(_ limit: Stepper.Limit) throws -> MigrationProgress {
+        guard !isOnWriter else {
+            throw MigrationError(.misuse, "a step cannot be made in a block that writes: make it before or after")
+        }
+        return try engine.step(limit)
     }
 
     /// How far the migrations are.
@@ -62,7 +72,7 @@ extension Database {
     ///
     /// The file is only read, and the sources need not be there.
     ///
-    /// - Throws: ``SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
     ///   of Midstream wrote the state in another format.
     public static func readMigrationProgress(ofFile path: String) throws -> MigrationProgress {
         let connection = try Connection(path: path, options: OpenOptions(access: .readOnly))
@@ -76,7 +86,10 @@ extension Database {
         (try? engine.readProgress().isFinished) ?? false
     }
 
-    /// Makes steps on a timer of its own until everything has moved.
+    /// Makes steps on a timer of its own until everything has moved. Takes the place of a timer that runs.
+    ///
+    /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:filter:)``. After a step that
+    /// failed it goes on trying.
     ///
     /// - Parameters:
     ///   - pace: How long a step may take, and how often one is made.
@@ -95,7 +108,7 @@ extension Database {
 
     /// Has `handler` called with what happens: each table that has moved, then the whole database.
     ///
-    /// It is called on the thread that made the step.
+    /// It is called on the thread that made the step, or that ran the statement which drained a table.
     public func onMigrated(_ handler: @escaping @Sendable (MigrationEvent) -> Void) {
         engine.addHandler(handler)
     }

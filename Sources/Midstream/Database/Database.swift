@@ -23,11 +23,12 @@ public final class Database: @unchecked Sendable {
     private let writerQueue = DispatchQueue(label: "midstream.writer")
     private let writerKey = DispatchSpecificKey<Bool>()
     private let readers: ReaderPool
+    private let walKeeper: WALKeeper
     let engine: MigrationEngine
 
     /// Opens a file, and goes on with the migrations that are stored in it.
     ///
-    /// - Throws: ``SQLiteConnection/SQLiteError`` when it cannot be opened; ``MigrationError`` when a source that still
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when it cannot be opened; ``MigrationError`` when a source that still
     ///   holds rows cannot be reached: the tables would silently lack them.
     public init(path: String, configuration: DatabaseConfiguration = DatabaseConfiguration()) throws {
         guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
@@ -47,12 +48,19 @@ public final class Database: @unchecked Sendable {
         self.path = resolved
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)
-        engine = try MigrationEngine(path: resolved, gate: gate, inspecting: connection)
-        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate)
         readers = ReaderPool(capacity: configuration.readerCount) {
             let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly))
             try Self.configure(connection, configuration)
             return try DatabaseAccess(connection: connection, kind: .reader, gate: nil)
+        }
+        let walKeeper = WALKeeper(readers: readers)
+        self.walKeeper = walKeeper
+        engine = try MigrationEngine(path: resolved, gate: gate, walKeeper: walKeeper, inspecting: connection)
+        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate)
+        connection.setCommitHandler { [unowned connection] schema, frames in
+            let isDue =
+                schema == "main" ? walKeeper.committed(frames) : frames >= WALKeeper.checkpointFrames
+            if isDue { _ = try? connection.checkpoint(schema: schema, mode: .passive) }
         }
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
@@ -128,7 +136,7 @@ public final class Database: @unchecked Sendable {
                 writerQueue.async { @Sendable [self] in
                     continuation.resume(
                         with: Swift.Result {
-                            defer { considerNewTables() }
+                            defer { afterWriting() }
                             return try interruption.guarding(writer.connection) { try writer.withTransaction(body) }
                         }
                     )
@@ -161,7 +169,7 @@ public final class Database: @unchecked Sendable {
             )
         }
         return try writerQueue.sync {
-            defer { considerNewTables() }
+            defer { afterWriting() }
             return try body(writer)
         }
     }
@@ -169,7 +177,9 @@ public final class Database: @unchecked Sendable {
     /// Whether the caller runs on the writer, where steps and new migrations would wait for themselves.
     var isOnWriter: Bool { DispatchQueue.getSpecific(key: writerKey) == true }
 
-    private func considerNewTables() {
+    /// What is due after the writer's work.
+    private func afterWriting() {
+        if walKeeper.isLong, !writer.isInTransaction { walKeeper.shorten(writer.connection) }
         engine.considerNewTables()
     }
 

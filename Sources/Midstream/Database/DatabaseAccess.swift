@@ -1,7 +1,7 @@
 internal import SQLText
 public import SQLiteConnection
 
-/// What a block of ``Database/read(_:)`` or ``Database/write(_:)`` reads and writes with.
+/// What the `read` and `write` blocks of a ``Database`` read and write with.
 ///
 /// Statements on tables that move are given to SQLite so that they see and reach every row; all others go to SQLite as
 /// they are. It is valid during the block alone, on the thread that runs it.
@@ -63,7 +63,7 @@ public final class DatabaseAccess {
 
     /// Runs one or several statements. Values are for a single one.
     ///
-    /// - Throws: ``SQLiteConnection/SQLiteError``, as SQLite would on a table that is whole.
+    /// - Throws: ``/SQLiteConnection/SQLiteError``, as SQLite would on a table that is whole.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
         if cache.contains(sql, overlay) { return try perform(.cached(sql), arguments) { _ in true } }
         let pieces = SQLScript(sql).filter { $0.kind != .empty }
@@ -77,8 +77,11 @@ public final class DatabaseAccess {
     ///
     /// The statement may be read during the call only. Other statements may run meanwhile.
     ///
-    /// - Parameter onStart: Called before the first row, and when there is no row, for who wants the names of the
-    ///   columns.
+    /// - Parameters:
+    ///   - sql: The text of one statement.
+    ///   - arguments: The values of its parameters.
+    ///   - onStart: Called before the first row, and when there is no row, for who wants the names of the columns.
+    ///   - body: Gets the statement, whose current row it may read, and says whether it wants more.
     public func forEachRow(
         _ sql: String,
         _ arguments: Arguments = Arguments(),

@@ -10,16 +10,18 @@ final class FileGate: Sendable {
     private struct State {
         var holders = 0
         var isStepping = false
+        /// Steps that wait. Who comes after them waits too, or a writer that never rests would keep them out for ever.
+        var reservations = 0
         var waiting: [DispatchSemaphore] = []
     }
 
     private let state = Mutex(State())
 
-    /// Enters as one that may write; waits while a step runs.
+    /// Enters as one that may write; waits while a step runs, or has waited for longer.
     func enter() {
         while true {
             let semaphore: DispatchSemaphore? = state.withLock { state in
-                if !state.isStepping {
+                if !state.isStepping, state.reservations == 0 {
                     state.holders += 1
                     return nil
                 }
@@ -36,24 +38,32 @@ final class FileGate: Sendable {
         wake { $0.holders -= 1 }
     }
 
-    /// Enters as a step, if nobody is inside.
-    func tryEnterForStep() -> Bool {
-        state.withLock { state in
-            guard state.holders == 0, !state.isStepping else { return false }
-            state.isStepping = true
-            return true
+    /// Enters as a step when nobody is inside; waits until then, but not for longer than `timeout`.
+    ///
+    /// It holds nothing while it waits. Who wants to enter to write meanwhile comes after it, or after the timeout: also
+    /// one who is waited for himself, by way of another `Database` of the same file.
+    func enterForStep(waiting timeout: Duration) -> Bool {
+        let deadline = DispatchTime.now() + .nanoseconds(timeout.nanoseconds)
+        var isReserved = false
+        while true {
+            let semaphore: DispatchSemaphore? = state.withLock { state in
+                if state.holders == 0, !state.isStepping {
+                    state.isStepping = true
+                    if isReserved { state.reservations -= 1 }
+                    return nil
+                }
+                if !isReserved { state.reservations += 1 }
+                isReserved = true
+                let semaphore = DispatchSemaphore(value: 0)
+                state.waiting.append(semaphore)
+                return semaphore
+            }
+            guard let semaphore else { return true }
+            if semaphore.wait(timeout: deadline) == .timedOut {
+                wake { $0.reservations -= 1 }
+                return false
+            }
         }
-    }
-
-    /// Waits until somebody has left, for at most that long.
-    func waitForStep(_ timeout: DispatchTimeInterval) {
-        let semaphore: DispatchSemaphore? = state.withLock { state in
-            guard state.holders > 0 || state.isStepping else { return nil }
-            let semaphore = DispatchSemaphore(value: 0)
-            state.waiting.append(semaphore)
-            return semaphore
-        }
-        _ = semaphore?.wait(timeout: .now() + timeout)
     }
 
     func leaveStep() {
@@ -90,5 +100,14 @@ final class FileGate: Sendable {
             gates[identity] = Weak(gate: gate)
             return gate
         }
+    }
+}
+
+extension Duration {
+    /// As whole nanoseconds, for Dispatch.
+    var nanoseconds: Int {
+        let (seconds, attoseconds) = components
+        let (product, overflow) = Int(clamping: seconds).multipliedReportingOverflow(by: 1_000_000_000)
+        return overflow ? .max / 2 : product + Int(attoseconds / 1_000_000_000)
     }
 }

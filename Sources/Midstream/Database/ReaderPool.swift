@@ -16,6 +16,8 @@ final class ReaderPool: @unchecked Sendable {
     private var count = 0
     private var waiters: [Waiter] = []
     private var isClosed = false
+    /// Signalled when the last reader has come back while the pool is paused.
+    private var pause: DispatchSemaphore?
     private let capacity: Int
     private let open: () throws -> DatabaseAccess
     private let queue = DispatchQueue(label: "midstream.readers", attributes: .concurrent)
@@ -65,11 +67,13 @@ final class ReaderPool: @unchecked Sendable {
     private func take() throws -> DatabaseAccess? {
         let mayOpen: Bool? = try lock.withLock {
             if isClosed { throw MigrationError(.misuse, "the database is closed") }
-            if !idle.isEmpty || count >= capacity { return nil }
+            if pause != nil { return nil }
+            if !idle.isEmpty || count >= capacity { return false }
             count += 1
             return true
         }
-        if mayOpen == true {
+        guard let mayOpen else { return nil }
+        if mayOpen {
             do {
                 return try open()
             } catch {
@@ -77,13 +81,13 @@ final class ReaderPool: @unchecked Sendable {
                 throw error
             }
         }
-        return lock.withLock { idle.popLast() }
+        return lock.withLock { pause == nil ? idle.popLast() : nil }
     }
 
     /// Notes a waiter; `false` when a connection has become free meanwhile.
     private func wait(_ waiter: Waiter) -> Bool {
         lock.withLock {
-            guard idle.isEmpty, count >= capacity else { return false }
+            guard pause != nil || (idle.isEmpty && count >= capacity) else { return false }
             waiters.append(waiter)
             return true
         }
@@ -97,12 +101,49 @@ final class ReaderPool: @unchecked Sendable {
             } else {
                 idle.append(reader)
             }
+            if let pause {
+                if idle.count == count { pause.signal() }
+                return nil
+            }
             return waiters.isEmpty ? nil : waiters.removeFirst()
         }
         switch waiter {
         case .thread(let semaphore): semaphore.signal()
         case .task(let body): body()
         case nil: break
+        }
+    }
+
+    /// Runs `body` while nobody reads: readers that come wait, and those that are there are waited for.
+    ///
+    /// - Returns: Whether it was run: not when a reader stays for longer than the timeout, or another such call runs.
+    func withoutReaders(for timeout: DispatchTimeInterval, _ body: () -> Void) -> Bool {
+        let semaphore = DispatchSemaphore(value: 0)
+        let isPaused = lock.withLock {
+            guard pause == nil, !isClosed else { return false }
+            pause = semaphore
+            if idle.count == count { semaphore.signal() }
+            return true
+        }
+        guard isPaused else { return false }
+        let isEmpty = semaphore.wait(timeout: .now() + timeout) == .success
+        if isEmpty { body() }
+        let waiting = lock.withLock {
+            pause = nil
+            let waiting = waiters
+            waiters.removeAll()
+            return waiting
+        }
+        wake(waiting)
+        return isEmpty
+    }
+
+    private func wake(_ waiting: [Waiter]) {
+        for waiter in waiting {
+            switch waiter {
+            case .thread(let semaphore): semaphore.signal()
+            case .task(let body): body()
+            }
         }
     }
 
@@ -117,11 +158,6 @@ final class ReaderPool: @unchecked Sendable {
             return (closed, waiting)
         }
         for reader in closed { reader.close() }
-        for waiter in waiting {
-            switch waiter {
-            case .thread(let semaphore): semaphore.signal()
-            case .task(let body): body()
-            }
-        }
+        wake(waiting)
     }
 }

@@ -6,6 +6,7 @@ internal import Synchronization
 final class MigrationEngine: Sendable {
     private let path: String
     private let gate: FileGate
+    private let walKeeper: WALKeeper
     /// The stepper, which is opened when there is something to move.
     private let stepper: Confined<StepperBox>
     private let listeners = Mutex(Listeners())
@@ -33,9 +34,10 @@ final class MigrationEngine: Sendable {
     }
 
     /// - Parameter inspecting: A connection to tell by whether the file has migrations to go on with.
-    init(path: String, gate: FileGate, inspecting connection: Connection) throws {
+    init(path: String, gate: FileGate, walKeeper: WALKeeper, inspecting connection: Connection) throws {
         self.path = path
         self.gate = gate
+        self.walKeeper = walKeeper
         stepper = Confined(StepperBox())
         let (migrations, _) = try StateStore(connection: connection).load()
         if !migrations.isEmpty { try withStepper { try Setup(stepper: $0).resume() } }
@@ -46,7 +48,7 @@ final class MigrationEngine: Sendable {
         defer { for event in events { report(event) } }
         return try stepper.withValue { box in
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
-            let stepper = try box.stepper ?? Stepper(path: path, gate: gate)
+            let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper)
             box.stepper = stepper
             stepper.onEvent = { events.append($0) }
             defer { stepper.onEvent = nil }

@@ -2,7 +2,7 @@ public import SQLiteConnection
 
 /// An error of a migration: what is wrong, and what to do.
 ///
-/// Errors of the application's own SQL are thrown as ``SQLiteConnection/SQLiteError``, as without Midstream.
+/// Errors of the application's own SQL are thrown as ``/SQLiteConnection/SQLiteError``, as without Midstream.
 public struct MigrationError: Error, Sendable, Hashable {
     /// The kind of an error.
     public enum Code: String, Sendable {

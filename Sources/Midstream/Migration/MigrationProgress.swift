@@ -32,7 +32,7 @@ public struct MigrationProgress: Sendable, Hashable {
         case waitingForReaders
     }
 
-    /// The tables that are not done.
+    /// The tables whose migrations are stored in the file. One that is done stays until all are; then there are none.
     public var tables: [Table]
     /// What the last step did.
     public var outcome: Outcome
@@ -41,9 +41,9 @@ public struct MigrationProgress: Sendable, Hashable {
 
     /// Whether nothing is left to do: every table has moved, and its source is retired.
     public var isFinished: Bool { tables.allSatisfy { $0.phase == .done } }
-    /// Rows that have moved, of the tables that are not done.
+    /// Rows that have moved, of all ``tables``.
     public var movedRows: Int64 { tables.reduce(0) { $0 + $1.movedRows } }
-    /// Rows in all, of the tables that are not done; `nil` until they are counted.
+    /// Rows in all, of all ``tables``; `nil` until they are counted.
     public var totalRows: Int64? {
         tables.reduce(0) { sum, table in sum.flatMap { sum in table.totalRows.map { sum + $0 } } }
     }

@@ -6,7 +6,7 @@ public enum MigrationPhase: Int64, Sendable, Codable {
     case copying = 1
     /// All rows are in the target; somebody may still read the source.
     case copied = 2
-    /// Nobody reads the source any more; it is being dropped.
+    /// The source goes as soon as nobody can need it any more.
     case retiring = 3
     /// The source's part is over.
     case done = 4

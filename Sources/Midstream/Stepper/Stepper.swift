@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import SQLText
 internal import SQLiteConnection
 
 /// Moves rows in small transactions on a connection of its own, which has no overlay, fires no triggers and checks no
@@ -8,6 +9,7 @@ final class Stepper {
     let statements: InternalStatements
     let store: StateStore
     private let gate: FileGate
+    private let walKeeper: WALKeeper
     private let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
     private var moves: [Int64: MoveSQL] = [:]
@@ -22,11 +24,12 @@ final class Stepper {
     /// How long a step waits for a lock that another process holds.
     private static let busyTimeout: Int32 = 5
 
-    init(path: String, gate: FileGate) throws {
+    init(path: String, gate: FileGate, walKeeper: WALKeeper) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
         statements = InternalStatements(connection: connection, canPromote: false)
         store = StateStore(connection: connection)
         self.gate = gate
+        self.walKeeper = walKeeper
         connection.setBusyTimeout(milliseconds: Self.busyTimeout)
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
@@ -87,8 +90,14 @@ final class Stepper {
 
     /// Runs `body` in a transaction of the target that keeps out the process's writers; `nil` when they, or another
     /// process, keep it out.
-    func transaction<Result>(isDurable: Bool = false, _ body: () throws -> Result) throws -> Result? {
-        guard gate.tryEnterForStep() else { return nil }
+    ///
+    /// - Parameter patience: How long to wait for the process's writers.
+    func transaction<Result>(
+        isDurable: Bool = false,
+        patience: Duration = .milliseconds(10),
+        _ body: () throws -> Result
+    ) throws -> Result? {
+        guard gate.enterForStep(waiting: patience) else { return nil }
         defer { gate.leaveStep() }
         do {
             try WriteLock.begin(connection)
@@ -117,13 +126,12 @@ final class Stepper {
     enum Limit {
         /// Work for that long, the commit included.
         case time(Duration)
-        /// Move so many pending rows of each table, however long it takes.
-        case rows(Int64)
+        /// Move so many pending rows of each table, or of that one, however long it takes.
+        case rows(Int64, table: String?)
     }
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
-        if case .time(let budget) = limit { waitForGate(budget) }
         let (migrations, records) = try store.load()
         guard !records.isEmpty else { return (.idle, 0) }
         if case .time = limit, try emptyLongWAL() { return (.worked, 0) }
@@ -131,6 +139,7 @@ final class Stepper {
         var moved: Int64 = 0
         for record in records where record.phase != .done {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
+            if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
             let result: MigrationProgress.Outcome
             do {
                 switch record.phase {
@@ -152,16 +161,6 @@ final class Stepper {
             if case .time = limit, result != .waitingForReaders { break }
         }
         return (outcome, moved)
-    }
-
-    /// Waits until a writer of the process has left.
-    func waitForWriters() {
-        gate.waitForStep(.milliseconds(100))
-    }
-
-    private func waitForGate(_ budget: Duration) {
-        if gate.tryEnterForStep() { return gate.leaveStep() }
-        gate.waitForStep(.nanoseconds(Int(clamping: budget.components.attoseconds / 1_000_000_000)))
     }
 
     private func advance(
@@ -195,7 +194,7 @@ final class Stepper {
         let copied: Int64?
         switch limit {
         case .time(let budget): copied = try move(record, sql, until: start + budget)
-        case .rows(let rows): copied = try move(record, sql, rows: rows)
+        case .rows(let rows, _): copied = try move(record, sql, rows: rows)
         }
         return copied.map { ($0, .worked) } ?? (0, .busy)
     }
@@ -339,12 +338,7 @@ final class Stepper {
     private func emptyLongWAL() throws -> Bool {
         guard pagesWritten >= Self.longWAL else { return false }
         pagesWritten = 0
-        do {
-            _ = try connection.checkpoint(mode: .passive)
-        } catch {
-            // Its failure loses nothing: the next one copies what this one could not.
-            guard ResultCode.busy ~= error.code else { throw error }
-        }
+        walKeeper.shorten(connection)
         return true
     }
 }

@@ -37,7 +37,9 @@ extension Connection {
     ///     try connection.insert(User(id: nil, name: "Ann"), into: "users")
     ///     connection.lastInsertRowID      // 1
     ///
-    /// - Parameter table: The table's name; it needs no quotes.
+    /// - Parameters:
+    ///   - record: What is inserted: each property that it encodes is a column.
+    ///   - table: The table's name; it needs no quotes.
     public func insert(_ record: some Encodable, into table: String) throws {
         let (columns, values) = try RecordEncoder().encode(record)
         try execute(RecordEncoder.insertSQL(table: table, columns: columns), Arguments(values: values))

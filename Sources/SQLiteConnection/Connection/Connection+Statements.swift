@@ -3,7 +3,9 @@ internal import SQLiteC
 extension Connection {
     /// Prepares the first statement of `sql`.
     ///
-    /// - Parameter persistent: Says that the statement will be kept, so that SQLite takes its memory elsewhere.
+    /// - Parameters:
+    ///   - sql: The text of one statement.
+    ///   - persistent: Says that the statement will be kept, so that SQLite takes its memory elsewhere.
     /// - Throws: ``SQLiteError`` when it does not compile, or when there is more than one statement.
     public func prepare(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> Statement {
         let (statement, rest) = try prepareFirst(sql, persistent: persistent)

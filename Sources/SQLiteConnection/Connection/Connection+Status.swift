@@ -114,6 +114,25 @@ extension Connection {
         sqlite3_wal_autocheckpoint(db, frames)
     }
 
+    /// Calls `handler` after each commit in WAL mode, with the schema that was written and the frames that its WAL
+    /// has then. It takes the place of automatic checkpoints.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/wal_hook.html>.
+    public func setCommitHandler(_ handler: @escaping (_ schema: String, _ frames: Int) -> Void) {
+        guard !isClosed else { return }
+        commitHandler = handler
+        sqlite3_wal_hook(
+            db,
+            { context, _, schema, frames in
+                guard let context, let schema else { return SQLITE_OK }
+                let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+                connection.commitHandler?(String(cString: schema), Int(frames))
+                return SQLITE_OK
+            },
+            Unmanaged.passUnretained(self).toOpaque()
+        )
+    }
+
     /// Syncs the schema's WAL or journal, then its database file, to the disk.
     public func sync(schema: String) throws(SQLiteError) {
         try checkOpen()

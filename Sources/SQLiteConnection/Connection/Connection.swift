@@ -42,6 +42,7 @@ public final class Connection {
     var cache = StatementCache(capacity: 128)
     var authorizer: ((AuthorizerEvent) -> AuthorizerDecision)?
     var busyHandler: ((Int) -> Bool)?
+    var commitHandler: ((String, Int) -> Void)?
 
     /// Opens a file. Paths that begin with `file:` are URIs.
     ///

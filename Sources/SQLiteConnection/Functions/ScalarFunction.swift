@@ -27,7 +27,9 @@ extension Connection {
     ///     }
     ///
     /// - Parameters:
-    ///   - argumentCount: -1 for any number.
+    ///   - name: The name by which SQL calls it.
+    ///   - argumentCount: How many arguments it takes; -1 for any number.
+    ///   - flags: What SQLite may assume of it.
     ///   - body: Sets the result, NULL by default. An error that it throws fails the statement.
     public func createFunction(
         _ name: String,

@@ -88,7 +88,10 @@ public struct IndexInfo {
 
     /// Asks for the value of the constraint at `index` as the argument `position` of the cursor's filter, from 0.
     ///
-    /// - Parameter isChecked: Whether the table gives no row that fails the constraint, so that SQLite need not check.
+    /// - Parameters:
+    ///   - index: The constraint, from 0.
+    ///   - position: The argument, from 0.
+    ///   - isChecked: Whether the table gives no row that fails the constraint, so that SQLite need not check.
     public func use(constraint index: Int, asArgument position: Int, isChecked: Bool = false) {
         precondition(index >= 0 && index < constraintCount, "no such constraint")
         pointer.pointee.aConstraintUsage[index].argvIndex = Int32(position + 1)

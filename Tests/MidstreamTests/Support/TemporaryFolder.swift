@@ -5,7 +5,7 @@
 #endif
 
 /// A folder that is removed with the object.
-final class TemporaryFolder {
+final class TemporaryFolder: Sendable {
     let path: String
 
     init(under parent: String = "/tmp") {

@@ -1,0 +1,59 @@
+internal import Dispatch
+internal import SQLiteConnection
+internal import Synchronization
+
+/// Keeps the target's WAL from growing without end.
+///
+/// SQLite starts the WAL anew when all of it has been copied into the file and nobody reads it. Where readers come and go
+/// without a pause, that moment never comes, and the WAL grows with each commit. So when it has become long, new readers
+/// of this process are held back until those that are there have left, for a moment at most.
+///
+/// Source: <https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files>.
+final class WALKeeper: Sendable {
+    /// The frames from which on a commit is followed by a checkpoint: SQLite's own bound.
+    static let checkpointFrames = 1000
+    /// The frames from which on readers are held back, 16 MB of the usual pages.
+    private static let longFrames = 4096
+    /// How long they are held back at most, when one of them stays.
+    private static let pause = DispatchTimeInterval.milliseconds(100)
+
+    /// The WAL's length after the last commit or checkpoint, and the length from which on readers are held back next: after
+    /// a try that failed, when it has grown once more by as much.
+    private let state = Mutex((frames: 0, limit: WALKeeper.longFrames))
+    private let readers: ReaderPool
+
+    init(readers: ReaderPool) {
+        self.readers = readers
+    }
+
+    /// Notes the WAL's length after a commit.
+    ///
+    /// - Returns: Whether it is time for a checkpoint.
+    func committed(_ frames: Int) -> Bool {
+        state.withLock { $0.frames = frames }
+        return frames >= Self.checkpointFrames
+    }
+
+    /// Whether the WAL has become so long that readers should be held back.
+    var isLong: Bool {
+        state.withLock { $0.frames >= $0.limit }
+    }
+
+    /// Copies the WAL into the file. A failure loses nothing: the next checkpoint copies what this one could not.
+    ///
+    /// Call it outside transactions, and not from a block that reads.
+    func shorten(_ connection: Connection) {
+        copy(connection)
+        guard isLong else { return }
+        let isDone = readers.withoutReaders(for: Self.pause) { copy(connection) }
+        state.withLock { state in
+            if isDone { state.frames = 0 }
+            state.limit = isDone ? Self.longFrames : state.frames + Self.longFrames
+        }
+    }
+
+    private func copy(_ connection: Connection) {
+        guard let (log, _) = try? connection.checkpoint(mode: .passive) else { return }
+        state.withLock { $0.frames = max(0, log) }
+    }
+}

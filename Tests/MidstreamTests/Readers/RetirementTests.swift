@@ -1,0 +1,168 @@
+import Dispatch
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+import Testing
+
+/// The source stays until nobody can read it any more.
+@Suite struct RetirementTests {
+    /// Steps until the table has moved and a reader is waited for.
+    static func stepUntilWaiting(_ database: Database) throws -> Bool {
+        for _ in 0..<1000 {
+            let progress = try database.stepMigration()
+            if progress.outcome == .waitingForReaders { return true }
+            if progress.isFinished { return false }
+        }
+        return false
+    }
+
+    @Test func itWaitsForAReaderOfThisProcess() async throws {
+        let fixture = try MovingFixture(rows: 500)
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 50)
+        let (begun, release) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let threads = Threads()
+        threads.start("reader") { threads in
+            try database.read { access in
+                let before = try access.fetchOne(ReaderTests.aggregates)
+                begun.signal()
+                release.wait()
+                if try access.fetchOne(ReaderTests.aggregates) != before { threads.note("not repeatable") }
+            }
+        }
+        try await onThread {
+            begun.wait()
+            let waits = try Self.stepUntilWaiting(database)
+            // Newer readers and writers do not mind.
+            try database.execute("UPDATE accounts SET amount = amount + 0 WHERE id = 400")
+            let count = try database.fetchValue(Int.self, "SELECT count(*) FROM accounts")
+            let again = try database.stepMigration().outcome
+            let left = try MovingFixture.count("old_accounts", in: fixture.source)
+            release.signal()
+            #expect(waits && count == 500 && again == .waitingForReaders && left == 500)
+        }
+        let problems = await threads.join()
+        #expect(problems == [])
+        try finishMigration(database, steps: 20)
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 0)
+        #expect(try MovingFixture.objects(fixture.source).contains { $0.hasPrefix("view old_accounts") })
+    }
+
+    private static func hold(_ database: Database, _ ready: String, _ release: String, _ threads: Threads) throws {
+        try database.read { access in
+            let before = try access.fetchOne(ReaderTests.aggregates)
+            Files.mark(ready)
+            if !waitForFile(release) { threads.note("nobody released the reader") }
+            if try access.fetchOne(ReaderTests.aggregates) != before { threads.note("not repeatable") }
+        }
+    }
+
+    private static func holdInAnotherProcess(_ path: String, _ ready: String, _ release: String) async {
+        await #expect(processExitsWith: .success) { [path, ready, release] in
+            let database = try Database(path: path)
+            let threads = Threads()
+            try RetirementTests.hold(database, ready, release, threads)
+            ReaderTests.checkInvariants(try database.fetchOne(ReaderTests.aggregates), 500, threads, "after")
+            try await threads.joinInChild()
+        }
+    }
+
+    @Test func itWaitsForAReaderOfAnotherProcess() async throws {
+        let fixture = try MovingFixture(rows: 500)
+        let (path, ready, release) = (fixture.target, fixture.folder.file("ready"), fixture.folder.file("release"))
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 50)
+        async let reader: Void = Self.holdInAnotherProcess(path, ready, release)
+        try await onThread {
+            guard waitForFile(ready) else { return }
+            let waits = try Self.stepUntilWaiting(database)
+            let left = try MovingFixture.count("old_accounts", in: fixture.source)
+            Files.mark(release)
+            #expect(waits && left == 500)
+        }
+        await reader
+        try finishMigration(database, steps: 20)
+        #expect(try MovingFixture.objects(fixture.source).contains { $0.hasPrefix("view old_accounts") })
+    }
+
+    @Test func aConnectionThatSleptThroughItGoesOn() throws {
+        let fixture = try MovingFixture(rows: 300)
+        let database = try fixture.open()
+        let sleeper = try fixture.open()
+        #expect(try sleeper.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 300)
+        try sleeper.execute("UPDATE accounts SET amount = amount + 0 WHERE id = 250")
+        try finishMigration(database)
+        #expect(try sleeper.fetchOne(ReaderTests.aggregates)?[0] == .integer(300))
+        try sleeper.execute("INSERT INTO accounts(owner, amount) VALUES ('x', 1)")
+        try sleeper.write { try $0.execute("DELETE FROM accounts WHERE id IN (1, 250, 301)") }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 298)
+        #expect(sleeper.isMigrated)
+    }
+
+    @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
+    func whatBecomesOfTheSource(_ retirement: SourceRetirement) throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+        try finishMigration(database)
+        switch retirement {
+        case .drop: #expect(try MovingFixture.objects(fixture.source).contains { $0.hasPrefix("view old_accounts") })
+        case .keep:
+            #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 40)
+            let old = try Connection(path: fixture.source)
+            #expect(throws: SQLiteError.self) { try old.execute("DELETE FROM old_accounts") }
+        case .deleteFileWhenEmpty: #expect(!Files.exists(fixture.source))
+        }
+        // As at each launch.
+        try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+        #expect(database.isMigrated)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 40)
+    }
+
+    @Test func aFileWithAnotherTableIsNotDeleted() throws {
+        let fixture = try MovingFixture(rows: 40)
+        let old = try Connection(path: fixture.source)
+        try old.execute(script: "CREATE TABLE other(x); INSERT INTO other VALUES (1)")
+        old.close()
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: .deleteFileWhenEmpty)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("other", in: fixture.source) == 1)
+        #expect(database.isMigrated)
+    }
+
+    @Test(arguments: [SourceRetirement.drop, .keep])
+    func tablesOfOneFileAreFencedUntilTheyAreGone(_ retirement: SourceRetirement) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("one.db"))
+        for name in ["a", "b"] {
+            try database.execute("CREATE TABLE old_\(name)(id INTEGER PRIMARY KEY, x INT)")
+            try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, x INT)")
+            try database.execute("INSERT INTO old_\(name) VALUES (1, 1), (2, 2), (3, 3)")
+        }
+        func add() throws {
+            try database.addMigration(source: .sameDatabase, retirement: retirement) { table in
+                if table.name == "a" || table.name == "b" { table.sourceTable = "old_" + table.name }
+            }
+        }
+        try add()
+        for _ in 0..<10 where try database.readMigrationProgress().tables.first?.phase != .done {
+            try database.stepMigration(rows: 10, of: "a")
+        }
+        #expect(try database.readMigrationProgress().tables.first?.phase == .done)
+        #expect(throws: SQLiteError.self) { try database.execute("DELETE FROM old_b") }
+        try add()
+        try finishMigration(database)
+        try add()
+        #expect(database.isMigrated)
+        #expect(
+            try database.fetchValue(Int.self, "SELECT (SELECT count(*) FROM a) * 10 + (SELECT count(*) FROM b)") == 33
+        )
+        if retirement == .keep {
+            let error = #expect(throws: SQLiteError.self) { try database.execute("DELETE FROM old_a") }
+            #expect(error?.message.hasPrefix("table old_a is moving to table a of") == true)
+        } else {
+            #expect(try MovingFixture.objects(database.path).filter { $0.contains("midstream") } == [])
+        }
+    }
+}
