@@ -123,7 +123,7 @@ struct OperationsBenchmark {
             for (index, operation) in operations.enumerated() {
                 try check(ways, operation.sql, operation.arguments(&random))
                 if lines[index].count == 0 { lines[index].count = try size(operation, ways[Self.native], &random) }
-                var cell = Cell(ways: ways.count)
+                var cell = Cell(ways: ways.count, countsProcessorTime: options.processorTime)
                 while !isDone(cell) {
                     let arguments = (0..<lines[index].count).map { _ in operation.arguments(&random) }
                     try measure(&cell) { try operation.run(ways[$0], arguments) }
@@ -145,10 +145,10 @@ struct OperationsBenchmark {
         }
     }
 
-    /// Three slices at least, unless they take very long.
+    /// Five slices at least, unless they take very long.
     private func isDone(_ cell: Cell) -> Bool {
         let time = options.seconds
-        return cell.slices >= 3 && cell.total >= time || cell.slices > 0 && cell.total >= 20 * time
+        return cell.slices >= 5 && cell.total >= time || cell.slices > 0 && cell.total >= 20 * time
     }
 
     // MARK: Writes
@@ -184,7 +184,7 @@ struct OperationsBenchmark {
             try operation.run(way, first)
             try operation.restore(way, first)
         }
-        var cell = Cell(ways: ways.count)
+        var cell = Cell(ways: ways.count, countsProcessorTime: options.processorTime)
         while !isDone(cell), cell.slices * operation.count < operation.limit,
             let keys = operation.choose(&choice, operation.count)
         {
@@ -201,6 +201,7 @@ struct OperationsBenchmark {
             report.section(
                 "operations, times \(title)",
                 "\(options.rows.grouped) messages; columns tell how much of the table has moved"
+                    + (options.processorTime ? "; processor time" : "")
             )
             report.table(
                 ["operation", "native"] + Self.states.map(\.name).filter { options.wants(state: $0) },

@@ -15,6 +15,8 @@ struct Options {
     var states: [String] = []
     /// Whether only the moving table is worked on, for a profiler.
     var alone = false
+    /// Whether the cells tell processor time.
+    var processorTime = false
     /// Whether tables are printed in Markdown.
     var markdown = false
     /// Where the databases are made.
@@ -22,7 +24,7 @@ struct Options {
 
     static let usage = """
         usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--only NAME] [--state NAME]
-                               [--alone] [--folder PATH] [--markdown]
+                               [--cpu] [--alone] [--folder PATH] [--markdown]
 
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
@@ -30,6 +32,7 @@ struct Options {
           --only NAME    one of migration, operations, decode, memory, or the operations whose name contains NAME;
                          may be repeated
           --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
+          --cpu          compare the operations and decoding by processor time, which other programs disturb less
           --alone        work on the moving table only, for a profiler; the ratios mean nothing
           --folder PATH  make the databases there (/tmp)
           --markdown     print the tables in Markdown
@@ -54,6 +57,7 @@ struct Options {
                 only.append("memory")
             case "--only": only.append(try value { $0 })
             case "--state": states.append(try value { $0 })
+            case "--cpu": processorTime = true
             case "--alone": alone = true
             case "--folder": folder = try value { $0 }
             case "--markdown": markdown = true
