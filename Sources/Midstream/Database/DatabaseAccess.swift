@@ -399,12 +399,47 @@ public final class DatabaseAccess {
     /// Promotes the pending rows that the statement means. The application sees nothing of it.
     private func promote(_ prepared: Prepared) throws {
         guard let keys = prepared.keys else { return }
+        do {
+            try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+            try promoteRefused(prepared, keys, error)
+        }
+    }
+
+    /// Brings rows into the target that its constraints do not take, so that the application can mend or delete them: in
+    /// a table that is whole it could.
+    private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws {
+        if error.code == .constraintCheck, !connection.hasBusyStatement {
+            // The pragma expires statements, so none may be running.
+            try connection.execute("PRAGMA ignore_check_constraints = 1")
+            defer { try? connection.execute("PRAGMA ignore_check_constraints = 0") }
+            do {
+                return try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
+            } catch let other as SQLiteError where ResultCode.constraint ~= other.code && prepared.route.isPlainDelete {
+            }
+        }
+        guard prepared.route.isPlainDelete else { throw error }
+        // One that cannot be in the target at all goes without having been there. `changes()` does not count it.
+        try promote(prepared, keys) { table, key, state in
+            do {
+                try table.promoteIfPending(key, state)
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                try table.discard(key)
+            }
+        }
+    }
+
+    private func promote(
+        _ prepared: Prepared,
+        _ keys: Statement,
+        _ promoteRow: (MovingTable, Int64, LiveState) throws -> Void
+    ) throws {
         defer { keys.reset() }
         try overlay.unnoticed {
             switch prepared.route.preparation {
             case .promote(let id, _):
                 guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
-                while try keys.step() { try table.promoteIfPending(keys.int64(at: 0), table.state()) }
+                while try keys.step() { try promoteRow(table, keys.int64(at: 0), table.state()) }
             case .collect(let id, _):
                 guard let table = overlay.tables.byID[id] else { return }
                 try collect(keys)
@@ -412,7 +447,7 @@ public final class DatabaseAccess {
                 guard state.lowerBound != nil else { return }
                 let collected = try overlay.statements.statement(KeyCollection.all)
                 defer { collected.reset() }
-                while try collected.step() { try table.promoteIfPending(collected.int64(at: 0), state) }
+                while try collected.step() { try promoteRow(table, collected.int64(at: 0), state) }
             case .none: break
             }
         }

@@ -6,7 +6,7 @@ internal import Synchronization
 ///
 /// SQLite starts the WAL anew when all of it has been copied into the file and nobody reads it. Where readers come and go
 /// without a pause, that moment never comes, and the WAL grows with each commit. So when it has become long, new readers
-/// of this process are held back until those that are there have left, for a moment at most.
+/// of this process are held back until those that are there have left, for a few milliseconds at most.
 ///
 /// Source: <https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files>.
 final class WALKeeper: Sendable {
@@ -15,7 +15,7 @@ final class WALKeeper: Sendable {
     /// The frames from which on readers are held back, 16 MB of the usual pages.
     private static let longFrames = 4096
     /// How long they are held back at most, when one of them stays.
-    private static let pause = DispatchTimeInterval.milliseconds(100)
+    private static let pause = DispatchTimeInterval.milliseconds(10)
 
     /// The WAL's length after the last commit or checkpoint, and the length from which on readers are held back next: after
     /// a try that failed, when it has grown once more by as much.

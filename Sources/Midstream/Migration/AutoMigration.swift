@@ -11,11 +11,9 @@ final class AutoMigration: Sendable {
         timer.withLock { timer in
             timer?.cancel()
             let source = DispatchSource.makeTimerSource(queue: queue)
-            let (seconds, attoseconds) = pace.interval.components
-            let nanoseconds = Int(clamping: seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)
             source.schedule(
                 deadline: .now(),
-                repeating: .nanoseconds(max(nanoseconds, 1_000_000)),
+                repeating: .nanoseconds(max(pace.interval.nanoseconds, 1_000_000)),
                 leeway: .milliseconds(1)
             )
             source.setEventHandler { @Sendable [weak self] in

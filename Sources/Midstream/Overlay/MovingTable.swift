@@ -20,6 +20,8 @@ final class MovingTable {
     let quotedColumns: [String]
     /// See `MovingTable+Promotion`.
     let keyLookups: [String]
+    /// The columns of all unique indexes.
+    let keyCount: Int
     let statements: InternalStatements
 
     // What open cursors must know: see `RecentPromotions`.
@@ -46,6 +48,7 @@ final class MovingTable {
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
         keyLookups = sql.keyLookups(of: target)
+        keyCount = MoveSQL.keyColumns(of: target).count
         self.statements = statements
         connection = statements.connection
     }

@@ -8,21 +8,22 @@ extension InternalStatements {
         let result = try copy()
         guard try sequence(name) != before else { return result }
         let text =
-            before == nil
+            before.isEmpty
             ? "DELETE FROM main.sqlite_sequence WHERE name = ?1"
             : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1"
         let restore = try statement(text)
         defer { restore.reset() }
         try restore.bind(name, at: 1)
-        if let before { try restore.bind(before, at: 2) }
+        if let value = before.first { try restore.bind(value, at: 2) }
         _ = try restore.step()
         return result
     }
 
-    private func sequence(_ name: String) throws -> SQLiteValue? {
+    /// What the table's row in `sqlite_sequence` says; empty when there is none.
+    private func sequence(_ name: String) throws -> [SQLiteValue] {
         let statement = try statement("SELECT seq FROM main.sqlite_sequence WHERE name = ?1")
         defer { statement.reset() }
         try statement.bind(name, at: 1)
-        return try statement.step() ? statement.value(at: 0) : nil
+        return try statement.step() ? [statement.value(at: 0)] : []
     }
 }

@@ -29,6 +29,16 @@ extension MovingTable {
         recent.note(key)
     }
 
+    /// Notes that a pending row is gone.
+    func discard(_ key: Int64) throws {
+        let statement = try statement(sql.settle)
+        defer { statement.reset() }
+        try statement.bind(key, at: 1)
+        _ = try statement.step()
+        statements.internalChanges += 1
+        recent.note(key)
+    }
+
     /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a
     /// rowid as it would if the table were whole.
     ///
@@ -36,6 +46,12 @@ extension MovingTable {
     func resolveConflicts(_ values: ValueReferences, from first: Int) throws {
         let state = try state()
         guard let lower = state.lowerBound else { return }
+        guard values.count == first + 1 + keyCount else {
+            throw SQLiteError(
+                code: .schema,
+                message: "the unique keys of table \(name) were changed without Midstream while it moves"
+            )
+        }
         let rowID = values[first]
         if rowID.storageClass == .integer {
             try promoteIfPending(rowID.int64, state)

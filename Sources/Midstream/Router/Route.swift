@@ -32,6 +32,8 @@ struct Route {
     var redirected: Int64?
     /// Tables that must be drained before the statement can run natively.
     var drained: Set<Int64> = []
+    /// Whether it deletes rows, and asks nothing of them.
+    var isPlainDelete = false
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
     /// The statement needs the overlay out of its way.

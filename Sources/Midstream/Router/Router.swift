@@ -12,6 +12,7 @@ struct Router {
     func route(_ outline: StatementOutline, in text: String) -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
+        route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -25,6 +26,12 @@ struct Router {
             return route
         case .pragma:
             return pragma(outline, text, route)
+        case .dropIndex:
+            // The triggers that keep a key unique across the two files are made for the keys that there were.
+            if let name = outline.target?.name, let table = tableOfIndex(name), table.unique {
+                route.drained = [table.id]
+            }
+            return route
         case .analyze where outline.target == nil:
             // Not of the sources, which are attached.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
@@ -39,8 +46,8 @@ struct Router {
             }
             return read(outline, text, route)
         case .alterTable, .dropTable, .createIndex, .createTrigger, .createTable, .createVirtualTable, .reindex,
-            .dropIndex,
             .dropTrigger:
+            if let noOperation = existing(outline, text, route) { return noOperation }
             let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
             route.drained = Set(named)
             if outline.kind == .createTable, named.isEmpty { return read(outline, text, route) }
@@ -53,6 +60,36 @@ struct Router {
         case .createView, .dropView: return dropsView(outline, route)
         default: return read(outline, text, route)
         }
+    }
+
+    // MARK: What is there already
+
+    /// CREATE … IF NOT EXISTS of what exists does nothing, and so needs nothing drained. Applications run it at each
+    /// launch.
+    private func existing(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route? {
+        guard outline.isConditional, !outline.isTemporary, let target = outline.target else { return nil }
+        switch outline.kind {
+        case .createTable:
+            return movingTable(target) == nil ? nil : route
+        case .createIndex:
+            guard let table = outline.onTable.flatMap(movingTable), tableOfIndex(target.name)?.id == table.id else {
+                return nil
+            }
+            // With its schema named, SQLite looks for the index before it looks at the table.
+            guard target.schema == nil else { return route }
+            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+        default: return nil
+        }
+    }
+
+    /// The moving table that has an index of that name, and whether the index is unique.
+    private func tableOfIndex(_ name: String) -> (id: Int64, unique: Bool)? {
+        for table in overlay.byName.values {
+            for index in table.target.indexes where SQLIdentifier.equal(index.name, name) {
+                return (table.id, index.isUnique)
+            }
+        }
+        return nil
     }
 
     // MARK: What is meant

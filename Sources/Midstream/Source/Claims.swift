@@ -22,6 +22,8 @@ struct Claims {
         var condition: String?
         /// The rows that have moved; `nil` until all have.
         var moved: Int64?
+        /// The number of the target's schema when they had, which only grows.
+        var targetVersion: Int64?
     }
 
     func all() throws -> [Claim] {
@@ -31,7 +33,7 @@ struct Claims {
         )
         guard exists != nil else { return [] }
         return try connection.fetchAll(
-            "SELECT id, source_table, target_file, target_table, condition, moved FROM \(table) ORDER BY id"
+            "SELECT id, source_table, target_file, target_table, condition, moved, target_version FROM \(table) ORDER BY id"
         ).map {
             Claim(
                 id: try $0.get(0),
@@ -39,7 +41,8 @@ struct Claims {
                 targetFile: try $0.get(2),
                 targetTable: try $0.get(3),
                 condition: try $0.get(4),
-                moved: try $0.get(5)
+                moved: try $0.get(5),
+                targetVersion: try $0.get(6)
             )
         }
     }
@@ -58,7 +61,7 @@ struct Claims {
             """
             CREATE TABLE IF NOT EXISTS \(table)(
                 id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
-                target_table TEXT NOT NULL, condition TEXT, moved INTEGER)
+                target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER)
             """
         )
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
@@ -168,7 +171,10 @@ struct Claims {
         else {
             return nil
         }
-        try connection.execute("UPDATE \(table) SET moved = ? WHERE id = ?", [moved, record.id])
+        try connection.execute(
+            "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
+            [moved, StateStore.schemaVersion(connection), record.id]
+        )
         let sharing = try all().filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"

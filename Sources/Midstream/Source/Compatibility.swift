@@ -120,8 +120,10 @@ struct Compatibility {
     private func checkCondition() throws {
         guard let condition else { return }
         do {
-            // On one line of its own, so that neither a comment nor a parenthesis can reach what follows.
-            _ = try connection.prepare("SELECT 1 FROM \(sql.source) WHERE (\(condition)\n) LIMIT 1")
+            // With parentheses and without, so that it can neither leave them nor use more than an expression. On one
+            // line of its own, so that a comment cannot reach what follows.
+            _ = try connection.prepare("SELECT 1 FROM \(sql.source) WHERE (\(condition)\n)")
+            _ = try connection.prepare("SELECT 1 FROM \(sql.source) WHERE \(condition)\n")
         } catch {
             throw MigrationError(
                 .unequalTables,
@@ -130,13 +132,38 @@ struct Compatibility {
                 cause: error
             )
         }
-        let script = Array(SQLScript("SELECT \(condition)"))
-        let calls = script.first?.functionCalls ?? []
-        if script.count != 1
-            || calls.contains(where: { ["random", "randomblob", "changes", "last_insert_rowid"].contains($0.name) })
-        {
-            throw refuse(.unsupported, "the condition for table \(target.name) must depend on the source's row alone")
+        do {
+            // SQLite knows what depends on the row alone: it is what a partial index may ask for. The index is not made.
+            let schema = sql.source.prefix { $0 != "." }
+            let column = SQLIdentifier.quoted(source.columns[0].name)
+            _ = try connection.prepare(
+                "CREATE INDEX \(schema).midstream_condition ON \(SQLIdentifier.quoted(source.name))(\(column)) "
+                    + "WHERE (\(condition)\n)"
+            )
+        } catch {
+            throw conditionError(error)
         }
+        if dependsOnTime(condition) { throw conditionError(nil) }
+    }
+
+    private func conditionError(_ cause: SQLiteError?) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "the condition for table \(target.name) must depend on the source's row alone: no subquery, no parameter, no "
+                + "time, no random value",
+            table: target.name,
+            cause: cause
+        )
+    }
+
+    /// Whether a condition asks for the time or its zone. In an index SQLite refuses that only when it is used.
+    private func dependsOnTime(_ condition: String) -> Bool {
+        let times: Set = ["date", "time", "datetime", "julianday", "unixepoch", "strftime"]
+        let text = SQLIdentifier.lowercased(condition)
+        let calls = SQLScript("SELECT \(condition)").flatMap(\.functionCalls)
+        if ["current_date", "current_time", "current_timestamp"].contains(where: text.contains) { return true }
+        guard calls.contains(where: { times.contains($0.name) }) else { return false }
+        return ["'now'", "'localtime'", "'utc'", "'subsec'", "()"].contains(where: text.contains)
     }
 
     /// No row of the target may have a key of a row that is to come.

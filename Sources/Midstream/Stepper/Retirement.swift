@@ -14,7 +14,7 @@ struct Retirement {
         if record.phase == .copied {
             guard try beginRetiring(record) else { return .busy }
         }
-        guard try isProvenUnread() else { return .waitingForReaders }
+        guard try isProvenUnread(record) else { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
@@ -57,9 +57,13 @@ struct Retirement {
 
     /// Whether no connection of any process can have a snapshot from before the table was copied.
     ///
-    /// A passive checkpoint that copies the whole WAL proves it: it stops at the oldest snapshot in use. Without a WAL,
-    /// the COMMIT that recorded `copied` was the proof, since it waits for readers.
-    private func isProvenUnread() throws -> Bool {
+    /// A passive checkpoint proves it that has copied the WAL up to a frame behind the one that recorded `copied`: it
+    /// stops at the oldest snapshot in use. So does a WAL that has begun anew since, which it does only when all of it
+    /// was copied. The end of the WAL itself need never be reached, where there is always somebody who reads or writes.
+    /// Without a WAL, the COMMIT that recorded `copied` was the proof, since it waits for readers.
+    ///
+    /// Source: <https://www.sqlite.org/walformat.html>, section 2.3.
+    private func isProvenUnread(_ record: TableRecord) throws -> Bool {
         let connection = stepper.connection
         // A connection that has not read yet would report success.
         _ = try StateStore.schemaVersion(connection)
@@ -67,7 +71,13 @@ struct Retirement {
         guard mode == "wal" else { return true }
         do {
             let (log, copied) = try connection.checkpoint(mode: .passive)
-            return log >= 0 && log == copied
+            guard log >= 0, copied >= 0 else { return false }
+            // This connection has read that the table is copied, so the WAL's end is behind that.
+            let mark = stepper.retirementMarks[record.id] ?? log
+            stepper.retirementMarks[record.id] = mark
+            guard copied >= mark || log < mark else { return false }
+            stepper.retirementMarks[record.id] = nil
+            return true
         } catch {
             guard ResultCode.busy ~= error.code else { throw error }
             return false

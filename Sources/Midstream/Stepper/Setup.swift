@@ -106,7 +106,18 @@ struct Setup {
                     && $0.targetFile == claims.targetFile()
             }
             // It has moved; with sources that stay, this is how the next launch finds out.
-            if own?.moved != nil { continue }
+            if let own, own.moved != nil {
+                guard try own.targetVersion ?? 0 <= StateStore.schemaVersion(connection) else {
+                    throw MigrationError(
+                        .foreignState,
+                        "the rows of source table \(sourceName) moved into table \(wish.name) of a newer state of this "
+                            + "database: it was replaced, or restored from a backup of before. If that is meant, leave "
+                            + "addMigration out",
+                        table: wish.name
+                    )
+                }
+                continue
+            }
             if own != nil {
                 throw MigrationError(
                     .foreignState,

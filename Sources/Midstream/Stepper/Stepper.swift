@@ -17,6 +17,8 @@ final class Stepper {
     private var counts: [Int64: SourceCount] = [:]
     /// The pages that steps have written since the last checkpoint.
     private var pagesWritten: Int64 = 0
+    /// For each table that waits for readers, a frame of the WAL behind its last row.
+    var retirementMarks: [Int64: Int] = [:]
     private var commitTime: Duration = .milliseconds(1)
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
@@ -233,13 +235,21 @@ final class Stepper {
     private func move(_ record: TableRecord, _ sql: MoveSQL, rows: Int64) throws -> Int64? {
         guard rows > 0 else { return 0 }
         let mover = RowMover(statements: statements, sql: sql)
-        return try transaction {
+        var refused: (range: ClosedRange<Int64>, error: SQLiteError)?
+        let moved: Int64? = try transaction {
             guard let now = try store.table(record.id), now.phase == .copying, let lower = now.lowerBound else {
                 return 0
             }
             let upper = try key(sql.upperPendingKey, lower, rows - 1) ?? .max
-            return try mover.move(from: lower, through: upper, hasLedger: true)
+            do {
+                return try mover.move(from: lower, through: upper, hasLedger: true)
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                refused = (lower...upper, error)
+                return 0
+            }
         }
+        if let refused, let moved { try reportRefusal(record, sql, refused.range, refused.error, moved) }
+        return moved
     }
 
     private func hasLedger(_ sql: MoveSQL) throws -> Bool {
@@ -294,7 +304,7 @@ final class Stepper {
         throw MigrationError(
             .rowRefused,
             "target table \(record.target) refuses the row with rowid \(refusal.key) of source table \(record.source). It "
-                + "stays there, and is read and written as before; the migration goes on when the row can be taken",
+                + "stays there and is read as before, but cannot be changed. The migration goes on when the target can take it",
             table: record.target,
             key: refusal.key,
             cause: refusal.error

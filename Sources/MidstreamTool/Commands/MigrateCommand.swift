@@ -58,7 +58,7 @@ struct MigrateCommand: Command {
         database.onMigrated { event in
             if case .sourceKept(let table, let reason) = event { kept.withLock { $0.append((table, reason)) } }
         }
-        var tally = MoveTally(try database.readMigrationProgress())
+        var tally = MoveTally(try database.readMigrationProgress(), target: target)
         if tally.tables.isEmpty, move.source == nil {
             throw CommandFailure("\(target) has no migration to go on with: give --source and the tables")
         }

@@ -3,7 +3,7 @@ enum Tool {
     static let version = "0.1.0"
 
     static let commands: [any Command.Type] = [
-        MigrateCommand.self, StatusCommand.self, SQLCommand.self,
+        MigrateCommand.self, StatusCommand.self, SQLCommand.self, DemoCommand.self,
     ]
 
     static func run(_ arguments: [String], _ output: Output = Output()) -> ExitCode {

@@ -1,6 +1,4 @@
 internal import Midstream
-internal import SQLText
-internal import SQLiteConnection
 
 /// How far the migrations of a file are, for people and for machines.
 struct MigrationStatus {
@@ -24,20 +22,8 @@ struct MigrationStatus {
     init(_ progress: MigrationProgress, target: String) {
         self.target = target
         tables = progress.tables.map { table in
-            Table(progress: table, total: table.totalRows ?? Self.count(table, target))
+            Table(progress: table, total: table.countedRows(target: target))
         }
-    }
-
-    private static func count(_ table: MigrationProgress.Table, _ target: String) -> Int64? {
-        let path = table.sourcePath ?? target
-        guard let connection = try? Connection(path: path, options: OpenOptions(access: .readOnly)) else { return nil }
-        defer { connection.close() }
-        connection.setBusyTimeout(milliseconds: 5000)
-        // The condition on a line of its own, so that no comment in it reaches what follows.
-        let condition = table.condition.map { " WHERE (\($0)\n)" } ?? ""
-        return try? connection.fetchValue(
-            "SELECT count(*) FROM main.\(SQLIdentifier.quoted(table.sourceTable))\(condition)"
-        )
     }
 
     // MARK: Text

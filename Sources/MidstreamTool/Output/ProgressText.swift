@@ -19,6 +19,9 @@ enum ProgressText {
 
     private static func parts(_ tally: MoveTally, _ rate: Double) -> [String] {
         guard let fraction = tally.fraction, let total = tally.totalRows else { return ["counting rows"] }
+        if total == tally.settledRows, tally.outcome == .waitingForReaders {
+            return [NumberText.percent(fraction), "waiting for connections that still read from before"]
+        }
         var parts = [
             NumberText.percent(fraction),
             "\(NumberText.grouped(tally.settledRows)) of \(NumberText.grouped(total)) rows",

@@ -1,7 +1,6 @@
 internal import Midstream
 internal import SQLiteConnection
 internal import SQLText
-internal import Synchronization
 
 /// A migration that is to begin, or to go on.
 struct MoveRequest {
@@ -39,6 +38,16 @@ struct MoveRequest {
         for table in tables where !seen.insert(SQLIdentifier.lowercased(table.target)).inserted {
             throw CommandFailure("table \(table.target) is named twice: it can have the rows of one table only")
         }
+    }
+
+    /// Tables that keep their names.
+    init(tables: [String], source: String, target: String) throws {
+        self.source = source
+        self.target = target
+        self.tables = tables.map { TableChoice(target: $0, source: $0) }
+        keepsSource = false
+        schema = try SourceSchema(path: source)
+        isSameFile = Files.areSame(source, target)
     }
 
     /// Creates the tables that the target lacks, and begins the migration. Does nothing for what has begun or ended.
@@ -110,12 +119,4 @@ struct MoveRequest {
             try access.execute("DROP TABLE main.\(name)")
         }
     }
-}
-
-/// A flag that is raised once, on whatever thread.
-final class Flag: Sendable {
-    private let state = Atomic<Bool>(false)
-
-    func raise() { state.store(true, ordering: .releasing) }
-    var isRaised: Bool { state.load(ordering: .acquiring) }
 }

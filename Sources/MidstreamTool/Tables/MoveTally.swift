@@ -13,15 +13,26 @@ struct MoveTally {
     /// Rows that steps moved.
     private(set) var moved: Int64 = 0
 
-    init(_ progress: MigrationProgress) {
+    /// What the last step did.
+    private(set) var outcome = MigrationProgress.Outcome.idle
+
+    /// Counts the rows of tables for which no step has done so yet.
+    init(_ progress: MigrationProgress, target: String) {
+        var progress = progress
+        for index in progress.tables.indices {
+            progress.tables[index].totalRows = progress.tables[index].countedRows(target: target)
+        }
         add(progress)
     }
 
     mutating func add(_ progress: MigrationProgress) {
         moved += progress.rowsMovedByStep
+        outcome = progress.outcome
         for table in progress.tables {
             if let index = tables.firstIndex(where: { $0.progress.name == table.name }) {
+                let total = tables[index].progress.totalRows
                 tables[index].progress = table
+                if table.totalRows == nil { tables[index].progress.totalRows = total }
             } else {
                 tables.append(Table(progress: table))
             }

@@ -68,6 +68,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let schema = ResultCode(rawValue: SQLITE_SCHEMA)
     /// A constraint failed.
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
+    /// A CHECK constraint was violated.
+    public static let constraintCheck = ResultCode(rawValue: SQLITE_CONSTRAINT | 1 << 8)
     /// A value is not of the type that its column in a STRICT table is declared with (3.37).
     public static let constraintDatatype = ResultCode(rawValue: SQLITE_CONSTRAINT | 12 << 8)
     /// A value has a type that does not fit.

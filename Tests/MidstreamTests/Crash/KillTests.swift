@@ -12,7 +12,7 @@ import Testing
 /// Processes that die at every write, sync, truncation and deletion of a migration's life.
 ///
 /// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise every so-many-th is tried, from one
-/// on that `MIDSTREAM_CRASH_SEED` chooses.
+/// on that `MIDSTREAM_CRASH_SEED` chooses; `MIDSTREAM_CRASH_STRIDE` says how many.
 @Suite struct KillTests {
     static let isFull = Files.environment("MIDSTREAM_CRASH_FULL") == "1"
 
@@ -21,7 +21,8 @@ import Testing
 
     /// The points to die at.
     static func points(_ count: Int, about wanted: Int) -> StrideTo<Int> {
-        let step = isFull ? 1 : max(1, count / wanted)
+        let chosen = Files.environment("MIDSTREAM_CRASH_STRIDE").flatMap { Int($0) }
+        let step = max(1, chosen ?? (isFull ? 1 : count / wanted))
         return stride(from: 1 + seed % step, to: count + 1, by: step)
     }
 
@@ -84,5 +85,47 @@ import Testing
             }
         }
         print("crash: \(scenario): \(tried) deaths at points of \(count) operations, MIDSTREAM_CRASH_SEED=\(Self.seed)")
+    }
+
+    /// Opens what a dead process has left and moves everything, in a process that dies as well.
+    static func dieAgain(
+        _ scenario: CrashScenario,
+        _ folder: String,
+        at point: Int,
+        _ manner: KillingVFS.Manner
+    ) async {
+        await #expect(processExitsWith: .signal(SIGKILL)) { [folder, scenario, point, manner] in
+            try KillingVFS.register()
+            KillingVFS.kill(at: point, manner: manner)
+            let workload = CrashWorkload(scenario: scenario, folder: folder)
+            try workload.finish(workload.open())
+            KillingVFS.killNow()
+        }
+    }
+
+    @Test(arguments: CrashScenario.allCases)
+    func aProcessThatDiesWhileItRecoversLeavesEverythingWholeToo(_ scenario: CrashScenario) async throws {
+        let folder = TemporaryFolder()
+        let workload = CrashWorkload(scenario: scenario, folder: folder.path)
+        let expected = try workload.expectations()
+        let count = try await Self.operations(scenario, folder.path)
+        var random = SeededGenerator(seed: UInt64(Self.seed))
+        var tried = 0
+        for point in Self.points(count, about: 4) {
+            let manner = KillingVFS.Manner.allCases.randomElement(using: &random) ?? .before
+            let others = [Int.random(in: 1...12, using: &random), Int.random(in: 12...150, using: &random)]
+            try workload.prepare()
+            unlink(workload.committed)
+            await Self.die(scenario, folder.path, at: point, manner)
+            for other in others { await Self.dieAgain(scenario, folder.path, at: other, manner) }
+            let comment: Comment = "\(scenario), \(manner), points \(point) of \(count) and \(others)"
+            do {
+                try workload.check(expected, losesLast: manner == .powerLoss, comment)
+            } catch {
+                Issue.record("\(comment): \(error)")
+            }
+            tried += 1
+        }
+        print("crash again: \(scenario): \(tried) points, three deaths each, MIDSTREAM_CRASH_SEED=\(Self.seed)")
     }
 }

@@ -6,8 +6,9 @@ import Testing
 /// Constructs around a moving table: each gives what it gives natively, whether it is seen through or drained.
 @Suite struct DependentTests {
     private static let schema = """
-        CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, name TEXT UNIQUE);
+        CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, name TEXT, UNIQUE (k, id));
         CREATE INDEX t_k ON t(k);
+        CREATE UNIQUE INDEX t_name ON t(name);
         """
     private static let rows =
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) "
@@ -123,6 +124,32 @@ import Testing
             texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
                 == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
         )
+    }
+
+    @Test(arguments: [
+        "CREATE TABLE IF NOT EXISTS t(x)", "CREATE INDEX IF NOT EXISTS t_k ON t(k)",
+        "CREATE UNIQUE INDEX IF NOT EXISTS t_name ON t(name)", "DROP INDEX t_k",
+    ])
+    func statementsOfEachLaunchDrainNothing(_ statement: String) throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
+        try pair.database.execute(statement)
+        #expect(try pair.database.readMigrationProgress().tables.first?.phase == .copying)
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(id) FROM t") == 60)
+    }
+
+    @Test func aKeyIsUniqueAlsoWhenAnotherOneIsDropped() throws {
+        let pair = try Pair(
+            schema:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, a, c); CREATE UNIQUE INDEX ua ON t(a); CREATE UNIQUE INDEX uc ON t(c)",
+            rows: "INSERT INTO t VALUES (1, 'a1', 'c1'), (2, 'a2', 'c2')",
+            tables: ["t"],
+            moved: 1
+        )
+        try pair.database.execute("DROP INDEX uc")
+        #expect(throws: SQLiteError.self) { try pair.database.execute("INSERT INTO t(a, c) VALUES ('a2', 'c9')") }
+        try pair.database.execute("INSERT INTO t(a, c) VALUES ('a3', 'c2')")
+        try pair.finish()
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 3)
     }
 
     @Test func aChangeOfTheSchemaThatIsRolledBackLeavesTheTableMoving() throws {

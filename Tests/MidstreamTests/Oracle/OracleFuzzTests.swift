@@ -25,6 +25,7 @@ import Testing
         var number = first
         var failures = 0
         while statements < wanted, clock.now < end {
+            if Self.setting("VERBOSE") != nil { Self.say("case \(number)") }
             let oracleCase = CaseGenerator(seed: seed, number: number).generate(statements: 80)
             let (difference, count) = CaseRunner(oracleCase: oracleCase).run()
             statements += count
@@ -36,6 +37,12 @@ import Testing
             number += 1
         }
         print("oracle: seed \(seed), cases \(first) to \(number), \(statements) statements, \(failures) differences")
+    }
+
+    /// Says at once which case runs, for one that does not end.
+    private static func say(_ text: String) {
+        var line = text + "\n"
+        line.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }
     }
 
     private static func report(

@@ -182,7 +182,7 @@ struct SchemaGenerator {
     // MARK: Rows
 
     private func addRows(_ plan: inout TablePlan) {
-        let count = dice.weighted([(8, 0), (20, 4), (40, 16), (28, 40), (4, 150)])
+        let count = dice.weighted([(8, 0), (20, 4), (40, 16), (28, 30), (4, 80)])
         let inTarget = dice.weighted([(55, 0), (30, 20), (15, 60)])
         for _ in 0..<count {
             let rowID = dice.percent(70) ? Int64(dice.between(1, max(10, count * 2))) : dice.pick(pool.rowIDs)

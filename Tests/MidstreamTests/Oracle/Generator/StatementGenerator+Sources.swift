@@ -40,7 +40,7 @@ extension StatementGenerator {
             let alias = alias()
             let query = derivedTable()
             return ("(\(query.text)) AS \(alias)", [Source(qualifier: alias, columns: query.columns)])
-        default: return joined(dice.percent(75) ? 2 : 3)
+        default: return joined(dice.percent(90) ? 2 : 3)
         }
     }
 

@@ -9,6 +9,8 @@ struct Outcome {
     var failure: String?
     /// An error that is not SQLite's.
     var foreignFailure: String?
+    /// There are more rows than it is worth comparing.
+    var isTooLong = false
     var changes: Int64 = 0
     var lastInsertRowID: Int64 = 0
     var isInTransaction = false
@@ -45,13 +47,13 @@ extension Outcome {
             ?? compare("isInTransaction", isInTransaction, native.isInTransaction)
     }
 
-    /// SQLite promises no name for a column without AS. Natively `rowid` has the name of the INTEGER PRIMARY KEY, which a
-    /// virtual table cannot declare, and an expression that spells `main.` out has its own text for a name.
+    /// SQLite promises no name for an expression without AS; it happens to be its text, of which parts may have been
+    /// spelt otherwise. Natively `rowid` has the name of the INTEGER PRIMARY KEY, also where a column is called `oid`.
     ///
     /// Source: <https://www.sqlite.org/c3ref/column_name.html>.
     private static func areSameNames(_ mine: String, _ native: String) -> Bool {
-        mine == native || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
-            || native.lowercased().contains("main.") || native.contains("\"main\".")
+        mine == native || native.contains("(") || native.lowercased().contains("main.")
+            || native.contains("\"main\".") || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
     }
 
     /// Takes values to be the same that are equal by a collation or by number.

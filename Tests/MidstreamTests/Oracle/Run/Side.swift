@@ -53,7 +53,8 @@ extension Side {
             try self.scan(command.sql, arguments) { statement in
                 if outcome.rows.isEmpty { outcome.columns = statement.columnNames.names }
                 outcome.rows.append(Row(copying: statement).values)
-                return true
+                outcome.isTooLong = outcome.rows.count > 4000
+                return !outcome.isTooLong
             }
         } catch {
             outcome.note(error)

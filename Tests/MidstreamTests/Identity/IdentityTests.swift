@@ -1,0 +1,157 @@
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// Files that are copied, restored, replaced, moved or lost.
+@Suite struct IdentityTests {
+    /// Moves a half and closes.
+    private func halfMoved(_ rows: Int = 100) throws -> MovingFixture {
+        let fixture = try MovingFixture(rows: rows)
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 50)
+        try database.execute("UPDATE accounts SET amount = amount + 0 WHERE id = 90")
+        database.close()
+        return fixture
+    }
+
+    private func moveToEnd(_ database: Database) throws -> MigrationError? {
+        do {
+            try finishMigration(database)
+            return nil
+        } catch let error as MigrationError {
+            return error
+        }
+    }
+
+    @Test func aCopyOfTheTargetDoesNotTakeTheSourceFromTheOriginal() throws {
+        let fixture = try halfMoved()
+        let copy = fixture.folder.file("copy.db")
+        Files.copyDatabase(fixture.target, to: copy)
+        let copied = try Database(path: copy)
+        #expect(try copied.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 100)
+        #expect(try moveToEnd(copied)?.code == .foreignState)
+        #expect(try copied.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 100)
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 100)
+        let original = try fixture.open()
+        #expect(try moveToEnd(original) == nil)
+        #expect(try original.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    @Test func aTargetFromBeforeTheMigrationIsRefusedWhileItMoves() throws {
+        let fixture = try MovingFixture(rows: 100)
+        let backup = fixture.folder.file("backup.db")
+        Files.copyDatabase(fixture.target, to: backup)
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 50)
+        database.close()
+        Files.copyDatabase(backup, to: fixture.target)
+        let error = #expect(throws: MigrationError.self) { try fixture.open() }
+        #expect(error?.code == .foreignState)
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 100)
+    }
+
+    @Test(arguments: [SourceRetirement.drop, .keep])
+    func aTargetFromBeforeTheMigrationIsRefusedWhenItHasEnded(_ retirement: SourceRetirement) throws {
+        let fixture = try MovingFixture(rows: 100)
+        let backup = fixture.folder.file("backup.db")
+        Files.copyDatabase(fixture.target, to: backup)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+        #expect(try moveToEnd(database) == nil)
+        try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+        database.close()
+        Files.copyDatabase(backup, to: fixture.target)
+        let restored = try Database(path: fixture.target)
+        let error = #expect(throws: MigrationError.self) {
+            try MovingFixture.addMigration(restored, fixture.source, retirement: retirement)
+        }
+        #expect(error?.code == .foreignState)
+    }
+
+    @Test func aTargetFromTheMiddleIsRefusedWhenTheSourceIsGone() throws {
+        let fixture = try halfMoved()
+        let backup = fixture.folder.file("backup.db")
+        Files.copyDatabase(fixture.target, to: backup)
+        let database = try fixture.open()
+        #expect(try moveToEnd(database) == nil)
+        database.close()
+        Files.copyDatabase(backup, to: fixture.target)
+        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
+        #expect(error?.code == .sourceChanged)
+    }
+
+    @Test func aSourceThatWasReplacedIsRefused() throws {
+        let fixture = try halfMoved()
+        let other = try MovingFixture(rows: 70)
+        Files.copyDatabase(other.source, to: fixture.source)
+        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
+        #expect(error?.code == .foreignState)
+        #expect(error?.message.contains("is not the file") == true)
+    }
+
+    @Test func aSourceThatIsMissingIsAnErrorAndNotHalfATable() throws {
+        let fixture = try halfMoved()
+        #expect(rename(fixture.source, fixture.source + ".away") == 0)
+        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
+        #expect(error?.code == .sourceUnavailable)
+        #expect(error?.message.contains("old.db") == true)
+        #expect(!Files.exists(fixture.source))
+        #expect(rename(fixture.source + ".away", fixture.source) == 0)
+        #expect(try moveToEnd(fixture.open()) == nil)
+    }
+
+    @Test func aSourceThatHasMovedMayBeMissing() throws {
+        let fixture = try MovingFixture(rows: 10)
+        let database = try fixture.open()
+        for _ in 0..<100 where try database.readMigrationProgress().tables.first?.phase == .copying {
+            try database.stepMigration(rows: 100)
+        }
+        #expect(try database.readMigrationProgress().tables.first?.phase == .copied)
+        database.close()
+        Files.removeDatabase(fixture.source)
+        let again = try Database(path: fixture.target)
+        #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 10)
+        #expect(try moveToEnd(again) == nil)
+    }
+
+    @Test func aNewerFormatIsAnError() throws {
+        let fixture = try halfMoved()
+        let plain = try Connection(path: fixture.target)
+        try plain.execute("UPDATE midstream_state SET format = format + 1")
+        plain.close()
+        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
+        #expect(error?.code == .foreignState)
+        #expect(error?.message.contains("format 2") == true)
+    }
+
+    @Test func thePairCanBeMovedToAnotherFolder() throws {
+        let fixture = try halfMoved()
+        let elsewhere = TemporaryFolder()
+        for name in ["old.db", "new.db"] {
+            Files.copyDatabase(fixture.folder.file(name), to: elsewhere.file(name))
+            Files.removeDatabase(fixture.folder.file(name))
+        }
+        let database = try Database(path: elsewhere.file("new.db"))
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        #expect(try moveToEnd(database) == nil)
+        #expect(try MovingFixture.objects(elsewhere.file("old.db")).contains { $0.hasPrefix("view old_accounts") })
+    }
+
+    @Test func anOlderBuildThatCreatesTheTableAnewDoesNotWriteIntoAVoid() throws {
+        let fixture = try MovingFixture(rows: 10)
+        let database = try fixture.open()
+        #expect(try moveToEnd(database) == nil)
+        let old = try Connection(path: fixture.source)
+        try old.execute("CREATE TABLE IF NOT EXISTS old_accounts\(MovingFixture.columns)")
+        let error = #expect(throws: SQLiteError.self) { try old.execute("INSERT INTO old_accounts VALUES (1, 'a', 1)") }
+        #expect(error?.message == "table old_accounts is moving to table accounts of new.db: write it there")
+        #expect(try old.fetchAll("SELECT id, owner, amount FROM old_accounts").isEmpty)
+    }
+}

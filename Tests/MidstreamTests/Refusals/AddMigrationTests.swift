@@ -1,0 +1,214 @@
+import Midstream
+import SQLiteConnection
+import Synchronization
+import Testing
+
+/// What does not fit is told before anything is changed.
+@Suite struct AddMigrationTests {
+    /// Adds a migration that is to be refused, and checks that it has left nothing behind.
+    private func refusal(
+        source: String,
+        target: String,
+        from table: String = "s",
+        condition: String? = nil,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws -> MigrationError? {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        for (path, sql) in [(old, source), (new, target)] {
+            let connection = try Connection(path: path)
+            try connection.execute(script: sql)
+            connection.close()
+        }
+        let database = try Database(path: new)
+        let before = try MovingFixture.objects(old) + MovingFixture.objects(new)
+        let error = #expect(throws: MigrationError.self, sourceLocation: sourceLocation) {
+            try database.addMigration(source: .file(old)) { wish in
+                guard wish.name == "t" else { return }
+                wish.sourceTable = table
+                wish.condition = condition
+            }
+        }
+        let after = try MovingFixture.objects(old) + MovingFixture.objects(new)
+        #expect(before == after, sourceLocation: sourceLocation)
+        #expect(database.isMigrated, sourceLocation: sourceLocation)
+        // The database goes on, and so does the source.
+        _ = try database.fetchAll("SELECT * FROM t")
+        let plain = try Connection(path: old)
+        _ = try plain.fetchAll("SELECT name FROM sqlite_master")
+        return error
+    }
+
+    @Test func aPathThatIsWrong() throws {
+        let fixture = try MovingFixture(rows: 1)
+        let database = try Database(path: fixture.target)
+        let path = fixture.folder.file("missing.db")
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, path) }
+        #expect(error?.code == .sourceUnavailable)
+        #expect(error?.message.contains(path) == true)
+        #expect(!Files.exists(path))
+        #expect(database.isMigrated)
+    }
+
+    @Test func aFileThatIsNoDatabase() throws {
+        let fixture = try MovingFixture(rows: 1)
+        let database = try Database(path: fixture.target)
+        let path = fixture.folder.file("text.db")
+        for _ in 0..<2000 { Files.mark(path) }
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, path) }
+        #expect(error?.code == .sourceUnavailable)
+        #expect(error?.cause?.code == .notADatabase)
+        #expect(Files.size(path) == 2000)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0)
+    }
+
+    @Test func theTargetItself() throws {
+        let fixture = try MovingFixture(rows: 1)
+        let database = try Database(path: fixture.target)
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.target) }
+        #expect(error?.code == .misuse)
+    }
+
+    @Test func aTableThatIsMissing() throws {
+        let error = try refusal(source: "CREATE TABLE other(x)", target: "CREATE TABLE t(x)")
+        #expect(error?.code == .missingTable && error?.table == "t")
+        #expect(error?.message.contains("there is no table s in ") == true)
+    }
+
+    @Test func aViewInATablesPlace() throws {
+        let error = try refusal(source: "CREATE VIEW s AS SELECT 1 AS x", target: "CREATE TABLE t(x)")
+        #expect(error?.code == .missingTable)
+    }
+
+    @Test(arguments: [
+        ("CREATE TABLE s(a, b)", "CREATE TABLE t(a)", "the target lacks b"),
+        ("CREATE TABLE s(a)", "CREATE TABLE t(a, c)", "the source lacks c"),
+        ("CREATE TABLE s(a TEXT)", "CREATE TABLE t(a INTEGER)", "column a is of type INTEGER in the target and TEXT"),
+        ("CREATE TABLE s(a TEXT)", "CREATE TABLE t(a TEXT COLLATE NOCASE)", "column a has collation NOCASE"),
+        ("CREATE TABLE s(a, id INTEGER)", "CREATE TABLE t(a, id INTEGER PRIMARY KEY)", "must be the same"),
+        (
+            "CREATE TABLE s(a INTEGER PRIMARY KEY, b INTEGER)", "CREATE TABLE t(a INTEGER, b INTEGER PRIMARY KEY)",
+            "same"
+        ),
+        ("CREATE TABLE s(a, b)", "CREATE TABLE t(a UNIQUE, b)", "has no index on (a)"),
+    ])
+    func tablesThatDoNotFit(_ source: String, _ target: String, _ message: String) throws {
+        let error = try refusal(source: source, target: target)
+        #expect(error?.code == .unequalTables && error?.table == "t")
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+
+    @Test(arguments: [
+        ("CREATE TABLE s(a PRIMARY KEY) WITHOUT ROWID", "CREATE TABLE t(a PRIMARY KEY)", "source table s has no rowid"),
+        ("CREATE TABLE s(a PRIMARY KEY)", "CREATE TABLE t(a PRIMARY KEY) WITHOUT ROWID", "target table t has no rowid"),
+        ("CREATE TABLE s(a, b AS (a))", "CREATE TABLE t(a, b)", "column b of source table s is generated"),
+        ("CREATE TABLE s(a, b)", "CREATE TABLE t(a, b AS (a) STORED)", "column b of target table t is generated"),
+        ("CREATE TABLE s(a)", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a) WHERE a > 0", "index i is partial"),
+        ("CREATE TABLE s(a)", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a + 1)", "index i is partial or has"),
+        ("CREATE TABLE s(rowid, oid, _rowid_)", "CREATE TABLE t(rowid, oid, _rowid_)", "has no rowid"),
+    ])
+    func tablesOfAKindThatCannotMoveYet(_ source: String, _ target: String, _ message: String) throws {
+        let error = try refusal(source: source, target: target)
+        #expect(error?.code == .unsupported && error?.table == "t")
+        #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+
+    @Test func rowsOfTheTargetWithAKeyThatIsToCome() throws {
+        let table = "(id INTEGER PRIMARY KEY, x TEXT UNIQUE COLLATE NOCASE)"
+        let byID = try refusal(
+            source: "CREATE TABLE s\(table); INSERT INTO s VALUES (1, 'a'), (2, 'b')",
+            target: "CREATE TABLE t\(table); INSERT INTO t VALUES (2, 'c')"
+        )
+        #expect(byID?.code == .keyCollision && byID?.key == 2)
+        let byName = try refusal(
+            source: "CREATE TABLE s\(table); INSERT INTO s VALUES (1, 'a'), (2, 'b')",
+            target: "CREATE TABLE t\(table); INSERT INTO t VALUES (7, 'A')"
+        )
+        #expect(byName?.code == .keyCollision && byName?.key == 7)
+    }
+
+    @Test(arguments: [
+        ("x >", MigrationError.Code.unequalTables), ("nowhere = 1", .unequalTables), ("1) OR (1", .unequalTables),
+        ("x = 1; DROP TABLE s", .unequalTables), ("x = ?", .unsupported), ("", .unequalTables),
+        ("random() % 2 = 0", .unsupported), ("x IN (SELECT y FROM other)", .unsupported), ("1) --", .unequalTables),
+        ("x = datetime('now')", .unsupported), ("count(*) > 1", .unequalTables),
+        ("x = current_timestamp", .unsupported),
+    ])
+    func aConditionThatCannotBe(_ condition: String, _ code: MigrationError.Code) throws {
+        let error = try refusal(
+            source: "CREATE TABLE s(x); INSERT INTO s VALUES (1), (2); CREATE TABLE other(y)",
+            target: "CREATE TABLE t(x)",
+            condition: condition
+        )
+        #expect(error?.code == code && error?.table == "t", "\(condition): \(error.map { "\($0)" } ?? "")")
+    }
+
+    @Test(arguments: [true, false])
+    func twoConditionsThatClaimTheSameRow(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        for path in isSameFile ? [new] : [old] {
+            let connection = try Connection(path: path)
+            try connection.execute(script: "CREATE TABLE s(x); INSERT INTO s VALUES (1), (2), (3), (NULL)")
+            connection.close()
+        }
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE low(x); CREATE TABLE high(x); CREATE TABLE other(x)")
+        func add(_ conditions: [String: String]) throws {
+            try database.addMigration(source: isSameFile ? .sameDatabase : .file(old)) { table in
+                guard let condition = conditions[table.name] else { return }
+                table.sourceTable = "s"
+                table.condition = condition
+            }
+        }
+        let before = try MovingFixture.objects(new)
+        let error = #expect(throws: MigrationError.self) { try add(["low": "x <= 2", "high": "x >= 2"]) }
+        #expect(error?.code == .foreignState)
+        #expect(try MovingFixture.objects(new) == before)
+        // Then right, and one more that is not.
+        try add(["low": "x < 2", "high": "x >= 2"])
+        let later = #expect(throws: MigrationError.self) { try add(["low": "x < 2", "other": "x = 3"]) }
+        #expect(later?.code == .foreignState)
+        #expect(try database.fetchAll("SELECT x FROM low").map { $0[0] } == [.integer(1)])
+        #expect(try database.fetchAll("SELECT x FROM high").map { $0[0] } == [.integer(2), .integer(3)])
+    }
+
+    @Test(arguments: [true, false])
+    func aSourceWithRowsThatNobodyClaimsStays(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        let connection = try Connection(path: isSameFile ? new : old)
+        try connection.execute(script: "CREATE TABLE s(x, archived); INSERT INTO s VALUES (1, 0), (2, 1), (3, NULL)")
+        connection.close()
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE current(x, archived); CREATE TABLE archive(x, archived)")
+        let reasons = Collected()
+        database.onMigrated { if case .sourceKept(let table, let reason) = $0 { reasons.add("\(table): \(reason)") } }
+        func add() throws {
+            try database.addMigration(source: isSameFile ? .sameDatabase : .file(old)) { table in
+                guard table.name == "current" || table.name == "archive" else { return }
+                table.sourceTable = "s"
+                table.condition = table.name == "current" ? "archived = 0" : "NOT (archived = 0)"
+            }
+        }
+        try add()
+        try finishMigration(database)
+        #expect(reasons.all.last == "s: 1 of its rows belong to no migration")
+        #expect(try MovingFixture.count("s", in: isSameFile ? new : old) == 3)
+        #expect(
+            try database.fetchValue(Int.self, "SELECT (SELECT count(*) FROM current) * 10 + count(*) FROM archive")
+                == 11
+        )
+        // At the next launch nothing begins anew.
+        try add()
+        #expect(database.isMigrated)
+    }
+}
+
+/// What a closure was told, from whatever thread.
+final class Collected: Sendable {
+    private let lines = Mutex<[String]>([])
+    func add(_ line: String) { lines.withLock { $0.append(line) } }
+    var all: [String] { lines.withLock { $0 } }
+}

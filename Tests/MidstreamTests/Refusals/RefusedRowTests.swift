@@ -1,0 +1,72 @@
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+import Testing
+
+/// A row that the target does not take stops the migration with an error, and loses nothing.
+@Suite struct RefusedRowTests {
+    private func database(_ folder: TemporaryFolder, _ constraint: String, _ rows: String) throws -> Database {
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE s(id INTEGER PRIMARY KEY, x INTEGER); INSERT INTO s \(rows)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INTEGER \(constraint))")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "s" } }
+        return database
+    }
+
+    private static let rows =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT i, CASE i WHEN 60 THEN -1 ELSE i END FROM n"
+
+    private func stepUntilRefused(_ database: Database, _ step: () throws -> MigrationProgress) throws
+        -> MigrationError?
+    {
+        do {
+            for _ in 0..<100 where try step().isFinished { return nil }
+        } catch let error as MigrationError {
+            return error
+        }
+        return nil
+    }
+
+    @Test(arguments: [true, false])
+    func theRowsBeforeItMoveAndItIsTold(_ isByTime: Bool) throws {
+        let folder = TemporaryFolder()
+        let database = try database(folder, "CHECK (x > 0)", Self.rows)
+        for _ in 0..<2 {
+            let error = try stepUntilRefused(database) {
+                isByTime ? try database.stepMigration() : try database.stepMigration(rows: 30)
+            }
+            #expect(error?.code == .rowRefused && error?.table == "t" && error?.key == 60)
+            #expect(error?.cause.map { ResultCode.constraint ~= $0.code } == true)
+            #expect(try MovingFixture.count("t", in: database.path) == 59)
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 100)
+            #expect(try database.fetchValue(Int.self, "SELECT x FROM t WHERE id = 60") == -1)
+        }
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 100)
+    }
+
+    @Test(arguments: [
+        "UPDATE t SET x = 600 WHERE id = 60", "DELETE FROM t WHERE x < 0", "UPDATE t SET x = abs(x) WHERE id > 50",
+    ])
+    func theMigrationGoesOnWhenTheRowIsMended(_ statement: String) throws {
+        let folder = TemporaryFolder()
+        let database = try database(folder, "CHECK (x > 0)", Self.rows)
+        #expect(try stepUntilRefused(database) { try database.stepMigration() }?.key == 60)
+        try database.execute(statement)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE x < 0") == 0)
+        let count = try database.fetchValue(Int.self, "SELECT count(*) FROM t")
+        #expect(count == (statement.hasPrefix("DELETE") ? 99 : 100))
+        #expect(try MovingFixture.objects(database.path).filter { $0.contains("midstream") } == [])
+    }
+
+    @Test func aNullThatTheTargetDoesNotTakeCanBeDeleted() throws {
+        let folder = TemporaryFolder()
+        let database = try database(folder, "NOT NULL", "VALUES (1, 1), (2, NULL), (3, 3)")
+        #expect(try stepUntilRefused(database) { try database.stepMigration() }?.key == 2)
+        try database.execute("DELETE FROM t WHERE id = 2")
+        try finishMigration(database)
+        #expect(try database.fetchAll("SELECT id FROM t").map { $0[0] } == [.integer(1), .integer(3)])
+    }
+}

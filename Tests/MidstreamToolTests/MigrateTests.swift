@@ -1,0 +1,223 @@
+import SQLiteConnection
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+@Suite struct MigrateTests {
+    private let folder = TestFolder()
+
+    @Test func tablesMoveWithTheirIndexesAndLeaveNothingBehind() throws {
+        let old = try folder.database(
+            "old.db",
+            messages(3000) + "CREATE TABLE people(name TEXT); INSERT INTO people VALUES ('Ann');"
+        )
+        let result = try BuiltTool.run("migrate", "--source", old, "--target", folder.file("new.db"), "--all-tables")
+        #expect(result.status == 0, "\(result.error)")
+        #expect(result.output.contains("messages: all 3,000 rows moved"))
+        #expect(result.output.contains("Moved 3,001 rows of 2 tables"))
+        #expect(try folder.value("new.db", "SELECT count(*) || ' ' || sum(id) FROM messages") == .text("3000 4501500"))
+        #expect(
+            try folder.value("new.db", "SELECT group_concat(name) FROM (SELECT name FROM sqlite_master ORDER BY 1)")
+                == .text("messages,messages_by_sender,people,sqlite_autoindex_messages_1")
+        )
+        #expect(
+            try folder.value("old.db", "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'messages'")
+                == .integer(0)
+        )
+        let again = try BuiltTool.run("migrate", "--source=\(old)", "--target=\(folder.file("new.db"))", "--all-tables")
+        #expect(again.status == 0)
+        #expect(again.output == "There is nothing to move.\n")
+    }
+
+    @Test func aTableMovesUnderAnotherNameAndByACondition() throws {
+        let old = try folder.database(
+            "old.db",
+            "CREATE TABLE \"old tree\"(id INTEGER PRIMARY KEY, parent INTEGER REFERENCES \"old tree\"(id), n, CHECK (\"old tree\".n > 0));"
+                + "CREATE INDEX n ON \"old tree\"(n); INSERT INTO \"old tree\" VALUES (1, NULL, 5), (2, 1, 6), (3, 1, 7);"
+        )
+        try folder.database("new.db", "CREATE TABLE n(x)")
+        let result = try BuiltTool.run(
+            "migrate",
+            "--source",
+            old,
+            "--target",
+            folder.file("new.db"),
+            "--table",
+            "tree=old tree",
+            "--where",
+            "n < 7",
+            "--json"
+        )
+        #expect(result.status == 0, "\(result.error)")
+        #expect(result.output.contains(#""finished":true"#))
+        #expect(result.output.contains(#""sourceKept":"1 of its rows belong to no migration""#))
+        #expect(try folder.value("new.db", "SELECT group_concat(id) FROM tree") == .text("1,2"))
+        #expect(try folder.value("new.db", "SELECT \"table\" FROM pragma_foreign_key_list('tree')") == .text("tree"))
+        #expect(try folder.value("new.db", "SELECT name FROM pragma_index_list('tree')") == .text("tree_n"))
+        #expect(try folder.value("old.db", "SELECT count(*) FROM \"old tree\"") == .integer(3))
+    }
+
+    @Test func aTableMovesInsideOneFile() throws {
+        let path = try folder.database("one.db", messages(500, table: "old_messages"))
+        let result = try BuiltTool.run(
+            "migrate",
+            "--source",
+            path,
+            "--target",
+            path,
+            "--table",
+            "messages=old_messages"
+        )
+        #expect(result.status == 0, "\(result.error)")
+        #expect(try folder.value("one.db", "SELECT count(*) FROM messages") == .integer(500))
+        #expect(
+            try folder.value("one.db", "SELECT count(*) FROM sqlite_master WHERE name = 'old_messages'") == .integer(0)
+        )
+        let all = try BuiltTool.run("migrate", "--source", path, "--target", path, "--all-tables")
+        #expect(all.status == 1)
+        #expect(all.error.contains("--table TARGET=SOURCE"))
+    }
+
+    @Test func aKeptSourceStays() throws {
+        let old = try folder.database("old.db", messages(10))
+        let result = try BuiltTool.run(
+            "migrate",
+            "--source",
+            old,
+            "--target",
+            folder.file("new.db"),
+            "--table",
+            "messages",
+            "--keep-source"
+        )
+        #expect(result.status == 0, "\(result.error)")
+        #expect(try folder.value("old.db", "SELECT count(*) FROM messages") == .integer(10))
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(10))
+    }
+
+    @Test func virtualTablesAndTheirShadowsStay() throws {
+        let fts = "CREATE VIRTUAL TABLE docs USING fts5(t); CREATE TABLE docs_own(a); INSERT INTO docs_own VALUES (1);"
+        guard let old = try? folder.database("old.db", fts) else { return }
+        let result = try BuiltTool.run("migrate", "--source", old, "--target", folder.file("new.db"), "--all-tables")
+        #expect(result.status == 0, "\(result.error)")
+        #expect(try folder.value("new.db", "SELECT group_concat(name) FROM sqlite_master") == .text("docs_own"))
+    }
+
+    @Test func anInterruptedMigrationGoesOnLater() throws {
+        let old = try folder.database("old.db", messages(5000))
+        let new = folder.file("new.db")
+        // A step of 1 ms each 2 s: it cannot have ended when the signal comes.
+        let result = try BuiltTool.run(
+            "migrate",
+            "--source",
+            old,
+            "--target",
+            new,
+            "--all-tables",
+            "--pace",
+            "gentle",
+            "--budget",
+            "1ms",
+            "--json"
+        ) { pid in
+            while access(new, F_OK) != 0 { usleep(10_000) }
+            while (try? folder.value("new.db", "SELECT phase FROM midstream_tables")) != .integer(1) { usleep(10_000) }
+            kill(pid, SIGINT)
+        }
+        #expect(result.status == 130, "\(result.error)")
+        #expect(result.output.contains(#""interrupted":true"#))
+        let status = try BuiltTool.run("status", new, "--json")
+        #expect(status.output.contains(#""finished":false"#))
+        #expect(
+            try BuiltTool.run("sql", new, input: "SELECT count(*), sum(id) FROM messages;").output == "5000|12502500\n"
+        )
+        let resumed = try BuiltTool.run("migrate", "--target", new)
+        #expect(resumed.status == 0, "\(resumed.error)")
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(5000))
+        #expect(try BuiltTool.run("status", new).output == "\(new) has no migrations\n")
+    }
+
+    // MARK: Bad input
+
+    @Test func whatCannotBeginSaysWhyAndChangesNothing() throws {
+        let old = try folder.database("old.db", messages(10) + "CREATE TABLE b(x); INSERT INTO b VALUES (1);")
+        let new = try folder.database("new.db", "CREATE TABLE b(x, y)")
+        try Subprocess.write("this is no database, but a text that is long enough", to: folder.file("text.db"))
+        let cases: [(arguments: [String], message: String)] = [
+            (["--source", folder.file("none.db"), "--target", new, "--all-tables"], "there is no source file"),
+            (["--source", old, "--target", new, "--table", "nothing"], "there is no table nothing"),
+            (["--source", old, "--target", new, "--table", "messages", "--table", "b"], "the source lacks y"),
+            (
+                ["--source", old, "--target", new, "--table", "messages", "--where", "nothing = 1"],
+                "does not fit source table"
+            ),
+            (["--source", old, "--target", folder.file("text.db"), "--all-tables"], "text.db: file is not a database"),
+            (["--source", folder.file("text.db"), "--target", new, "--all-tables"], "text.db: file is not a database"),
+            (
+                ["--source", old, "--target", folder.file("missing/new.db"), "--all-tables"],
+                "unable to open database file"
+            ),
+            (["--target", folder.file("none.db")], "there is no file"),
+            (["--target", new], "has no migration to go on with"),
+            (["--source", old, "--target", new, "--table", "a=b", "--table", "A=messages"], "is named twice"),
+        ]
+        for (arguments, wanted) in cases {
+            let result = try Subprocess.run(BuiltTool.path, ["migrate"] + arguments)
+            #expect(result.status == 1, "\(arguments)")
+            #expect(result.output.isEmpty)
+            #expect(result.error.hasPrefix("midstream: error: "), "\(result.error)")
+            #expect(result.error.contains(wanted), "\(result.error)")
+            #expect(try folder.value("old.db", "SELECT count(*) FROM messages") == .integer(10))
+            #expect(
+                try folder.value("old.db", "SELECT group_concat(name) FROM sqlite_master WHERE type <> 'index'")
+                    == .text("messages,b")
+            )
+            #expect(try folder.value("new.db", "SELECT group_concat(name) FROM sqlite_master") == .text("b"))
+        }
+        #expect(access(folder.file("none.db"), F_OK) != 0)
+    }
+
+    @Test func aTargetInAFolderThatCannotBeWrittenIsRefused() throws {
+        let old = try folder.database("old.db", messages(10))
+        let locked = folder.file("locked")
+        mkdir(locked, 0o555)
+        // To root, no folder is closed but those of the kernel.
+        let target = geteuid() == 0 ? "/sys/new.db" : locked + "/new.db"
+        let result = try BuiltTool.run("migrate", "--source", old, "--target", target, "--all-tables")
+        #expect(result.status == 1)
+        #expect(result.error.contains("unable to open database file"))
+        #expect(try folder.value("old.db", "SELECT count(*) FROM messages") == .integer(10))
+    }
+
+    @Test func usageErrorsExitWith64AndAHint() throws {
+        let cases: [[String]] = [
+            ["migrate"], ["migrate", "--target", "a", "--wrong=secret"], ["migrate", "--target", "a", "--source", "b"],
+            ["sql"], ["status", "a", "secret"], ["nothing"], ["--nothing"], ["demo", "--rows", "secret"],
+        ]
+        for arguments in cases {
+            let result = try Subprocess.run(BuiltTool.path, arguments)
+            #expect(result.status == 64, "\(arguments)")
+            #expect(result.output.isEmpty)
+            #expect(result.error.hasPrefix("midstream: error: "))
+            #expect(result.error.contains("--help' for more information"))
+            #expect(!result.error.contains("secret"))
+        }
+    }
+
+    @Test func helpAndVersionAreForStandardOutput() throws {
+        for arguments in [
+            [], ["--help"], ["-h"], ["help"], ["help", "sql"], ["migrate", "--help"], ["status", "-h"],
+            ["demo", "--help"],
+        ] {
+            let result = try Subprocess.run(BuiltTool.path, arguments)
+            #expect(result.status == 0, "\(arguments)")
+            #expect(result.output.hasPrefix("OVERVIEW: "))
+            #expect(result.error.isEmpty)
+        }
+        #expect(try BuiltTool.run("--version").output.contains("."))
+    }
+}

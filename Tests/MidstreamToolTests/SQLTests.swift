@@ -1,0 +1,144 @@
+import SQLiteConnection
+import Testing
+
+@Suite struct SQLTests {
+    private let folder = TestFolder()
+
+    /// Runs a script while tables move, and beside it with the sqlite3 shell, which knows no dot lines of ours.
+    private func compare(_ script: String, _ schema: String) throws {
+        let old = try folder.database("old.db", schema)
+        try folder.database("plain.db", schema)
+        let own = try BuiltTool.run("sql", folder.file("new.db"), "--source", old, "--all-tables", input: script)
+        let lines = script.split(separator: "\n").filter { !$0.hasPrefix(".") }.joined(separator: "\n")
+        guard let shell = try? Subprocess.run("sqlite3", [folder.file("plain.db")], input: lines) else {
+            print("sqlite3 is not installed, so its output is not compared")
+            return
+        }
+        #expect(own.output == shell.output)
+        #expect(own.status == shell.status)
+        let errors = own.error.split(separator: "\n").count { $0.hasPrefix("Error: near line") }
+        #expect(errors == shell.error.split(separator: "\n").count { $0.contains(" near line ") }, "\(own.error)")
+    }
+
+    @Test func aScriptGivesWhatTheShellGivesHoweverFarTheTableIs() throws {
+        try compare(
+            """
+            SELECT count(*), sum(id), min(body) FROM messages;
+            .step rows 300
+            UPDATE messages SET sender = 'x' WHERE id IN (5, 900);
+            SELECT changes(); SELECT * FROM messages WHERE sender = 'x' ORDER BY id;
+            INSERT INTO messages(sender, body) VALUES ('new', 'body 800');
+            .step rows 100
+            BEGIN;
+            INSERT INTO messages(sender, body) VALUES ('new', 'hello');
+            SAVEPOINT s;
+            DELETE FROM messages;
+            SELECT count(*) FROM messages;
+            ROLLBACK TO s;
+            COMMIT;
+            SELECT last_insert_rowid(), count(*) FROM messages;
+            .step
+            CREATE TEMP TABLE t AS SELECT * FROM messages WHERE id > 995;
+            SELECT * FROM t ORDER BY id;
+            .drain
+            SELECT count(*), sum(id) FROM messages;
+            """,
+            messages(1000)
+        )
+    }
+
+    @Test func eachStatementIsOneLineOfJSON() throws {
+        let script = """
+            SELECT 1 AS a, 1.5, NULL, 'x"y', x'00ff';
+            CREATE TABLE t(a INTEGER PRIMARY KEY, b UNIQUE);
+            INSERT INTO t VALUES (1, 'one'),
+              (2, 'two');
+            SELECT * FROM t WHERE a > 5;
+            INSERT INTO t(b) VALUES ('two');
+            SELECT a FROM t ORDER BY a
+            """
+        let result = try BuiltTool.run("sql", folder.file("a.db"), "--json", input: script)
+        #expect(
+            result.output == #"""
+                {"sql":"SELECT 1 AS a, 1.5, NULL, 'x\"y', x'00ff'","columns":["a","1.5","NULL","'x\"y'","x'00ff'"],"rows":[[1,1.5,null,"x\"y",{"blob":"00ff"}]],"changes":0,"lastInsertRowid":0}
+                {"sql":"CREATE TABLE t(a INTEGER PRIMARY KEY, b UNIQUE)","columns":[],"rows":[],"changes":0,"lastInsertRowid":0}
+                {"sql":"INSERT INTO t VALUES (1, 'one'),\n  (2, 'two')","columns":[],"rows":[],"changes":2,"lastInsertRowid":2}
+                {"sql":"SELECT * FROM t WHERE a > 5","columns":["a","b"],"rows":[],"changes":2,"lastInsertRowid":2}
+                {"sql":"INSERT INTO t(b) VALUES ('two')","error":{"code":19,"extendedCode":2067,"message":"UNIQUE constraint failed: t.b"}}
+                {"sql":"SELECT a FROM t ORDER BY a","columns":["a"],"rows":[[1],[2]],"changes":0,"lastInsertRowid":2}
+
+                """#
+        )
+        #expect(result.error.isEmpty)
+        #expect(result.status == 1)
+    }
+
+    @Test func withBailTheFirstErrorEndsTheScript() throws {
+        let script = "SELECT 1; SELECT missing; SELECT 2;"
+        #expect(try BuiltTool.run("sql", folder.file("a.db"), input: script).output == "1\n2\n")
+        let bailed = try BuiltTool.run("sql", folder.file("a.db"), "--bail", input: script)
+        #expect(bailed.output == "1\n")
+        #expect(bailed.error == "Error: near line 1: no such column: missing\n")
+        #expect(bailed.status == 1)
+    }
+
+    @Test func stepsMoveSoManyRowsAndNoneInsideATransaction() throws {
+        let old = try folder.database("old.db", messages(1000))
+        let new = folder.file("new.db")
+        let script = """
+            .status
+            .step rows 300
+            BEGIN;
+            .step rows 300
+            .status
+            COMMIT;
+            .nothing
+            .help
+            .quit
+            SELECT 'not reached';
+            """
+        let result = try BuiltTool.run("sql", new, "--source", old, "--table", "messages", "--json", input: script)
+        let lines = result.output.split(separator: "\n")
+        #expect(result.status == 1)
+        #expect(lines.count == 9)
+        #expect(lines[0].contains(#""moved":0,"pending":1000"#))
+        #expect(lines[1].hasPrefix(#"{"step":{"moved":300,"#) && lines[1].contains(#""pending":700"#))
+        #expect(lines[3].hasPrefix(#"{"command":".step rows 300","error":{"#))
+        #expect(lines[4].hasPrefix(#"{"status":{"#) && lines[4].contains(#""pending":700"#))
+        #expect(lines[6].contains("unknown command .nothing"))
+        #expect(lines[7].hasPrefix(#"{"help":{"#))
+        // What is left goes on without being told of the source.
+        let status = try BuiltTool.run("status", new)
+        #expect(status.status == 0)
+        #expect(status.output.contains("messages: copying, 300 rows moved, 700 pending (30.0 %), from \(old)"))
+        let drained = try BuiltTool.run("sql", new, "--json", input: ".drain\n.status\n")
+        #expect(drained.output.contains(#"{"drain":{"moved":700,"outcome":"worked","finished":true,"tables":[]}}"#))
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(1000))
+    }
+
+    @Test func theScriptMayBeAFile() throws {
+        try Subprocess.write("SELECT 7;", to: folder.file("a.sql"))
+        #expect(try BuiltTool.run("sql", folder.file("a.db"), folder.file("a.sql")).output == "7\n")
+        let missing = try BuiltTool.run("sql", folder.file("b.db"), folder.file("none.sql"))
+        #expect(missing.status == 1)
+        #expect(missing.error.contains("none.sql: No such file or directory"))
+    }
+
+    @Test func anOpenTransactionIsRolledBackAtTheEnd() throws {
+        let path = try folder.database("a.db", "CREATE TABLE t(x)")
+        #expect(try BuiltTool.run("sql", path, input: "BEGIN; INSERT INTO t VALUES (1);").status == 0)
+        #expect(try folder.value("a.db", "SELECT count(*) FROM t") == .integer(0))
+    }
+
+    @Test func aPlainFileIsLeftAsItIs() throws {
+        let path = try folder.database("a.db", "CREATE TABLE t(x)")
+        #expect(try BuiltTool.run("status", path).output == "\(path) has no migrations\n")
+        #expect(
+            try BuiltTool.run("status", path, "--json").output
+                == "{\"target\":\"\(path)\",\"finished\":true,\"tables\":[]}\n"
+        )
+        #expect(try BuiltTool.run("sql", path, input: "PRAGMA journal_mode;").output == "delete\n")
+        #expect(try folder.value("a.db", "PRAGMA journal_mode") == .text("delete"))
+        #expect(try BuiltTool.run("status", folder.file("none.db")).status == 1)
+    }
+}

@@ -1,0 +1,79 @@
+import Testing
+
+@testable import MidstreamTool
+
+@Suite struct ScriptReaderTests {
+    /// All items of a text that comes in pieces of so many bytes.
+    private func items(_ text: String, pieces: Int = 65_536) throws -> [ScriptItem] {
+        var rest = Array(text.utf8)[...]
+        var reader = ScriptReader {
+            defer { rest = rest.dropFirst(pieces) }
+            return Array(rest.prefix(pieces))
+        }
+        var items: [ScriptItem] = []
+        while let item = try reader.next() { items.append(item) }
+        return items
+    }
+
+    @Test func statementsAndDotLinesAreToldApartHoweverTheyComeIn() throws {
+        let text = """
+            -- first
+            SELECT 1; SELECT ';' -- not here;
+            ;
+            .step rows 3
+            /* a
+            .step
+            ; */ ;; UPDATE t
+            .5;
+            CREATE TRIGGER x AFTER INSERT ON t BEGIN
+              SELECT 1;
+            END;
+              .drain
+            ;.step
+            .status \t
+            SELECT 2
+            """
+        let wanted: [ScriptItem] = [
+            .statement("SELECT 1", line: 2), .statement("SELECT ';'", line: 2), .command(".step rows 3", line: 4),
+            .statement("UPDATE t\n.5", line: 7),
+            .statement("CREATE TRIGGER x AFTER INSERT ON t BEGIN\n  SELECT 1;\nEND", line: 9),
+            .statement(".drain", line: 12), .statement(".step\n.status \t\nSELECT 2", line: 13),
+        ]
+        for pieces in [1, 2, 7, 64, 65_536] { #expect(try items(text, pieces: pieces) == wanted, "\(pieces) bytes") }
+    }
+
+    @Test func blankLinesAndCommentsAreNoStatements() throws {
+        #expect(try items("").isEmpty)
+        #expect(try items("\n \n-- a\n/* b */\n;;\n").isEmpty)
+        #expect(try items("-- a\n.quit") == [.command(".quit", line: 2)])
+        #expect(try items("/* open\n.step\n").isEmpty)
+    }
+
+    @Test func carriageReturnsAndAMissingLineFeedDoNotMatter() throws {
+        #expect(
+            try items("SELECT 1;\r\n.step\r\nSELECT 2") == [
+                .statement("SELECT 1", line: 1), .command(".step", line: 2), .statement("SELECT 2", line: 3),
+            ]
+        )
+    }
+
+    @Test func aStatementIsHandedOutBeforeMoreIsRead() throws {
+        var reads = 0
+        var reader = ScriptReader {
+            reads += 1
+            return reads == 1 ? Array("SELECT 1;\n".utf8) : nil
+        }
+        #expect(try reader.next() == .statement("SELECT 1", line: 1))
+        #expect(reads == 1)
+        #expect(try reader.next() == nil)
+    }
+
+    @Test func dotCommandsAreChecked() throws {
+        #expect(try DotCommand(".step") == .step(rows: nil))
+        #expect(try DotCommand(".step rows 12") == .step(rows: 12))
+        #expect(try DotCommand(".drain") == .drain)
+        for text in [".step rows", ".step rows x", ".step rows 0", ".step 3", ".drain now", ".stat", "."] {
+            #expect(throws: CommandFailure.self, "\(text)") { try DotCommand(text) }
+        }
+    }
+}

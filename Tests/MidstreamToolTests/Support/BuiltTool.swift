@@ -1,0 +1,35 @@
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// The executable that was built beside the tests.
+enum BuiltTool {
+    static let path: String = {
+        // The test bundle, or on macOS a file in it, is one of the arguments; its folder has the executable.
+        var candidates = CommandLine.arguments
+        if let own = realpath("/proc/self/exe", nil) {
+            candidates.append(String(cString: own))
+            free(own)
+        }
+        for candidate in candidates {
+            var folder = candidate
+            while let slash = folder.lastIndex(of: "/") {
+                folder = String(folder[..<slash])
+                let tool = folder + "/midstream"
+                var status = stat()
+                if stat(tool, &status) == 0, status.st_mode & S_IFMT == S_IFREG, access(tool, X_OK) == 0 { return tool }
+            }
+        }
+        return "midstream"
+    }()
+
+    static func run(
+        _ arguments: String...,
+        input: String = "",
+        started: (pid_t) -> Void = { _ in }
+    ) throws -> Subprocess.Result {
+        try Subprocess.run(path, arguments, input: input, started: started)
+    }
+}
