@@ -10,6 +10,8 @@ struct MoveSQL: Sendable {
     /// The names by which the rowids are reached.
     let targetKey: String
     let sourceKey: String
+    /// Whether the rowids are no column's, so that VACUUM may change them.
+    let hasImplicitKey: Bool
     /// `main.midstream_ledger_…`
     let ledger: String
     /// The target's name when it is AUTOINCREMENT.
@@ -31,6 +33,7 @@ struct MoveSQL: Sendable {
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         let columns = target.columns.map { SQLIdentifier.quoted($0.name) }
         let implicit = target.rowIDColumn == nil
+        hasImplicitKey = implicit
         insertedColumns = ((implicit ? [targetKey] : []) + columns).joined(separator: ", ")
         selectedColumns = ((implicit ? [sourceKey] : []) + columns).joined(separator: ", ")
     }

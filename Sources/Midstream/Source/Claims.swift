@@ -24,6 +24,10 @@ struct Claims {
         var moved: Int64?
         /// The number of the target's schema when they had, which only grows.
         var targetVersion: Int64?
+        /// The smallest and the largest rowid at the start. VACUUM gives rows other rowids if the table has no INTEGER
+        /// PRIMARY KEY, and then one of the two changes, unless none does.
+        var firstRowID: Int64?
+        var lastRowID: Int64?
     }
 
     func all() throws -> [Claim] {
@@ -33,7 +37,8 @@ struct Claims {
         )
         guard exists != nil else { return [] }
         return try connection.fetchAll(
-            "SELECT id, source_table, target_file, target_table, condition, moved, target_version FROM \(table) ORDER BY id"
+            "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
+                + "first_rowid, last_rowid FROM \(table) ORDER BY id"
         ).map {
             Claim(
                 id: try $0.get(0),
@@ -42,7 +47,9 @@ struct Claims {
                 targetTable: try $0.get(3),
                 condition: try $0.get(4),
                 moved: try $0.get(5),
-                targetVersion: try $0.get(6)
+                targetVersion: try $0.get(6),
+                firstRowID: try $0.get(7),
+                lastRowID: try $0.get(8)
             )
         }
     }
@@ -61,17 +68,61 @@ struct Claims {
             """
             CREATE TABLE IF NOT EXISTS \(table)(
                 id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
-                target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER)
+                target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
+                first_rowid INTEGER, last_rowid INTEGER)
             """
         )
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
         }
+        let rowIDs = try rowIDs(of: record.source)
         try connection.execute(
-            "INSERT INTO \(table)(id, source_table, target_file, target_table, condition) VALUES (?, ?, ?, ?, ?)",
-            [record.id, record.source, targetFile(), record.target, record.condition]
+            """
+            INSERT INTO \(table)(id, source_table, target_file, target_table, condition, first_rowid, last_rowid)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            [record.id, record.source, targetFile(), record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
         try fence(record)
+    }
+
+    /// Makes sure that the source is the one that a table began to move from, and that its rows have the rowids that they
+    /// had then.
+    ///
+    /// - Complexity: O(log n).
+    func confirm(_ record: TableRecord) throws {
+        guard !isSameFile else { return }
+        let path = connection.fileName(schema: migration.schema) ?? "the source"
+        guard let claim = try all().first(where: { $0.id == record.id }) else {
+            throw MigrationError(
+                .foreignState,
+                "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
+                    + "this target",
+                table: record.target
+            )
+        }
+        // A table that is gone is told of when a connection misses it.
+        guard let now = try rowIDs(of: record.source) else { return }
+        guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
+            throw MigrationError(
+                .sourceChanged,
+                "the rows of source table \(record.source) have other rowids than when table \(record.target) began to move: "
+                    + "a VACUUM of \(path), or a write past its fence, has changed them. Restore the file as it was before",
+                table: record.target
+            )
+        }
+    }
+
+    /// The smallest and the largest rowid of a table; nothing when it is gone.
+    private func rowIDs(of name: String) throws -> (first: Int64?, last: Int64?)? {
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(name) else {
+            return nil
+        }
+        let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
+        return (
+            try connection.fetchValue("SELECT min(\(key)) FROM \(from)"),
+            try connection.fetchValue("SELECT max(\(key)) FROM \(from)")
+        )
     }
 
     /// What the claim of a record of this target says.

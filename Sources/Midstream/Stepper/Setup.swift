@@ -191,7 +191,7 @@ struct Setup {
             try stepper.attach(migration)
             let claims = Claims(connection: connection, migration: migration)
             if record.phase == .copying {
-                try confirm(record, claims, migration)
+                try claims.confirm(record)
                 continue
             }
             if migration.sourcePath != nil {
@@ -209,19 +209,6 @@ struct Setup {
                     [MigrationPhase.copying.rawValue, record.id]
                 )
             }
-        }
-    }
-
-    /// A source that was replaced by another file, or restored from before the migration, has no claim of it.
-    private func confirm(_ record: TableRecord, _ claims: Claims, _ migration: MigrationRecord) throws {
-        guard migration.sourcePath != nil else { return }
-        guard try claims.all().contains(where: { $0.id == record.id }) else {
-            throw MigrationError(
-                .foreignState,
-                "\(stepper.path(of: migration) ?? "the source") is not the file that table \(record.target) began to move from: "
-                    + "restore the one that belongs to this target",
-                table: record.target
-            )
         }
     }
 

@@ -208,6 +208,7 @@ final class Stepper {
         let mover = RowMover(statements: statements, sql: sql)
         var refused: (range: ClosedRange<Int64>, error: SQLiteError)?
         let moved: Int64? = try transaction {
+            try confirmRowIDs(record, sql)
             var moved: Int64 = 0
             while let lower = try store.table(record.id).flatMap({ $0.phase == .copying ? $0.lowerBound : nil }) {
                 let start = clock.now
@@ -240,6 +241,7 @@ final class Stepper {
             guard let now = try store.table(record.id), now.phase == .copying, let lower = now.lowerBound else {
                 return 0
             }
+            try confirmRowIDs(record, sql)
             let upper = try key(sql.upperPendingKey, lower, rows - 1) ?? .max
             do {
                 return try mover.move(from: lower, through: upper, hasLedger: true)
@@ -250,6 +252,14 @@ final class Stepper {
         }
         if let refused, let moved { try reportRefusal(record, sql, refused.range, refused.error, moved) }
         return moved
+    }
+
+    /// Makes sure, in the transaction that moves rows, that they have the rowids that they began with.
+    private func confirmRowIDs(_ record: TableRecord, _ sql: MoveSQL) throws {
+        guard sql.hasImplicitKey, let migration = attached.values.first(where: { $0.id == record.migration }) else {
+            return
+        }
+        try Claims(connection: connection, migration: migration).confirm(record)
     }
 
     private func hasLedger(_ sql: MoveSQL) throws -> Bool {

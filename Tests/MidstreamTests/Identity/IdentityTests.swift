@@ -144,6 +144,30 @@ import Testing
         #expect(try MovingFixture.objects(elsewhere.file("old.db")).contains { $0.hasPrefix("view old_accounts") })
     }
 
+    @Test func aSourceWhoseRowsHaveOtherRowidsSinceAVacuumIsRefused() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE s(x);
+                INSERT INTO s WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 80) SELECT i FROM n;
+                DELETE FROM s WHERE x % 4 = 0;
+                """
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(x)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "s" } }
+        try database.stepMigration(rows: 20)
+        try old.execute("VACUUM")
+        let error = #expect(throws: MigrationError.self) { try database.stepMigration(rows: 20) }
+        #expect(error?.code == .sourceChanged)
+        #expect(try MovingFixture.count("t", in: database.path) == 20)
+        database.close()
+        let again = #expect(throws: MigrationError.self) { try Database(path: folder.file("new.db")) }
+        #expect(again?.code == .sourceChanged)
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 60)
+    }
+
     @Test func anOlderBuildThatCreatesTheTableAnewDoesNotWriteIntoAVoid() throws {
         let fixture = try MovingFixture(rows: 10)
         let database = try fixture.open()
