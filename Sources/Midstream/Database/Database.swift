@@ -251,11 +251,16 @@ final class Interruption: Sendable {
         var handle: InterruptHandle?
     }
 
+    /// Interrupts what runs, and goes on doing so until it has ended: an interruption between two statements has no
+    /// effect on the second.
     func cancel() {
-        state.withValue { state in
+        let isRunning = state.withValue { state in
             state.isCancelled = true
             state.handle?.interrupt()
+            return state.handle != nil
         }
+        guard isRunning else { return }
+        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(5)) { @Sendable [self] in cancel() }
     }
 
     /// Runs `body`; ends it when the task is cancelled.
@@ -267,8 +272,10 @@ final class Interruption: Sendable {
         defer { state.withValue { $0.handle = nil } }
         do {
             return try body()
-        } catch let error as SQLiteError where error.code == .interrupt {
-            if state.withValue({ $0.isCancelled }) { throw CancellationError() }
+        } catch {
+            // What is interrupted may also be the opening of a source.
+            let code = (error as? SQLiteError)?.code ?? (error as? MigrationError)?.cause?.code
+            if code?.primary == .interrupt, state.withValue({ $0.isCancelled }) { throw CancellationError() }
             throw error
         }
     }

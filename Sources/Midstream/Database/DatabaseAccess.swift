@@ -248,10 +248,10 @@ public final class DatabaseAccess {
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
-                    if let id = prepared.route.redirected, error.code == .constraintDatatype,
+                    if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
                         overlay.tables.byID[id]?.openCursors == 0
                     {
-                        // With a trigger, SQLite checks types before all other constraints.
+                        // With a trigger, SQLite checks types before all other constraints, and of all rows first.
                         try drain([id], for: prepared.text)
                         continue
                     }

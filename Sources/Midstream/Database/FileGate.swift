@@ -11,31 +11,44 @@ final class FileGate: Sendable {
         var holders = 0
         var isStepping = false
         /// Steps that wait. Who comes after them waits too, or a writer that never rests would keep them out for ever.
-        var reservations = 0
-        var waiting: [DispatchSemaphore] = []
+        var waitingSteps: [DispatchSemaphore] = []
+        /// Those that may write and wait. A step that ends lets them all in, or the next step could be faster than they.
+        var waitingWriters: [DispatchSemaphore] = []
+
+        /// Lets in who can be, and returns whom to wake.
+        mutating func admit(afterStep: Bool) -> [DispatchSemaphore] {
+            guard !isStepping else { return [] }
+            if afterStep || waitingSteps.isEmpty {
+                holders += waitingWriters.count
+                defer { waitingWriters.removeAll() }
+                if !waitingWriters.isEmpty { return waitingWriters }
+            }
+            return holders == 0 ? waitingSteps : []
+        }
     }
 
     private let state = Mutex(State())
 
     /// Enters as one that may write; waits while a step runs, or has waited for longer.
     func enter() {
-        while true {
-            let semaphore: DispatchSemaphore? = state.withLock { state in
-                if !state.isStepping, state.reservations == 0 {
-                    state.holders += 1
-                    return nil
-                }
-                let semaphore = DispatchSemaphore(value: 0)
-                state.waiting.append(semaphore)
-                return semaphore
+        let semaphore: DispatchSemaphore? = state.withLock { state in
+            if !state.isStepping, state.waitingSteps.isEmpty {
+                state.holders += 1
+                return nil
             }
-            guard let semaphore else { return }
-            semaphore.wait()
+            let semaphore = DispatchSemaphore(value: 0)
+            state.waitingWriters.append(semaphore)
+            return semaphore
         }
+        // Who lets it in has counted it.
+        semaphore?.wait()
     }
 
     func leave() {
-        wake { $0.holders -= 1 }
+        wake { state in
+            state.holders -= 1
+            return state.admit(afterStep: false)
+        }
     }
 
     /// Enters as a step when nobody is inside; waits until then, but not for longer than `timeout`.
@@ -44,45 +57,43 @@ final class FileGate: Sendable {
     /// one who is waited for himself, by way of another `Database` of the same file.
     func enterForStep(waiting timeout: Duration) -> Bool {
         let deadline = DispatchTime.now() + .nanoseconds(timeout.nanoseconds)
-        var isReserved = false
+        let semaphore = DispatchSemaphore(value: 0)
         while true {
-            let semaphore: DispatchSemaphore? = state.withLock { state in
-                if state.holders == 0, !state.isStepping {
+            let isInside = state.withLock { state in
+                let canEnter = state.holders == 0 && !state.isStepping
+                if canEnter {
                     state.isStepping = true
-                    if isReserved { state.reservations -= 1 }
-                    return nil
+                    state.waitingSteps.removeAll { $0 === semaphore }
+                } else if !state.waitingSteps.contains(where: { $0 === semaphore }) {
+                    state.waitingSteps.append(semaphore)
                 }
-                if !isReserved { state.reservations += 1 }
-                isReserved = true
-                let semaphore = DispatchSemaphore(value: 0)
-                state.waiting.append(semaphore)
-                return semaphore
+                return canEnter
             }
-            guard let semaphore else { return true }
+            if isInside { return true }
             if semaphore.wait(timeout: deadline) == .timedOut {
-                wake { $0.reservations -= 1 }
+                wake { state in
+                    state.waitingSteps.removeAll { $0 === semaphore }
+                    return state.admit(afterStep: false)
+                }
                 return false
             }
         }
     }
 
     func leaveStep() {
-        wake { $0.isStepping = false }
+        wake { state in
+            state.isStepping = false
+            return state.admit(afterStep: true)
+        }
     }
 
     /// Whether somebody waits for the step to end.
     var isAwaited: Bool {
-        state.withLock { $0.isStepping && !$0.waiting.isEmpty }
+        state.withLock { $0.isStepping && !($0.waitingWriters.isEmpty && $0.waitingSteps.isEmpty) }
     }
 
-    private func wake(_ change: (inout State) -> Void) {
-        let waiting = state.withLock { state in
-            change(&state)
-            let waiting = state.waiting
-            state.waiting.removeAll()
-            return waiting
-        }
-        for semaphore in waiting { semaphore.signal() }
+    private func wake(_ change: (inout State) -> [DispatchSemaphore]) {
+        for semaphore in state.withLock({ change(&$0) }) { semaphore.signal() }
     }
 
     // MARK: One for each file

@@ -175,7 +175,8 @@ final class Overlay {
         try removeTwins()
         for table in Array(byName.values) + (try drained.filter(isBack)) { try remove(table) }
         byName.removeAll()
-        tables.byID.removeAll()
+        // A rollback may bring the union tables of drained ones back.
+        tables.byID = Dictionary(drained.map { ($0.id, $0) }) { first, _ in first }
         statements.removeAll()
     }
 

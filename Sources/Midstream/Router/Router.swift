@@ -191,6 +191,8 @@ struct Router {
         var drained = route
         drained.drained = [table.id]
         guard outline.isComplete, let target = outline.target else { return drained }
+        // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
+        if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return drained }
         var route = route
         route.redirected = table.id
         var edits = SQLEdits()

@@ -96,6 +96,9 @@ final class UnionCursor: VirtualTableCursor {
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
             switch arguments[constraint.argument].storageClass {
             case .integer, .real: dropped.insert(constraint.argument)
+            // Of a column of numbers, in which text that looks like one would be less than any text.
+            case .text where constraint.comparison == .less || constraint.comparison == .lessOrEqual:
+                dropped.insert(constraint.argument)
             default: break
             }
         }

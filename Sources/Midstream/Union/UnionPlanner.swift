@@ -30,7 +30,9 @@ struct UnionPlanner {
         if usable.isEmpty, order.isEmpty, info.usedColumns == 0, scope == .whole { best.merge = .counted }
 
         var constraints: [UnionPlan.Constraint] = []
-        for (position, item) in usable.enumerated() {
+        // An IN is a scan for each of its values, which is worth it where an index finds them.
+        let used = usable.filter { !$0.isMembership || best.fixed.contains($0.column) }
+        for (position, item) in used.enumerated() {
             info.use(constraint: item.index, asArgument: position, isChecked: item.takesNumbers)
             constraints.append(
                 UnionPlan.Constraint(
@@ -61,6 +63,7 @@ struct UnionPlanner {
         var column: Int
         var comparison: IndexInfo.Comparison
         var takesNumbers: Bool
+        var isMembership: Bool
     }
 
     private static let operators: Set<IndexInfo.Comparison> = [
@@ -72,8 +75,15 @@ struct UnionPlanner {
             let constraint = info.constraint(at: index)
             guard constraint.isUsable, Self.operators.contains(constraint.comparison) else { return nil }
             let column = normalized(constraint.column)
+            let isMembership = constraint.comparison == .equal && info.isMembership(at: index) ?? false
             if column < 0 {
-                return Usable(index: index, column: -1, comparison: constraint.comparison, takesNumbers: true)
+                return Usable(
+                    index: index,
+                    column: -1,
+                    comparison: constraint.comparison,
+                    takesNumbers: true,
+                    isMembership: isMembership
+                )
             }
             guard table.target.columns.indices.contains(column) else { return nil }
             let definition = table.target.columns[column]
@@ -88,7 +98,8 @@ struct UnionPlanner {
                 index: index,
                 column: column,
                 comparison: constraint.comparison,
-                takesNumbers: takesNumbers
+                takesNumbers: takesNumbers,
+                isMembership: isMembership
             )
         }
     }
@@ -101,6 +112,8 @@ struct UnionPlanner {
 
     private struct Candidate {
         var merge: UnionPlan.Merge
+        /// The columns of the index that have a value given.
+        var fixed: [Int]
         var indexedColumns: [Int]
         var consumesOrder: Bool
         var cost: Double
@@ -134,6 +147,7 @@ struct UnionPlanner {
         if isLookup, !terms.isEmpty {
             return Candidate(
                 merge: .lookup,
+                fixed: fixed,
                 indexedColumns: [],
                 consumesOrder: !order.isEmpty,
                 cost: 12,
@@ -161,6 +175,7 @@ struct UnionPlanner {
         let sorting = !order.isEmpty && !consumes ? rows * 10 : 0
         return Candidate(
             merge: merge,
+            fixed: fixed,
             indexedColumns: terms.compactMap(\.column).filter { $0 >= 0 },
             consumesOrder: consumes,
             cost: cost,

@@ -69,8 +69,8 @@ import Testing
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
-        var tried = 0
         for manner in KillingVFS.Manner.allCases {
+            var tried = 0
             for point in Self.points(count, about: 7) {
                 try workload.prepare()
                 unlink(workload.committed)
@@ -83,8 +83,8 @@ import Testing
                 }
                 tried += 1
             }
+            print("crash: \(scenario), \(manner): \(tried) of \(count) points, MIDSTREAM_CRASH_SEED=\(Self.seed)")
         }
-        print("crash: \(scenario): \(tried) deaths at points of \(count) operations, MIDSTREAM_CRASH_SEED=\(Self.seed)")
     }
 
     /// Opens what a dead process has left and moves everything, in a process that dies as well.

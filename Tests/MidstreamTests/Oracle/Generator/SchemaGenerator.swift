@@ -132,7 +132,7 @@ struct SchemaGenerator {
                     IndexPlan(
                         name: "\(plan.name) unique \(plan.indexes.count)",
                         isUnique: true,
-                        terms: "(\(key.map(term).joined(separator: ", ")))",
+                        terms: "(\(self.terms(key, of: plan)))",
                         isInSource: true
                     )
                 )
@@ -140,16 +140,26 @@ struct SchemaGenerator {
         }
     }
 
-    private func term(_ column: String) -> String {
+    /// The terms of an index. SQLite 3.40 misses the NULLs at the end of an index whose first column descends, and takes
+    /// `x NOT IN (SELECT column …)` to be true; so such a column is NOT NULL.
+    private func terms(_ columns: [String], of plan: TablePlan) -> String {
+        columns.enumerated().map { position, name in
+            let isNotNull = plan.columns.contains { $0.name == name && $0.constraints.contains("NOT NULL") }
+            return term(name, mayDescend: position > 0 || isNotNull)
+        }
+        .joined(separator: ", ")
+    }
+
+    private func term(_ column: String, mayDescend: Bool) -> String {
         var text = quoted(column)
         if dice.percent(20) { text += " COLLATE " + dice.pick(["NOCASE", "RTRIM", "BINARY"]) }
-        if dice.percent(25) { text += " DESC" }
+        if dice.percent(25), mayDescend { text += " DESC" }
         return text
     }
 
     private func addIndexes(_ plan: inout TablePlan, _ number: Int) {
         for _ in 0..<dice.weighted([(25, 0), (35, 1), (25, 2), (15, 3)]) {
-            var terms = "(" + dice.some(plainColumns(plan), atMost: 3).map(term).joined(separator: ", ") + ")"
+            var terms = "(" + self.terms(dice.some(plainColumns(plan), atMost: 3), of: plan) + ")"
             if dice.percent(6) { terms = "(lower(\(quoted(plan.columns[0].name))))" }
             if dice.percent(6) { terms += " WHERE \(quoted(dice.pick(plan.columns).name)) IS NOT NULL" }
             plan.indexes.append(

@@ -52,7 +52,7 @@ extension Outcome {
     ///
     /// Source: <https://www.sqlite.org/c3ref/column_name.html>.
     private static func areSameNames(_ mine: String, _ native: String) -> Bool {
-        mine == native || native.contains("(") || native.lowercased().contains("main.")
+        mine == native || native.contains("(") || native.hasPrefix("?") || native.lowercased().contains("main.")
             || native.contains("\"main\".") || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
     }
 

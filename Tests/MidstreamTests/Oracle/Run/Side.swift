@@ -1,3 +1,4 @@
+import Dispatch
 import Midstream
 import SQLiteConnection
 
@@ -22,6 +23,10 @@ struct NativeSide: Side {
     func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
         let statement = try connection.prepare(sql)
         try statement.bind(arguments)
+        // Random joins may take hours. A read that was interrupted is left out on both sides.
+        let alarm = DispatchWorkItem { [handle = connection.interruptHandle] in handle.interrupt() }
+        if statement.isReadOnly { DispatchQueue.global().asyncAfter(deadline: .now() + 3, execute: alarm) }
+        defer { alarm.cancel() }
         while try statement.step() {
             guard try body(statement) else { break }
         }
@@ -56,6 +61,8 @@ extension Side {
                 outcome.isTooLong = outcome.rows.count > 4000
                 return !outcome.isTooLong
             }
+        } catch let error as SQLiteError where error.code == .interrupt {
+            outcome.isTooLong = true
         } catch {
             outcome.note(error)
             // How far a statement got before it failed is its own choice.

@@ -5,6 +5,7 @@ struct Shrinker {
     private var best: OracleCase
     private var runsLeft: Int
     private(set) var difference: CaseRunner.Difference
+    private let end = ContinuousClock().now + .seconds(20)
 
     init(_ oracleCase: OracleCase, _ difference: CaseRunner.Difference, runs: Int = 1500) {
         best = oracleCase
@@ -39,7 +40,7 @@ struct Shrinker {
 
     /// Keeps the case when it differs still.
     private mutating func attempt(_ smaller: OracleCase) -> Bool {
-        guard runsLeft > 0 else { return false }
+        guard runsLeft > 0, ContinuousClock().now < end else { return false }
         runsLeft -= 1
         let found = CaseRunner(oracleCase: smaller, isThorough: true).run().difference
         // A case that cannot be set up shows nothing, unless that was the difference.
