@@ -33,7 +33,7 @@ func decodeBenchmark(_ options: Options, _ report: Report) throws {
         throw SQLiteError(code: .error, message: "\(way.name) read something else")
     }
 
-    var cell = Cell(ways: ways.count)
+    var cell = Cell(ways: ways.count, countsProcessorTime: options.processorTime)
     for _ in 0..<repetitions { try cell.measure { _ = try ways[$0].run() } }
 
     report.section("decode", "\(Int64(rows).grouped) rows of 6 columns into structs")

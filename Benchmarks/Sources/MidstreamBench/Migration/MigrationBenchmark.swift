@@ -29,13 +29,15 @@ func migrationBenchmark(_ options: Options, _ report: Report) throws {
     )
     report.table(
         [
-            "way", "time", "rows/s", "times one go", "steps", "p50", "p99", "longest move", "longest other", "peak WAL",
+            "way", "time", "CPU", "rows/s", "times one go", "times CPU", "steps", "p50", "p99", "longest move",
+            "longest other", "peak WAL",
             "peak RSS",
         ],
         zip(ways, runs).map { way, run in
             [
-                way.name, run.time.asTime, Int64(Double(options.rows) / run.time).grouped,
-                (run.time / runs[0].time).short,
+                way.name, run.time.asTime, run.processorTime.asTime,
+                Int64(Double(options.rows) / run.time).grouped, (run.time / runs[0].time).short,
+                (run.processorTime / runs[0].processorTime).short,
                 Int64(run.steps).grouped, run.median.asTime, run.percentile99.asTime, run.longestMove.asTime,
                 run.longestOther.asTime, Int64(run.peakWAL).asMegabytes, Int64(run.peakMemory).asMegabytes,
             ]
@@ -57,10 +59,10 @@ func memoryBenchmark(_ options: Options, _ report: Report) throws -> Bool {
     let isWithin = Int64(run.peakMemory) < limit
     report.section("memory", "a process that moves \(options.memoryRows.grouped) messages in steps of 10 ms")
     report.table(
-        ["rows", "file", "time", "rows/s", "p99", "longest move", "peak WAL", "peak RSS", "limit"],
+        ["rows", "file", "time", "CPU", "rows/s", "p99", "longest move", "peak WAL", "peak RSS", "limit"],
         [
             [
-                options.memoryRows.grouped, size.asMegabytes, run.time.asTime,
+                options.memoryRows.grouped, size.asMegabytes, run.time.asTime, run.processorTime.asTime,
                 Int64(Double(options.memoryRows) / run.time).grouped, run.percentile99.asTime, run.longestMove.asTime,
                 Int64(run.peakWAL).asMegabytes, Int64(run.peakMemory).asMegabytes,
                 limit.asMegabytes + (isWithin ? " kept" : " EXCEEDED"),

@@ -73,6 +73,11 @@ struct OperationsBenchmark {
         for name in ["source.db", "native.db", "plain.db", "target.db"] { folder.remove(name) }
     }
 
+    /// The time that a slice of a cell takes in each of the ways.
+    private func measure(_ cell: inout Cell, _ run: (Int) throws -> Void) throws {
+        try cell.measure { if !options.alone || $0 == Self.moving { try run($0) } }
+    }
+
     /// Goes on to the next state.
     private func advance(_ database: Database, _ choice: inout KeyChoice, to state: State) throws {
         if state.moved >= 1 {
@@ -113,14 +118,15 @@ struct OperationsBenchmark {
         var lines = operations.map { Line(name: $0.name, count: 0, cells: []) }
         for state in Self.states {
             try advance(moving, &choice, to: state)
+            guard options.wants(state: state.name) else { continue }
             Report.note("operations: reads, \(state.name)")
             for (index, operation) in operations.enumerated() {
                 try check(ways, operation.sql, operation.arguments(&random))
                 if lines[index].count == 0 { lines[index].count = try size(operation, ways[Self.native], &random) }
-                var cell = Cell(ways: ways.count)
+                var cell = Cell(ways: ways.count, countsProcessorTime: options.processorTime)
                 while !isDone(cell) {
                     let arguments = (0..<lines[index].count).map { _ in operation.arguments(&random) }
-                    try cell.measure { try operation.run(ways[$0], arguments) }
+                    try measure(&cell) { try operation.run(ways[$0], arguments) }
                 }
                 lines[index].cells.append(cell)
             }
@@ -139,10 +145,10 @@ struct OperationsBenchmark {
         }
     }
 
-    /// Three slices at least, unless they take very long.
+    /// Five slices at least, unless they take very long.
     private func isDone(_ cell: Cell) -> Bool {
         let time = options.seconds
-        return cell.slices >= 3 && cell.total >= time || cell.slices > 0 && cell.total >= 20 * time
+        return cell.slices >= 5 && cell.total >= time || cell.slices > 0 && cell.total >= 20 * time
     }
 
     // MARK: Writes
@@ -156,10 +162,12 @@ struct OperationsBenchmark {
         var lines = operations.map { Line(name: $0.name, count: $0.count, cells: []) }
         for state in Self.states {
             guard state.promoted == 0 else {
+                guard options.wants(state: state.name) else { continue }
                 for index in lines.indices { lines[index].cells.append(nil) }
                 continue
             }
             try advance(moving, &choice, to: state)
+            guard options.wants(state: state.name) else { continue }
             Report.note("operations: writes, \(state.name)")
             for (index, operation) in operations.enumerated() {
                 lines[index].cells.append(try measure(operation, ways, &choice))
@@ -176,11 +184,11 @@ struct OperationsBenchmark {
             try operation.run(way, first)
             try operation.restore(way, first)
         }
-        var cell = Cell(ways: ways.count)
+        var cell = Cell(ways: ways.count, countsProcessorTime: options.processorTime)
         while !isDone(cell), cell.slices * operation.count < operation.limit,
             let keys = operation.choose(&choice, operation.count)
         {
-            try cell.measure { try operation.run(ways[$0], keys) }
+            try measure(&cell) { try operation.run(ways[$0], keys) }
             for way in ways { try operation.restore(way, keys) }
         }
         return cell.slices > 0 ? cell : nil
@@ -193,9 +201,10 @@ struct OperationsBenchmark {
             report.section(
                 "operations, times \(title)",
                 "\(options.rows.grouped) messages; columns tell how much of the table has moved"
+                    + (options.processorTime ? "; processor time" : "")
             )
             report.table(
-                ["operation", "native"] + Self.states.map(\.name),
+                ["operation", "native"] + Self.states.map(\.name).filter { options.wants(state: $0) },
                 lines.map { line in
                     let times = line.cells.compactMap { $0?.median(of: base) }
                     return [line.name, (times.median / Double(line.count)).asTime]

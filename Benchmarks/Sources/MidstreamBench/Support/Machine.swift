@@ -30,6 +30,18 @@ enum Machine {
         return "\(number / 1_000_000).\(number / 1000 % 1000).\(number % 1000)"
     }
 
+    /// The time since some moment in the past, in seconds.
+    static var time: Double { seconds(CLOCK_MONOTONIC) }
+
+    /// The processor time that this process has used, in seconds.
+    static var processorTime: Double { seconds(CLOCK_PROCESS_CPUTIME_ID) }
+
+    private static func seconds(_ clock: clockid_t) -> Double {
+        var time = timespec()
+        clock_gettime(clock, &time)
+        return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
+    }
+
     /// The largest amount of memory that this process has had, in bytes.
     static var peakMemory: Int64 {
         #if canImport(Darwin)

@@ -1,7 +1,7 @@
 /// What the command line asks for.
 struct Options {
-    /// The tables in the order in which they are printed.
-    static let tables = ["migration", "operations", "memory", "decode"]
+    /// The tables in the order in which they are printed. That of the memory takes long and is printed when asked for.
+    static let tables = ["migration", "operations", "decode", "memory"]
 
     /// Rows of the table that moves.
     var rows: Int64 = 1_000_000
@@ -11,19 +11,29 @@ struct Options {
     var memoryRows: Int64 = 5_000_000
     /// The tables, or the operations whose name contains one of these; empty for everything.
     var only: [String] = []
+    /// The states in which operations are measured; empty for all.
+    var states: [String] = []
+    /// Whether only the moving table is worked on, for a profiler.
+    var alone = false
+    /// Whether the cells tell processor time.
+    var processorTime = false
     /// Whether tables are printed in Markdown.
     var markdown = false
     /// Where the databases are made.
     var folder = "/tmp"
 
     static let usage = """
-        usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--only NAME] [--folder PATH] [--markdown]
+        usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--only NAME] [--state NAME]
+                               [--cpu] [--alone] [--folder PATH] [--markdown]
 
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
-          --memory ROWS  only the memory that moving so many rows takes (5000000 in a full run)
-          --only NAME    one of migration, operations, memory, decode, or the operations whose name contains NAME;
+          --memory ROWS  only the memory that moving so many rows takes; --only memory is the same with 5000000
+          --only NAME    one of migration, operations, decode, memory, or the operations whose name contains NAME;
                          may be repeated
+          --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
+          --cpu          compare the operations and decoding by processor time, which other programs disturb less
+          --alone        work on the moving table only, for a profiler; the ratios mean nothing
           --folder PATH  make the databases there (/tmp)
           --markdown     print the tables in Markdown
         """
@@ -46,6 +56,9 @@ struct Options {
                 memoryRows = try value(positive)
                 only.append("memory")
             case "--only": only.append(try value { $0 })
+            case "--state": states.append(try value { $0 })
+            case "--cpu": processorTime = true
+            case "--alone": alone = true
             case "--folder": folder = try value { $0 }
             case "--markdown": markdown = true
             default: throw UsageError(message: "unknown option \(option)\n\n\(Self.usage)")
@@ -54,7 +67,12 @@ struct Options {
     }
 
     func wants(table: String) -> Bool {
-        only.isEmpty || only.contains(table) || table == "operations" && only.contains { !Self.tables.contains($0) }
+        if only.isEmpty { return table != "memory" }
+        return only.contains(table) || table == "operations" && only.contains { !Self.tables.contains($0) }
+    }
+
+    func wants(state: String) -> Bool {
+        states.isEmpty || states.contains { state == $0 || state == $0 + " %" || state.hasSuffix(", " + $0) }
     }
 
     func wants(operation: String) -> Bool {
