@@ -29,6 +29,7 @@ struct MoveSQL: Sendable {
         targetKey = target.rowIDName ?? "rowid"
         sourceKey = source.rowIDName ?? "rowid"
         ledger = "main." + record.ledger
+        state = Self.state(record.id, ledger)
         sequenceName = target.isAutoIncrement ? target.name : nil
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         let columns = target.columns.map { SQLIdentifier.quoted($0.name) }
@@ -39,7 +40,9 @@ struct MoveSQL: Sendable {
     }
 
     /// Phase, watermark, ceiling, and whether the ledger has entries.
-    var state: String {
+    let state: String
+
+    private static func state(_ id: Int64, _ ledger: String) -> String {
         "SELECT phase, watermark, ceiling, EXISTS (SELECT 1 FROM \(ledger)) FROM main.midstream_tables WHERE id = \(id)"
     }
 

@@ -271,19 +271,19 @@ final class Overlay {
         var views: [(name: String, sql: String)] = try connection.fetchAll(
             "SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid"
         ).map { (try $0.get(0), try $0.get(1)) }
+        // First which views there must be twins of, then the twins: one may name a view that is found after it.
         var mentioned = Set(byName.keys)
-        var found = true
-        while found {
-            found = false
-            for (position, view) in views.enumerated().reversed() {
-                guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
-                try execute(twin.sql)
-                twins.insert(view.name)
-                formerTwins.insert(view.name)
-                mentioned.insert(SQLIdentifier.lowercased(view.name))
-                views.remove(at: position)
-                found = true
-            }
+        var affected: [(name: String, sql: String)] = []
+        while let position = views.firstIndex(where: { ViewTwin(sql: $0.sql, mentioning: mentioned) != nil }) {
+            let view = views.remove(at: position)
+            mentioned.insert(SQLIdentifier.lowercased(view.name))
+            affected.append(view)
+        }
+        for view in affected {
+            guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
+            try execute(twin.sql)
+            twins.insert(view.name)
+            formerTwins.insert(view.name)
         }
     }
 

@@ -37,6 +37,8 @@ final class Stepper {
         try connection.configure(.triggers, false)
         try connection.execute("PRAGMA main.synchronous = NORMAL")
         try connection.execute("PRAGMA main.cache_size = -8192")
+        // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
+        try connection.execute("PRAGMA temp_store = MEMORY")
         connection.setAutomaticCheckpoint(frames: 0)
     }
 

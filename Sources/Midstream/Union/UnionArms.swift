@@ -128,7 +128,8 @@ final class UnionArms {
         }
         if arm == .targetRow { terms.append("\(key) = ?\(extraParameter)") }
         if arm == .source || arm == .sourceWithLedger || isKeysOnly {
-            if isBoundedByKey { terms.append("\(key) >= ?\(extraParameter)") }
+            // First, since SQLite seeks by the first of several lower bounds: see `UnionCursor.firstKey`.
+            if isBoundedByKey { terms.insert("\(key) >= ?\(extraParameter)", at: 0) }
             if hasLedger, isLookup { terms.append("NOT \(isSettled)") }
         }
         // Without the other columns, the condition is checked when the row is fetched.

@@ -180,11 +180,24 @@ final class UnionCursor: VirtualTableCursor {
                 case (true, true): .sourceKeysWithLedger
                 }
             let statement = try open(arm, arms, arguments)
-            if arms.isBoundedByKey { try statement.bind(lower, at: arms.extraParameter) }
+            if arms.isBoundedByKey {
+                try statement.bind(firstKey(arms, arguments, lower), at: arms.extraParameter)
+            }
             let row = RowReader(statement)
             source = try row.step() ? row : nil
         }
         try settle()
+    }
+
+    /// The smallest key that can be pending and meets the constraints, as far as they tell: the key to seek.
+    private func firstKey(_ arms: UnionArms, _ arguments: ValueReferences, _ lower: Int64) -> Int64 {
+        var first = lower
+        for constraint in arms.plan.constraints where constraint.column == -1 {
+            guard constraint.comparison == .greater || constraint.comparison == .greaterOrEqual else { continue }
+            let value = arguments[constraint.argument]
+            if value.storageClass == .integer { first = max(first, value.int64) }
+        }
+        return first
     }
 
     // MARK: Going on
