@@ -37,11 +37,13 @@ run: ## Build the release of the midstream command and run its demonstration.
 	$(SWIFT) build -c release --product midstream
 	.build/release/midstream demo
 
+# One test after the other: many of them hold their thread while other processes or threads work, and side by side they
+# would keep each other from ever being run.
 test: lint ## Lint, then run all tests, in debug and in release. Warnings are errors.
 	$(SWIFT) build --build-tests $(TEST_FLAGS)
-	$(SWIFT) test --skip-build $(TEST_FLAGS)
+	$(SWIFT) test --skip-build --no-parallel $(TEST_FLAGS)
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
-	$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS)
+	$(SWIFT) test --skip-build --no-parallel $(RELEASE_TEST_FLAGS)
 
 lint: deps ## Check the format, the layers and the text of tracked files.
 	Scripts/check-layers
