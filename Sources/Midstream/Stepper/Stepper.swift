@@ -316,7 +316,8 @@ final class Stepper {
         throw MigrationError(
             .rowRefused,
             "target table \(record.target) refuses the row with rowid \(refusal.key) of source table \(record.source). It "
-                + "stays there and is read as before, but cannot be changed. The migration goes on when the target can take it",
+                + "stays there and is read as before. The migration goes on when it is deleted, or changed so that "
+                + "the target takes it",
             table: record.target,
             key: refusal.key,
             cause: refusal.error
