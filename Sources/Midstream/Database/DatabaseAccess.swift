@@ -186,8 +186,6 @@ public final class DatabaseAccess {
             try drain(route.drained, for: text)
             return try prepare(piece)
         }
-        overlay.tables.isPreparingSimpleStatement = route.isSimple
-        defer { overlay.tables.isPreparingSimpleStatement = false }
         let (statement, violated) = try overlay.watch.preparing(route) {
             do {
                 return try connection.prepareFirst(route.sql).0
@@ -200,8 +198,7 @@ public final class DatabaseAccess {
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
-        let common = Set(outline.scopes.flatMap(\.commonTables).map { SQLIdentifier.lowercased($0.name) })
-        let names = overlay.watch.unqualified.filter { !common.contains(SQLIdentifier.lowercased($0)) }
+        let names = overlay.watch.unqualified.filter { !route.commonTables.contains(SQLIdentifier.lowercased($0)) }
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
         }
@@ -210,7 +207,7 @@ public final class DatabaseAccess {
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
             if route.drained.isEmpty {
-                keys = try overlay.watch.preparing(nil) { try connection.prepare(text) }.0
+                keys = try overlay.watch.preparing(route.ofKeys) { try connection.prepare(text) }.0
             }
         case .none: break
         }

@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// Watches what statements being prepared would do to moving tables past the overlay.
@@ -20,8 +21,16 @@ final class AccessWatch {
     private(set) var unqualified: Set<String> = []
     /// The views whose TEMP twins read the union tables.
     var twins: Set<String> = []
+    /// The triggers of `main`, by their names in lower case.
+    var triggers: Set<String> = []
+    /// The statement's common tables, by their names in lower case.
+    private var commonTables: Set<String> = []
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
+    /// What the planner must know of the statement that is being prepared. Of one that is not watched it knows nothing,
+    /// and plans for the worst.
+    private(set) var isSimple = false
+    private(set) var hasRowMembership = true
     private var isPreparing = false
     /// Whether a statement of the application's begins to run, which is when SQLite may prepare it anew.
     private var isBeginning = false
@@ -38,7 +47,10 @@ final class AccessWatch {
         unqualified.removeAll()
         begin(route)
         isPreparing = true
-        defer { isPreparing = false }
+        defer {
+            isPreparing = false
+            end()
+        }
         let result = try body()
         return (result, violated)
     }
@@ -50,13 +62,13 @@ final class AccessWatch {
         hasPreparedAnew = false
         begin(route)
         isBeginning = true
-        defer { isBeginning = false }
+        defer { noteBegun() }
         return try body()
     }
 
     /// A read of no column, as by `count(*)`: SQLite says which table, but not of which schema.
     private func decideWithoutSchema(_ event: AuthorizerEvent, _ name: String) -> AuthorizerDecision {
-        guard let accessor = event.accessor else {
+        guard let accessor = event.accessor, !isCommonTable(accessor) else {
             unqualified.insert(name)
             return .allow
         }
@@ -67,14 +79,30 @@ final class AccessWatch {
         return isPreparing ? .allow : .deny
     }
 
+    /// Whether SQLite names one of the statement's common tables as what reads, and not a trigger or view.
+    private func isCommonTable(_ accessor: String) -> Bool {
+        if commonTables.isEmpty { return false }
+        let name = SQLIdentifier.lowercased(accessor)
+        return commonTables.contains(name) && !triggers.contains(name)
+    }
+
     private func begin(_ route: Route?) {
+        commonTables = route?.commonTables ?? []
         redirected = route?.redirected
         readsBothSides = route?.role == .query && redirected != nil
+        isSimple = route?.isSimple ?? false
+        hasRowMembership = route?.hasRowMembership ?? true
+    }
+
+    private func end() {
+        isSimple = false
+        hasRowMembership = true
     }
 
     /// The statement has begun: what is prepared anew from here on are statements of the engine's own.
     func noteBegun() {
         isBeginning = false
+        end()
     }
 
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {

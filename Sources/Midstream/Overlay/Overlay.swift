@@ -20,6 +20,10 @@ final class Overlay {
     private var attached: [String: String] = [:]
     /// The views that have twins, by their names as SQLite spells them.
     private(set) var twins: Set<String> = []
+    /// Whether a row value stands before an IN in one of them.
+    private(set) var twinsHaveRowMembership = false
+    /// The names, in lower case, of the common tables in them.
+    private(set) var twinsCommonTables: Set<String> = []
     /// Those, and the ones that a rollback may bring back.
     private var formerTwins: Set<String> = []
     /// Tables that the open transaction drained.
@@ -262,6 +266,8 @@ final class Overlay {
     private func removeTwins() throws {
         for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
         twins.removeAll()
+        twinsHaveRowMembership = false
+        twinsCommonTables.removeAll()
     }
 
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
@@ -283,6 +289,8 @@ final class Overlay {
             guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
             try execute(twin.sql)
             twins.insert(view.name)
+            if twin.hasRowMembership { twinsHaveRowMembership = true }
+            twinsCommonTables.formUnion(twin.commonTables)
             formerTwins.insert(view.name)
         }
     }
@@ -322,6 +330,10 @@ final class Overlay {
 
     private func watchAccesses() throws {
         noteMovingTables()
+        if !byName.isEmpty {
+            let triggers = try connection.fetchAll("SELECT lower(name) FROM main.sqlite_master WHERE type = 'trigger'")
+            watch.triggers = Set(try triggers.map { try $0.get(0) })
+        }
         guard isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
         connection.setAuthorizer(

@@ -3,6 +3,8 @@ internal import SQLText
 /// The TEMP view that takes the place of a view of `main`, so that its names resolve to the union tables.
 struct ViewTwin {
     let sql: String
+    let hasRowMembership: Bool
+    let commonTables: Set<String>
 
     /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
     init?(sql: String, mentioning names: Set<String>) {
@@ -29,5 +31,7 @@ struct ViewTwin {
         }
         guard let text = try? edits.apply(to: sql) else { return nil }
         self.sql = text
+        hasRowMembership = outline.hasRowMembership
+        commonTables = outline.allCommonTables
     }
 }

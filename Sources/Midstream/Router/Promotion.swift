@@ -41,11 +41,11 @@ struct Promotion {
 
     /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.
     func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) {
-        let condition = "\(alias).\(table.sql.targetKey) IN (SELECT key FROM \(keyTable))"
-        // Parameters of the clauses that go must keep the others' numbers.
-        let gone = [outline.whereClause, outline.orderBy, outline.limit].compactMap { $0 }
-        for parameter in outline.parameters where !gone.contains(where: { $0.contains(parameter.range.lowerBound) }) {
-            edits.replace(parameter.range, with: "?\(parameter.index)")
+        var condition = "\(alias).\(table.sql.targetKey) IN (SELECT key FROM \(keyTable))"
+        // The parameters that go with the clause stay in sight, so that those after it keep their numbers.
+        let gone = outline.parameters.filter { outline.whereClause?.contains($0.range.lowerBound) ?? false }
+        if !gone.isEmpty {
+            condition += " AND (1 OR 0 IN (\(gone.map { outline.text($0.range) }.joined(separator: ", "))))"
         }
         for clause in [outline.clauses.orderBy, outline.clauses.limit].compactMap({ $0?.range }) {
             edits.discard(in: clause)

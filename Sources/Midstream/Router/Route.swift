@@ -42,4 +42,16 @@ struct Route {
     var unsettlesOverlay = false
     /// Whether the statement's values are literals and parameters alone, and it reads one table.
     var isSimple = false
+    /// Whether a row value may stand before an IN.
+    var hasRowMembership = false
+    /// The names, in lower case, of the common tables in the statement and in the views that it may read.
+    var commonTables: Set<String> = []
+
+    /// The route of the query for the keys of the rows that this route's statement means.
+    var ofKeys: Route {
+        var keys = Route(role: .query, sql: "")
+        keys.hasRowMembership = hasRowMembership
+        keys.commonTables = commonTables
+        return keys
+    }
 }

@@ -13,6 +13,8 @@ struct Router {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
+        route.hasRowMembership = outline.hasRowMembership || overlay.twinsHaveRowMembership
+        route.commonTables = outline.allCommonTables.union(overlay.twinsCommonTables)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -163,8 +165,16 @@ struct Router {
         // A view is a query of its own.
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
         let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
-        route.isSimple = outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
+        route.isSimple =
+            outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
+            && !mayCompareColumns(outline)
         return route
+    }
+
+    /// Whether a condition may compare one column with another: after `a = 1`, SQLite gives `b > a` as `b > 1`, and yet
+    /// compares with the affinity of `a`.
+    private func mayCompareColumns(_ outline: StatementOutline) -> Bool {
+        outline.whereClause.map { outline.repeatsName(in: $0) } ?? false
     }
 
     /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.

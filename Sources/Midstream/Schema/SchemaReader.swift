@@ -33,6 +33,7 @@ struct SchemaReader {
         // table_xinfo also shows generated and hidden columns; SQLite before 3.26 has neither, and answers nothing.
         var info = try connection.fetchAll("PRAGMA \(prefix).table_xinfo(\(quoted))")
         if info.isEmpty { info = try connection.fetchAll("PRAGMA \(prefix).table_info(\(quoted))") }
+        let options = TableOptions(sql: sql)
         var columns: [TableSchema.Column] = []
         var isAutoIncrement = false
         var primaryKey: [(position: Int64, column: Int)] = []
@@ -43,17 +44,18 @@ struct SchemaReader {
             let column: String = try row.get("name")
             let metadata = try connection.metadata(ofColumn: column, table: name, schema: schema)
             if metadata.isAutoIncrement { isAutoIncrement = true }
+            let type: String = try row.get("type")
             columns.append(
                 TableSchema.Column(
                     name: column,
-                    type: try row.get("type"),
+                    type: type,
                     collation: metadata.collation,
-                    isGenerated: hidden != 0
+                    isGenerated: hidden != 0,
+                    affinity: Affinity(declaredType: type, isStrict: options.isStrict)
                 )
             )
         }
 
-        let options = TableOptions(sql: sql)
         var table = TableSchema(
             name: name,
             sql: sql,

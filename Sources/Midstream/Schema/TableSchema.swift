@@ -21,8 +21,7 @@ struct TableSchema: Hashable {
         var type: String
         var collation: String
         var isGenerated: Bool
-
-        var affinity: Affinity { Affinity(declaredType: type) }
+        var affinity: Affinity
     }
 
     struct Index: Hashable {
@@ -64,10 +63,13 @@ struct TableSchema: Hashable {
 enum Affinity: Hashable {
     case integer, text, blob, real, numeric
 
-    init(declaredType: String) {
+    init(declaredType: String, isStrict: Bool) {
         let type = declaredType.uppercased()
         func has(_ word: String) -> Bool { type.utf8.firstRange(of: word.utf8) != nil }
-        if has("INT") {
+        // Elsewhere than in a STRICT table, ANY is a word like any other.
+        if isStrict, type == "ANY" {
+            self = .blob
+        } else if has("INT") {
             self = .integer
         } else if has("CHAR") || has("CLOB") || has("TEXT") {
             self = .text

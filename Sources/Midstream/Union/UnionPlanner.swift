@@ -10,6 +10,8 @@ struct UnionPlanner {
     let scope: UnionPlan.Scope
     /// Whether every value in the statement is a literal or a parameter: numbers may be pushed onto text columns then.
     let isSimpleStatement: Bool
+    /// Whether a row value may stand before an IN in the statement.
+    let hasRowMembership: Bool
 
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
@@ -92,8 +94,10 @@ struct UnionPlanner {
                 return nil
             }
             let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
-            // Of an IN with a subquery SQLite would forget the subquery's affinity.
-            if !takesNumbers, constraint.comparison == .equal, info.isMembership(at: index) ?? true { return nil }
+            // Of an IN with a subquery SQLite would forget the subquery's affinity. The columns of a row value before IN
+            // come as plain comparisons.
+            let mayBeMembership = hasRowMembership || info.isMembership(at: index) ?? true
+            if !takesNumbers, constraint.comparison == .equal, mayBeMembership { return nil }
             return Usable(
                 index: index,
                 column: column,

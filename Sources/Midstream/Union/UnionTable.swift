@@ -29,8 +29,6 @@ final class UnionModule: VirtualTableModule {
 /// The moving tables of one connection, for its functions and virtual tables to find.
 final class MovingTables {
     var byID: [Int64: MovingTable] = [:]
-    /// Whether the statement that is being prepared has no values but literals and parameters.
-    var isPreparingSimpleStatement = false
     let statements: InternalStatements
     let watch: AccessWatch
 
@@ -58,7 +56,8 @@ final class UnionTable: VirtualTable {
         let planner = UnionPlanner(
             table: table,
             scope: scope,
-            isSimpleStatement: tables.isPreparingSimpleStatement
+            isSimpleStatement: tables.watch.isSimple,
+            hasRowMembership: tables.watch.hasRowMembership
         )
         info.setPlan(number(of: planner.plan(info)))
     }

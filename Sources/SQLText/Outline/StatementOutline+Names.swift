@@ -4,6 +4,11 @@ extension StatementOutline {
         scopes[0].commonTables
     }
 
+    /// The names, in lower case, of the common tables at any depth.
+    public var allCommonTables: Set<String> {
+        Set(scopes.lazy.flatMap(\.commonTables).map { SQLIdentifier.lowercased($0.name) })
+    }
+
     /// Whether a common table visible in the scope has the name, so that the name without a schema means it.
     ///
     /// A name with a schema and the target of a write never mean a common table.
@@ -36,6 +41,23 @@ extension StatementOutline {
     /// Make an `SQLNameSet` once to look up the same names in many statements.
     public func mentions(_ lowercasedNames: Set<String>) -> Bool {
         mentions(SQLNameSet(lowercasedNames))
+    }
+
+    /// Whether a range of the statement has the same name twice, be it quoted or not, calls and qualifiers left out.
+    ///
+    /// - Complexity: O(n) in the tokens of the statement.
+    public func repeatsName(in range: Range<Int>) -> Bool {
+        var seen: Set<String> = []
+        for (index, token) in tokens.enumerated() where range.contains(token.range.lowerBound) {
+            guard token.kind == .identifier || token.kind == .quotedIdentifier else { continue }
+            if token.kind == .identifier, KeywordTable.shared.keyword(bytes.storage, token.range).isReserved {
+                continue
+            }
+            if index + 1 < tokens.count, [.dot, .leftParen].contains(tokens[index + 1].kind) { continue }
+            let name = SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(token.range)))
+            if !seen.insert(name).inserted { return true }
+        }
+        return false
     }
 
     /// The text of a range.

@@ -62,6 +62,8 @@ public struct StatementOutline: Sendable {
     public internal(set) var qualifiedReferences: [QualifiedReference] = []
     /// Everything that looks like a call, at any depth.
     public internal(set) var functionCalls: [FunctionCall] = []
+    /// Whether a row value stands before an IN, at any depth.
+    public internal(set) var hasRowMembership = false
     /// The statement itself, and one for each SELECT or VALUES in it, for each statement of a trigger, and for
     /// each WITH that is not the statement's own.
     public internal(set) var scopes = [Scope(parent: nil)]

@@ -15,17 +15,19 @@ extension Outliner {
                     try parseSubquery(in: scope)
                     state.wantsOperand = false
                 } else {
-                    state.depth += 1
+                    let isOperand = state.wantsOperand && !(position > start && word(at: position - 1) == .in)
+                    state.parentheses.append(isOperand ? .operand : .list)
                     state.wantsOperand = true
                     position += 1
                 }
             case .rightParen:
-                if state.depth == 0 { break scanning }
-                state.depth -= 1
+                guard let closed = state.parentheses.popLast() else { break scanning }
                 state.wantsOperand = false
                 position += 1
+                if closed == .row, word == .in || word == .not { outline.hasRowMembership = true }
             case .comma:
                 if state.depth == 0, options.contains(.one) { break scanning }
+                if state.parentheses.last == .operand { state.parentheses[state.depth - 1] = .row }
                 state.wantsOperand = true
                 position += 1
             case .operator:

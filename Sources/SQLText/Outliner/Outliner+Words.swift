@@ -1,9 +1,21 @@
 /// Where a scan is in its expression.
 struct ScanState {
-    /// The parentheses that are open.
-    var depth = 0
+    /// The parentheses that are open, the innermost last.
+    var parentheses: [Parenthesis] = []
     /// Whether an operand must come next: at the start, and after an operator.
     var wantsOperand = true
+
+    var depth: Int { parentheses.count }
+
+    /// What an open parenthesis holds.
+    enum Parenthesis {
+        /// A single expression.
+        case operand
+        /// Several expressions: a row value.
+        case row
+        /// The arguments of a call, or what follows IN.
+        case list
+    }
 }
 
 extension Outliner {

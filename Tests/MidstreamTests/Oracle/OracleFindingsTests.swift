@@ -152,4 +152,93 @@ import Testing
             try database.execute("WITH t AS (SELECT * FROM t) DELETE FROM t ORDER BY id LIMIT 1")
         }
     }
+
+    @Test func aRowValueInAListComparesEachColumnByBothAffinities() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute("INSERT INTO n VALUES (1, 1), ('1', 1)")
+        let sql = "SELECT count(*) FROM t WHERE (a, id) IN (SELECT x, y FROM n WHERE typeof(x) = ?)"
+        #expect(try database.fetchValue(Int64.self, sql, ["integer"]) == 0)
+        #expect(try database.fetchValue(Int64.self, sql, ["text"]) == 1)
+        try database.execute("CREATE VIEW w AS SELECT id FROM t WHERE (a, id) IN (SELECT x, y FROM n)")
+        try database.execute("DELETE FROM n WHERE typeof(x) = 'text'")
+        #expect(try database.fetchAll("SELECT * FROM w").isEmpty)
+        #expect(try database.fetchAll("SELECT * FROM t WHERE a = '1'").count == 1)
+    }
+
+    @Test func anyColumnOfAStrictTableHasNoAffinity() throws {
+        let folder = TemporaryFolder()
+        let source = try Connection(path: folder.file("old.db"))
+        let schema = "t(id INTEGER PRIMARY KEY, a ANY) STRICT"
+        try source.execute("CREATE TABLE \(schema)")
+        try source.execute("INSERT INTO t VALUES (1, '5.0'), (2, 5)")
+        source.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE \(schema); CREATE TABLE n(y INTEGER); INSERT INTO n VALUES (5)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        let sql = "SELECT count(*) FROM n JOIN t ON t.a = n.y"
+        #expect(try database.fetchValue(Int64.self, sql) == 2)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 5") == 1)
+    }
+
+    @Test func aColumnThatIsKnownToEqualANumberComparesAsAColumn() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute("UPDATE t SET a = '%' WHERE id = 1")
+        #expect(try database.fetchAll("SELECT * FROM t WHERE id = 1 AND a >= id").count == 1)
+        #expect(try database.fetchAll("SELECT * FROM t WHERE a = 1 AND id = 1").isEmpty)
+    }
+
+    @Test func aParameterReturnedFromALimitedWriteKeepsItsName() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        let sql = "DELETE FROM t WHERE a IN (?, :a, ?) AND id < :n RETURNING $p1, b, :n LIMIT -1"
+        try database.withoutTransaction { access in
+            try access.forEachRow(sql, ["1", "c", "x", 3, "out"]) { statement in
+                #expect(statement.columnNames.names == ["$p1", "b", ":n"])
+                #expect(Row(copying: statement).values == ["out", 10, 3])
+                return true
+            }
+            #expect(access.changes == 1)
+        }
+    }
+
+    @Test func aScanGoesOnAfterAConflictRolledItsTransactionBack() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("new.db"))
+        let columns = "(x PRIMARY KEY ON CONFLICT ROLLBACK, y TEXT)"
+        try database.execute("CREATE TABLE t\(columns); CREATE TABLE old\(columns)")
+        try database.execute("INSERT INTO old(rowid, x) VALUES (3, 14), (8, '1')")
+        try database.addMigration(source: .sameDatabase) { if $0.name == "t" { $0.sourceTable = "old" } }
+        try database.execute("INSERT OR REPLACE INTO t(x) VALUES ('a'), ('b')")
+        try database.withoutTransaction { access in
+            try access.execute("BEGIN")
+            var seen: [Int64] = []
+            try access.forEachRow("SELECT rowid FROM t ORDER BY rowid") { statement in
+                seen.append(statement.int64(at: 0))
+                if seen.count % 2 == 1 {
+                    try access.execute("DELETE FROM t WHERE rowid = ?", [seen[seen.count - 1]])
+                } else {
+                    #expect(throws: SQLiteError.self) { try access.execute("UPDATE t SET x = 'a' WHERE rowid <= 8") }
+                }
+                return true
+            }
+            #expect(seen == [3, 8, 9, 10])
+        }
+    }
+
+    @Test(arguments: [
+        "WITH c AS (SELECT count(*) FROM t) SELECT * FROM c",
+        "WITH c AS (SELECT rowid AS k FROM main.t) SELECT k FROM c",
+        "WITH RECURSIVE c(k) AS (SELECT 1 UNION SELECT t.rowid FROM c JOIN t ON t.rowid = k + 1) SELECT k FROM c",
+        "SELECT * FROM w", "INSERT INTO n(x) WITH C AS (SELECT 1 FROM t) SELECT * FROM c",
+    ])
+    func readingNoColumnInACommonTableDrainsNothing(_ sql: String) throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute("CREATE VIEW w AS WITH c AS (SELECT count(*) FROM t) SELECT * FROM c")
+        try database.withoutTransaction { _ = try $0.fetchAll(sql) }
+        #expect(try database.fetchValue(Int64.self, "SELECT copied FROM midstream_tables") == 0)
+        #expect(!database.isMigrated)
+    }
 }

@@ -45,6 +45,8 @@ struct TablePlan {
     var isStrict: Bool
     /// Whether a conflict may remove other rows by the table's own definition.
     var mayReplace: Bool
+    /// Whether a conflict may roll the transaction back.
+    var mayRollBack: Bool
     /// `UNIQUE (…)`, `PRIMARY KEY (…)`.
     var constraints: [String]
     /// The columns of each unique key, for upserts.

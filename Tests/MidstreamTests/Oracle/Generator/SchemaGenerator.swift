@@ -31,6 +31,7 @@ struct SchemaGenerator {
             isAutoIncrement: false,
             isStrict: dice.percent(8),
             mayReplace: false,
+            mayRollBack: false,
             constraints: [],
             uniqueKeys: [],
             indexes: [],
@@ -72,10 +73,12 @@ struct SchemaGenerator {
         return ColumnPlan(name: name, type: type, constraints: parts.joined(separator: " "))
     }
 
-    private func conflictClause(_ plan: inout TablePlan) -> String {
-        guard dice.percent(12) else { return "" }
+    /// A key that there is already may have no other clause than the first.
+    private func conflictClause(_ plan: inout TablePlan, for key: [String] = []) -> String {
+        guard dice.percent(12), !plan.uniqueKeys.contains(key) else { return "" }
         let word = dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK"])
         if word == "REPLACE" { plan.mayReplace = true }
+        if word == "ROLLBACK" { plan.mayRollBack = true }
         return " ON CONFLICT \(word)"
     }
 
@@ -124,9 +127,11 @@ struct SchemaGenerator {
     private func addUniqueKeys(_ plan: inout TablePlan) {
         for _ in 0..<dice.weighted([(45, 0), (35, 1), (15, 2), (5, 3)]) {
             let key = dice.some(plainColumns(plan), atMost: 3)
-            plan.uniqueKeys.append(key)
+            defer { plan.uniqueKeys.append(key) }
             if dice.percent(60) {
-                plan.constraints.append("UNIQUE (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan))
+                plan.constraints.append(
+                    "UNIQUE (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan, for: key)
+                )
             } else {
                 plan.indexes.append(
                     IndexPlan(

@@ -66,6 +66,7 @@ extension StatementGenerator {
     /// A subquery whose value does not depend on the order of rows.
     func scalarSubquery(_ scope: [Source], _ depth: Int) -> String {
         let (from, source) = tableSource(mayBeBare: scope.isEmpty)
+        if !scope.isEmpty { noteRead(from) }
         let filter = dice.percent(75) ? " WHERE \(condition(inner(source, scope), depth))" : ""
         let key = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"
         switch dice.below(6) {
@@ -79,6 +80,13 @@ extension StatementGenerator {
             return
                 "(SELECT \(expression([source], 0)) FROM \(from)\(filter) ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", ")) LIMIT 1\(offset))"
         }
+    }
+
+    /// Notes a subquery of a condition that reads the table which the statement changes, maybe by a view.
+    private func noteRead(_ from: String) {
+        guard let writtenTable else { return }
+        let text = from.lowercased().replacing("\"\"", with: "\"")
+        if text.contains(writtenTable.lowercased()) || text.contains("view ") { readsWrittenTable = true }
     }
 
     /// The subquery's own table, and often those around it.
@@ -142,19 +150,24 @@ extension StatementGenerator {
 
     private func membership(_ scope: [Source], _ depth: Int) -> String {
         let (from, source) = tableSource(mayBeBare: false)
-        let filter = dice.percent(60) ? " WHERE \(condition(inner(source, scope), depth))" : ""
+        noteRead(from)
+        var filter = dice.percent(60) ? " WHERE \(condition(inner(source, scope), depth))" : ""
         let word = dice.pick(["IN", "IN", "NOT IN"])
         let first = dice.percent(25) ? source.rowID.map { "\(source.qualifier).\($0)" } : nil
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
         if dice.percent(20) {
+            let second = "\(source.qualifier).\(dice.pick(source.columns))"
+            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there.
+            filter += (filter.isEmpty ? " WHERE " : " AND ") + "\(column) NOT NULL AND \(second) NOT NULL"
             return
-                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT \(column), \(source.qualifier).\(dice.pick(source.columns)) FROM \(from)\(filter))"
+                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT \(column), \(second) FROM \(from)\(filter))"
         }
         return "\(self.column(scope)) \(word) (SELECT \(column) FROM \(from)\(filter))"
     }
 
     private func exists(_ scope: [Source], _ depth: Int) -> String {
         let (from, source) = tableSource(mayBeBare: false)
+        noteRead(from)
         return
             "\(dice.pick(["EXISTS", "NOT EXISTS"])) (SELECT \(dice.pick(["1", "*", "rowid"])) FROM \(from) WHERE \(source.qualifier).\(dice.pick(source.columns)) \(dice.pick(["=", "IS", "<", "="])) \(column(scope)) AND \(condition(inner(source, scope), depth)))"
     }

@@ -150,7 +150,9 @@ extension StatementGenerator {
         var parts: [String] = []
         for _ in 0..<dice.between(2, 3) {
             let (text, source) = tableSource()
-            let list = (0..<count).map { _ in expression([source], 1) }.joined(separator: ", ")
+            // Natively an INTEGER PRIMARY KEY has no collation, and leaves the choice to the queries that follow.
+            let collation = parts.isEmpty ? " COLLATE " + dice.pick(["BINARY", "BINARY", "NOCASE", "RTRIM"]) : ""
+            let list = (0..<count).map { _ in expression([source], 1) + collation }.joined(separator: ", ")
             let filter = dice.percent(55) ? " WHERE \(condition([source], 1))" : ""
             parts.append("SELECT \(list) FROM \(text)\(filter)")
             parts.append(dice.pick(["UNION", "UNION ALL", "UNION ALL", "INTERSECT", "EXCEPT"]))

@@ -68,19 +68,31 @@ extension StatementGenerator {
         return (text, sources)
     }
 
+    /// In the list of a derived table on the right of a LEFT JOIN, SQLite 3.40 evaluates a subquery once, and has NULL for
+    /// it where it first met no row.
+    private func valueWithoutQuery(_ source: Source) -> String {
+        while true {
+            let text = expression([source], 1)
+            if !text.contains("(SELECT ") { return text }
+        }
+    }
+
     /// A subquery for a FROM clause, with its columns' names.
     func derivedTable() -> (text: String, columns: [String]) {
         let (from, source) = tableSource()
         let names = ["p", "q", "r"].prefix(dice.between(1, 3))
-        let list = names.map { "\(expression([source], 1)) AS \($0)" }.joined(separator: ", ")
+        let kind = dice.below(100)
+        // The affinity of a compound's column is that of any of its queries: here none has one.
+        let sign = (15..<32).contains(kind) ? "+" : ""
+        let list = names.map { "\(sign)\(valueWithoutQuery(source)) AS \($0)" }.joined(separator: ", ")
         var text = "SELECT \(list) FROM \(from)"
         if dice.percent(60) { text += " WHERE \(condition([source], 1))" }
-        if dice.percent(15) {
+        if kind < 15 {
             text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 8))"
-        } else if dice.percent(20) {
+        } else if !sign.isEmpty {
             let (other, otherSource) = tableSource()
-            text +=
-                " UNION ALL SELECT \(names.map { _ in expression([otherSource], 1) }.joined(separator: ", ")) FROM \(other)"
+            let list = names.map { _ in sign + expression([otherSource], 1) }.joined(separator: ", ")
+            text += " UNION ALL SELECT \(list) FROM \(other)"
         }
         return (text, Array(names))
     }

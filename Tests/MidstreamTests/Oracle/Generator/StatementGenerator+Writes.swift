@@ -95,8 +95,11 @@ extension StatementGenerator {
         if let key = table.rowIDColumn { keys.append([key]) }
         if keys.isEmpty || dice.percent(15) { return " ON CONFLICT DO NOTHING" }
         var text = ""
-        for _ in 0..<(dice.percent(12) ? 2 : 1) {
-            text += " ON CONFLICT(\(dice.pick(keys).map(name).joined(separator: ", ")))"
+        for _ in 0..<(dice.percent(12) ? 2 : 1) where !keys.isEmpty {
+            let key = dice.pick(keys)
+            // Of two clauses for one key SQLite 3.40 makes a corrupt index.
+            keys.removeAll { Set($0) == Set(key) }
+            text += " ON CONFLICT(\(key.map(name).joined(separator: ", ")))"
             if dice.percent(20) {
                 text += " DO NOTHING"
                 continue
@@ -145,25 +148,34 @@ extension StatementGenerator {
         if dice.percent(12) {
             let key = table.rowIDColumn.map(name) ?? table.rowIDName
             return
-                "\(key) = \(dice.pick([anyRowID(), "\(key) + 1", "\(key) - 1", "-\(key)", "\(key) + 100", rowIDValue()]))"
+                "\(key) = \(dice.pick([anyRowID(), "\(key) + 1", "\(key) - 1", "60 - \(key)", "\(key) + 100", rowIDValue()]))"
         }
         let plain = table.columns.map(\.name).filter { $0 != table.rowIDColumn }
+        let keys = Set(table.uniqueKeys.joined())
         if plain.count > 1, dice.percent(8) {
-            let pair = Array(dice.shuffled(plain).prefix(2)).map(name)
+            let columns = dice.shuffled(plain).prefix(2)
+            if !keys.isDisjoint(with: columns) { changesKey = true }
+            let pair = columns.map(name)
             return dice.percent(50)
                 ? "(\(pair[0]), \(pair[1])) = (\(pair[1]), \(pair[0]))"
                 : "(\(pair[0]), \(pair[1])) = (\(expression(scope, 1)), \(anyValue()))"
         }
-        return "\(name(dice.pick(plain))) = \(dice.percent(60) ? anyValue() : expression(scope))"
+        let column = dice.pick(plain)
+        if keys.contains(column) { changesKey = true }
+        return "\(name(column)) = \(dice.percent(60) ? anyValue() : expression(scope))"
     }
 
-    private func rest(_ source: Source) -> String {
-        var text = dice.percent(88) ? " WHERE \(dice.percent(30) ? rowIDCondition([source]) : condition([source]))" : ""
+    private func rest(_ source: Source, of table: TablePlan) -> String {
+        writtenTable = table.name
+        defer { writtenTable = nil }
+        readsWrittenTable = false
+        let isByRowID = dice.percent(30)
+        var text = dice.percent(88) ? " WHERE \(isByRowID ? rowIDCondition([source]) : condition([source]))" : ""
         text += returning([source])
         if dice.percent(8) {
             let direction = dice.pick(["", " DESC"])
             text += " ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", "))" + limit()
-        } else if dice.percent(2) {
+        } else if readsWrittenTable || changesKey && !isByRowID || dice.percent(2) {
             text += " LIMIT -1"
         }
         return text
@@ -174,8 +186,9 @@ extension StatementGenerator {
         let (text, source, table) = target()
         let verb = "\(prefix)UPDATE\(conflictWord()) \(text) SET "
         if dice.percent(12) { return verb + updateFrom(table, source) }
+        changesKey = false
         let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source]) }
-        return verb + assignments.joined(separator: ", ") + rest(source)
+        return verb + assignments.joined(separator: ", ") + rest(source, of: table)
     }
 
     /// Each row of the target meets at most one row of the other table.
@@ -193,8 +206,9 @@ extension StatementGenerator {
 
     private func delete() -> String {
         let prefix = commonTable()
-        let (text, source, _) = target()
+        let (text, source, table) = target()
+        changesKey = false
         if dice.percent(4) { return "\(prefix)DELETE FROM \(text)" }
-        return "\(prefix)DELETE FROM \(text)" + rest(source)
+        return "\(prefix)DELETE FROM \(text)" + rest(source, of: table)
     }
 }

@@ -9,6 +9,13 @@ final class StatementGenerator {
     let pool: ValuePool
     let tables: [TablePlan]
     var views: [ViewPlan] = []
+    /// The table that an UPDATE or DELETE being made changes, and whether its condition reads the table again. Without
+    /// LIMIT, SQLite 3.40 may read it in the midst of the changes.
+    var writtenTable: String?
+    var readsWrittenTable = false
+    /// Whether the UPDATE being made changes a column that must be unique. Which row of several comes first is SQLite's
+    /// choice then, but for statements by rowid or with LIMIT.
+    var changesKey = false
     private var values: [SQLiteValue] = []
     private var aliasCount = 0
 
