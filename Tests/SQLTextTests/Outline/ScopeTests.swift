@@ -90,4 +90,41 @@ struct ScopeTests {
         #expect(it.mentions(["a"]) && it.mentions(["x", "b"]))
         #expect(!it.mentions(["c"]) && !it.mentions(["d"]))
     }
+
+    @Test(
+        "A row value before IN, at any depth",
+        arguments: [
+            ("SELECT 1 FROM t WHERE (a, b) IN (SELECT 1, 2)", true),
+            ("SELECT 1 FROM t WHERE (a, f(b, c)) NOT IN u", true),
+            ("DELETE FROM t WHERE EXISTS (SELECT 1 FROM u WHERE 1 = 1 AND (a, (b)) IN (SELECT c, d FROM w))", true),
+            ("SELECT iif((a, b) IN (SELECT 1, 2), 1, 2)", true),
+            ("SELECT 1 FROM t WHERE f(a, b) IN (SELECT 1)", false),
+            ("SELECT 1 FROM t WHERE a IN (1, 2) AND (a) IN (1, 2)", false),
+            ("SELECT 1 FROM t WHERE (a, b) = (1, 2)", false),
+            ("INSERT INTO t(a, b) VALUES (1, 2)", false),
+        ]
+    )
+    func rowMembership(_ text: String, _ expected: Bool) {
+        #expect(outline(text).hasRowMembership == expected)
+        #expect(outline(text).isComplete)
+    }
+
+    @Test(
+        "Names that stand twice in a condition",
+        arguments: [
+            ("SELECT 1 FROM t WHERE id = 1 AND a > \"ID\"", true),
+            ("SELECT 1 FROM t WHERE t.id = 1 AND t.a > id", true),
+            ("SELECT id, id FROM t WHERE id = 1 AND t.a > 'id' AND t.b > 2 AND lower(c) > lower(d)", false),
+        ]
+    )
+    func repeatedNames(_ text: String, _ expected: Bool) throws {
+        let it = outline(text)
+        #expect(it.repeatsName(in: try #require(it.whereClause)) == expected)
+    }
+
+    @Test("Common tables at any depth")
+    func allCommonTables() {
+        let it = outline("WITH A AS (SELECT 1) SELECT * FROM a, (WITH \"b\" AS (SELECT 2) SELECT * FROM b)")
+        #expect(it.allCommonTables == ["a", "b"])
+    }
 }
