@@ -31,6 +31,10 @@ extension Outcome {
             mine == theirs ? nil : "\(what): native \(theirs), Midstream \(mine)"
         }
         if let foreignFailure { return "error: native \(native.failure ?? "none"), Midstream \(foreignFailure)" }
+        if let failure, let other = native.failure, [failure, other].allSatisfy({ $0.hasPrefix("1: no such ") }) {
+            // Of two names that do not exist, the one that SQLite comes upon first.
+            return nil
+        }
         if let text = compare("error", failure ?? "none", native.failure ?? "none") { return text }
         var mine = isLoose ? rows.map { $0.map(Self.loosened) } : rows
         var theirs = isLoose ? native.rows.map { $0.map(Self.loosened) } : native.rows
