@@ -472,6 +472,9 @@ public final class DatabaseAccess {
     // MARK: After a statement
 
     private func finished(_ prepared: Prepared) {
+        if prepared.route.role == .rollback || !prepared.beginsTransaction && !connection.isInTransaction {
+            overlay.statements.rollbacks += 1
+        }
         switch prepared.route.role {
         case .begin, .savepoint:
             if connection.isInTransaction, !isInBlock, freshTransaction == nil, prepared.beginsTransaction {

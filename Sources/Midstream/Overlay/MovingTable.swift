@@ -142,6 +142,8 @@ final class InternalStatements {
     private(set) var isPreparing = false
     /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
     var internalChanges: Int64 = 0
+    /// How often a transaction or savepoint was rolled back, after which open scans look again where a row is.
+    var rollbacks = 0
     /// Raised whenever what was read of the state may be true no longer: with each statement of the application, and with
     /// each promotion.
     var epoch = 0

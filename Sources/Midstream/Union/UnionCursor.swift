@@ -30,6 +30,9 @@ final class UnionCursor: VirtualTableCursor {
 
     private var birth: UInt64 = 0
     private var isCounted = false
+    private var rollbacksAtBirth = 0
+    /// The key of the last row that came from the target, where a rollback could bring it back to the source.
+    private var lastTargetKey: Int64?
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     private var count: (left: Int64, passed: Int64)?
@@ -65,6 +68,7 @@ final class UnionCursor: VirtualTableCursor {
         current = nil
         count = nil
         lower = .min
+        lastTargetKey = nil
         if isCounted {
             isCounted = false
             table.recent.cursorClosed()
@@ -167,6 +171,7 @@ final class UnionCursor: VirtualTableCursor {
             if scope == .whole, table.statements.canPromote {
                 birth = table.recent.cursorOpened()
                 isCounted = true
+                rollbacksAtBirth = table.statements.rollbacks
                 _ = try open(.targetRow, arms, arguments)
             }
             isSourceKeysOnly =
@@ -257,6 +262,7 @@ final class UnionCursor: VirtualTableCursor {
             }
             current = target
             isCurrentFromTarget = true
+            if isCounted { lastTargetKey = target.int64(at: 0) }
             return
         }
         isAtEnd = true
@@ -278,7 +284,8 @@ final class UnionCursor: VirtualTableCursor {
             }
             isDescending = descends
         }
-        return (target.int64(at: 0) <= source.int64(at: 0)) != isDescending
+        let (targetKey, sourceKey) = (target.int64(at: 0), source.int64(at: 0))
+        return targetKey == sourceKey || (targetKey < sourceKey) != isDescending
     }
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.
@@ -289,7 +296,10 @@ final class UnionCursor: VirtualTableCursor {
             // It was promoted after the scan began: it stays in its place, with the values that it has by now.
             return try fetch(.targetRow, key)
         }
-        if source.int64(at: 1) != 0 { return false }
+        let isRolledBack = isCounted && table.statements.rollbacks != rollbacksAtBirth
+        if isRolledBack, key == lastTargetKey { return false }
+        // What was read ahead may not hold after a rollback.
+        if source.int64(at: 1) != 0, try !isRolledBack || isSettled(key) { return false }
         // The scan that finds rows to promote promotes them as it goes.
         if scope == .pending, try isSettled(key) { return false }
         if isSourceKeysOnly { return try fetch(.sourceRow, key) }

@@ -241,4 +241,24 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT copied FROM midstream_tables") == 0)
         #expect(!database.isMigrated)
     }
+
+    @Test(arguments: ["ROLLBACK TO s", "ROLLBACK", "UPDATE OR ROLLBACK t SET id = 3 WHERE id = 1"], 1...6)
+    func aScanHasEachRowOnceAlthoughPromotionsAreRolledBack(_ rollback: String, _ position: Int) throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute("INSERT INTO t VALUES (5, 'x', 1), (7, 'y', 1)")
+        try database.withoutTransaction { access in
+            for order in ["id", "id DESC", "a, id"] {
+                try access.execute("SAVEPOINT s; UPDATE t SET b = 8 WHERE id <> 2; UPDATE t SET b = 9 WHERE id = 5")
+                var seen: [Int64] = []
+                try access.forEachRow("SELECT id FROM t ORDER BY \(order)") { statement in
+                    seen.append(statement.int64(at: 0))
+                    if seen.count == position { try? access.execute(rollback) }
+                    return true
+                }
+                #expect(seen.sorted() == [1, 2, 3, 5, 7], "\(order)")
+                if access.isInTransaction { try access.execute("ROLLBACK") }
+            }
+        }
+    }
 }
