@@ -10,10 +10,17 @@ let package = Package(
         .library(name: "SQLiteConnection", targets: ["SQLiteConnection"]),
         .executable(name: "midstream", targets: ["MidstreamTool"]),
     ],
+    traits: [
+        .trait(name: "SQLCipher", description: "Link SQLCipher in the place of SQLite, for encrypted databases.")
+    ],
     targets: [
         // No pkgConfig: the module map's `link` is enough, and lets another library take SQLite's place.
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
-        .target(name: "SQLiteC", dependencies: ["CSQLite"]),
+        .systemLibrary(name: "CSQLCipher", pkgConfig: "sqlcipher", providers: [.apt(["libsqlcipher-dev"])]),
+        .target(
+            name: "SQLiteC",
+            dependencies: ["CSQLite", .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"]))]
+        ),
         .target(name: "SQLText"),
         .target(name: "SQLiteConnection", dependencies: ["SQLiteC"]),
         .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),

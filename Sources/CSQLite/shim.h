@@ -95,6 +95,18 @@ static inline int midstream_preparations(sqlite3_stmt *statement) {
 #endif
 }
 
+/// A keyword of SQLite's grammar; NULL past the last one, and where SQLite cannot tell (before 3.24).
+static inline const char *midstream_keyword(int index, int *length) {
+#if SQLITE_VERSION_NUMBER >= 3024000
+    const char *name = 0;
+    if (index >= sqlite3_keyword_count() || sqlite3_keyword_name(index, &name, length) != SQLITE_OK) return 0;
+    return name;
+#else
+    (void)index; (void)length;
+    return 0;
+#endif
+}
+
 static inline int64_t midstream_changes(sqlite3 *db) {
 #if SQLITE_VERSION_NUMBER >= 3037000
     return sqlite3_changes64(db);

@@ -1,2 +1,6 @@
 // The one SQLite that this build links. Layers above import `SQLiteC`, never a system library by name.
-@_exported public import CSQLite
+#if SQLCipher
+    @_exported public import CSQLCipher
+#else
+    @_exported public import CSQLite
+#endif

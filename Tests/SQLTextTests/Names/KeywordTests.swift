@@ -20,10 +20,10 @@ struct KeywordTests {
     @Test("The reserved words are those that SQLite takes for no column")
     func reserved() throws {
         let oracle = try SQLiteOracle()
-        for index in 0..<sqlite3_keyword_count() {
-            var start: UnsafePointer<CChar>?
-            var length: Int32 = 0
-            sqlite3_keyword_name(index, &start, &length)
+        var index: Int32 = 0
+        var length: Int32 = 0
+        while let start = midstream_keyword(index, &length) {
+            index += 1
             let bytes = UnsafeBufferPointer(start: start, count: Int(length)).map { UInt8(bitPattern: $0) }
             let word = String(decoding: bytes, as: UTF8.self)
             let isName = oracle.prepare("SELECT x.\(word) FROM (SELECT 1 AS \(word)) x") != nil
