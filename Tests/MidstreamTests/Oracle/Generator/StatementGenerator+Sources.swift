@@ -77,21 +77,25 @@ extension StatementGenerator {
         }
     }
 
+    /// The value without affinity and collation: those of a compound's column are those of any of its queries.
+    private func plain(_ value: String) -> String {
+        "ifnull(\(value), NULL)"
+    }
+
     /// A subquery for a FROM clause, with its columns' names.
     func derivedTable() -> (text: String, columns: [String]) {
         let (from, source) = tableSource()
         let names = ["p", "q", "r"].prefix(dice.between(1, 3))
         let kind = dice.below(100)
-        // The affinity of a compound's column is that of any of its queries: here none has one.
-        let sign = (15..<32).contains(kind) ? "+" : ""
-        let list = names.map { "\(sign)\(valueWithoutQuery(source)) AS \($0)" }.joined(separator: ", ")
-        var text = "SELECT \(list) FROM \(from)"
+        let isCompound = (15..<32).contains(kind)
+        let list = names.map { "\(isCompound ? plain(valueWithoutQuery(source)) : valueWithoutQuery(source)) AS \($0)" }
+        var text = "SELECT \(list.joined(separator: ", ")) FROM \(from)"
         if dice.percent(60) { text += " WHERE \(condition([source], 1))" }
         if kind < 15 {
             text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 8))"
-        } else if !sign.isEmpty {
+        } else if isCompound {
             let (other, otherSource) = tableSource()
-            let list = names.map { _ in sign + expression([otherSource], 1) }.joined(separator: ", ")
+            let list = names.map { _ in plain(expression([otherSource], 1)) }.joined(separator: ", ")
             text += " UNION ALL SELECT \(list) FROM \(other)"
         }
         return (text, Array(names))

@@ -31,10 +31,7 @@ extension Outcome {
             mine == theirs ? nil : "\(what): native \(theirs), Midstream \(mine)"
         }
         if let foreignFailure { return "error: native \(native.failure ?? "none"), Midstream \(foreignFailure)" }
-        if let failure, let other = native.failure, [failure, other].allSatisfy({ $0.hasPrefix("1: no such ") }) {
-            // Of two names that do not exist, the one that SQLite comes upon first.
-            return nil
-        }
+        if let failure, let other = native.failure, [failure, other].allSatisfy(Self.isAboutNames) { return nil }
         if let text = compare("error", failure ?? "none", native.failure ?? "none") { return text }
         var mine = isLoose ? rows.map { $0.map(Self.loosened) } : rows
         var theirs = isLoose ? native.rows.map { $0.map(Self.loosened) } : native.rows
@@ -49,6 +46,11 @@ extension Outcome {
         return compare("changes", changes, native.changes)
             ?? compare("lastInsertRowID", lastInsertRowID, native.lastInsertRowID)
             ?? compare("isInTransaction", isInTransaction, native.isInTransaction)
+    }
+
+    /// Of two names that do not exist, SQLite reports the one that it comes upon first.
+    private static func isAboutNames(_ failure: String) -> Bool {
+        ["1: no such ", "1: circular reference: ", "1: ambiguous column name: "].contains(where: failure.hasPrefix)
     }
 
     /// SQLite promises no name for an expression without AS; it happens to be its text, of which parts may have been
