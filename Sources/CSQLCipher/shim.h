@@ -1,5 +1,3 @@
-// SQLCipher's own header, which declares the keying functions only to those who say that they have a codec, and the
-// same additions as for plain SQLite.
-
+// SQLCipher declares what takes keys only to those who say that they know of it.
 #define SQLITE_HAS_CODEC 1
-#include "../CSQLite/shim.h"
+#include "../CSQLite/additions.h"

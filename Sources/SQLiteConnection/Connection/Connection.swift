@@ -17,10 +17,14 @@ public struct OpenOptions: Sendable {
     /// The VFS to open it with; `nil` for SQLite's default.
     public var vfs: String?
 
+    /// The key of an encrypted file; `nil` for a file that is not.
+    public var key: EncryptionKey?
+
     /// Makes options.
-    public init(access: Access = .readWriteCreate, vfs: String? = nil) {
+    public init(access: Access = .readWriteCreate, vfs: String? = nil, key: EncryptionKey? = nil) {
         self.access = access
         self.vfs = vfs
+        self.key = key
     }
 }
 
@@ -43,10 +47,14 @@ public final class Connection {
     var authorizer: ((AuthorizerEvent) -> AuthorizerDecision)?
     var busyHandler: ((Int) -> Bool)?
     var commitHandler: ((String, Int) -> Void)?
+    /// The derived keys of the files that are open, by schema.
+    var heldKeys: [String: KeyCache.Key] = [:]
 
     /// Opens a file. Paths that begin with `file:` are URIs.
     ///
-    /// - Throws: ``SQLiteError``, as ``ResultCode/cannotOpen`` when there is no such file or folder.
+    /// - Throws: ``SQLiteError``, as ``ResultCode/cannotOpen`` when there is no such file or folder. With a key, as
+    ///   ``ResultCode/notADatabase`` when it does not fit, and ``ResultCode/misuse`` when the linked library does not
+    ///   encrypt: then no file is created.
     public init(path: String, options: OpenOptions = OpenOptions()) throws(SQLiteError) {
         guard !path.utf8.contains(0) else {
             throw SQLiteError(code: .cannotOpen, message: "the path has a NUL character")
@@ -56,6 +64,11 @@ public final class Connection {
         case .readWrite: flags |= SQLITE_OPEN_READWRITE
         case .readWriteCreate: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE
         case .readOnly: flags |= SQLITE_OPEN_READONLY
+        }
+        try Self.checkLibrary()
+        if let key = options.key {
+            try Self.requireCodec()
+            try key.validate()
         }
         var handle: OpaquePointer?
         let code = sqlite3_open_v2(path, &handle, flags, options.vfs)
@@ -69,6 +82,10 @@ public final class Connection {
         self.path = path
         interruptHandle = InterruptHandle(handle)
         sqlite3_extended_result_codes(handle, 1)
+        if let key = options.key {
+            try unlock(schema: "main", with: key)
+            try checkReadable(schema: "main", key: key)
+        }
     }
 
     deinit {
@@ -89,6 +106,7 @@ public final class Connection {
         isClosed = true
         clearStatementCache()
         sqlite3_close_v2(db)
+        heldKeys.removeAll()
     }
 
     func checkOpen() throws(SQLiteError) {

@@ -58,6 +58,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let interrupt = ResultCode(rawValue: SQLITE_INTERRUPT)
     /// The operating system reported an error.
     public static let ioError = ResultCode(rawValue: SQLITE_IOERR)
+    /// The file ends before what was to be read.
+    public static let shortRead = ResultCode(rawValue: SQLITE_IOERR | 2 << 8)
     /// The file's content is damaged.
     public static let corrupt = ResultCode(rawValue: SQLITE_CORRUPT)
     /// The disk is full.

@@ -1,0 +1,282 @@
+internal import SQLiteC
+
+extension Connection {
+    /// Whether the linked library encrypts: whether it is SQLCipher.
+    public static var canEncrypt: Bool { sqlite3_compileoption_used("HAS_CODEC") != 0 }
+
+    /// The linked library in words, as `SQLite 3.40.1`.
+    private static var library: String {
+        (canEncrypt ? "SQLCipher with SQLite " : "SQLite ") + String(cString: sqlite3_libversion())
+    }
+
+    /// Makes sure that the SQLite in the process is the one that this build was made for. With two of them in one process,
+    /// calls reach now one, now the other.
+    static func checkLibrary() throws(SQLiteError) {
+        let isExpected = canEncrypt == (midstream_expects_codec() != 0)
+        guard isExpected, sqlite3_libversion_number() >= SQLITE_VERSION_NUMBER else {
+            throw SQLiteError(
+                code: .misuse,
+                message: "this build is made for \(midstream_expects_codec() != 0 ? "SQLCipher" : "SQLite") with "
+                    + "SQLite \(SQLITE_VERSION), and the process has \(library): see to it that one SQLite is linked, and no other"
+            )
+        }
+    }
+
+    // MARK: Attaching
+
+    /// Attaches a file. Outside transactions.
+    ///
+    /// - Parameters:
+    ///   - uri: The file as a URI, as `file:/tmp/old.db?mode=ro`; with a key, `path` is the file as SQLite will spell it.
+    ///   - schema: The name that its tables are reached by.
+    ///   - key: `nil` for a file that is not encrypted.
+    /// - Throws: ``SQLiteError``; what cannot be read with that key, or without one, is not attached.
+    public func attach(
+        uri: String,
+        path: String,
+        as schema: String,
+        key: EncryptionKey? = nil
+    ) throws(SQLiteError) {
+        let name = "\"" + schema.replacing("\"", with: "\"\"") + "\""
+        if let key {
+            try attachEncrypted(uri, path, schema, name, key)
+        } else {
+            // Without KEY, SQLCipher takes main's.
+            let statement = try prepare("ATTACH ?1 AS \(name)" + (Self.canEncrypt ? " KEY ''" : ""))
+            try statement.bind(uri, at: 1)
+            do {
+                try statement.run()
+            } catch {
+                throw explained(error, schema: nil, path: path, key: nil)
+            }
+        }
+        do {
+            try checkReadable(schema: schema, key: key)
+        } catch {
+            try? execute("DETACH \(name)")
+            heldKeys[schema] = nil
+            throw error
+        }
+    }
+
+    private func attachEncrypted(
+        _ uri: String,
+        _ path: String,
+        _ schema: String,
+        _ name: String,
+        _ key: EncryptionKey
+    ) throws(SQLiteError) {
+        try Self.requireCodec()
+        try key.validate()
+        var base: UnsafeMutablePointer<sqlite3_vfs>?
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &base)
+        guard let base = base ?? sqlite3_vfs_find(nil) else { throw SQLiteError(code: .error) }
+        do {
+            try HidingVFS.hiding(path, over: base) { vfs, unhide in
+                let statement = try prepare("ATTACH ?1 AS \(name) KEY ''")
+                try statement.bind(uri + (uri.contains("?") ? "&" : "?") + "vfs=" + vfs, at: 1)
+                try statement.run()
+                do {
+                    // The salt can be read, although nothing else can.
+                    try unlock(schema: schema, with: key)
+                } catch {
+                    unhide()
+                    try? execute("DETACH \(name)")
+                    throw error
+                }
+                unhide()
+            }
+        } catch let error as SQLiteError {
+            throw error
+        } catch {
+            throw SQLiteError(code: .error, message: "\(error)")
+        }
+    }
+
+    // MARK: Keys
+
+    static func requireCodec() throws(SQLiteError) {
+        guard canEncrypt else {
+            throw SQLiteError(
+                code: .misuse,
+                message: "a key was given, and \(library) does not encrypt: build with the package trait SQLCipher"
+            )
+        }
+    }
+
+    /// Gives a file its key, before anything is read of it.
+    func unlock(schema: String, with key: EncryptionKey) throws(SQLiteError) {
+        try Self.requireCodec()
+        try key.validate()
+        let salt = key.salt ?? key.settings.salt ?? saltInFile(schema)
+        switch key.kind {
+        case .raw:
+            let given = key.salt ?? key.settings.salt
+            try setKey(schema, Self.keyspec(key.secret, salt: given), key.settings)
+        case .passphrase:
+            try setKey(schema, key.secret, key.settings)
+            if Self.isKeyspec(key.secret) { return }
+            let iterations = try pragma(schema, "kdf_iter")
+            // SQLCipher 3 knows no other than SHA-1, and has no name for it.
+            let algorithm = try pragma(schema, "cipher_kdf_algorithm") ?? CipherSettings.KDFAlgorithm.sha1.rawValue
+            guard let iterations = iterations.flatMap({ Int($0) }),
+                let algorithm = CipherSettings.KDFAlgorithm(rawValue: algorithm)
+            else { return }
+            let parameters = KeyDerivation.Parameters(
+                iterations: iterations,
+                algorithm: algorithm,
+                salt: salt ?? Self.newSalt()
+            )
+            guard let derived = KeyCache.key(key.secret, parameters) else { return }
+            heldKeys[schema] = derived
+            try setKey(schema, Self.keyspec(derived.secret, salt: parameters.salt), key.settings)
+        }
+    }
+
+    private func setKey(_ schema: String, _ secret: SecretBytes, _ settings: CipherSettings) throws(SQLiteError) {
+        let code = secret.withBytes { bytes in midstream_key(db, schema, bytes.baseAddress, Int32(bytes.count)) }
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
+        try apply(settings, schema)
+    }
+
+    private static func newSalt() -> [UInt8] {
+        var salt = [UInt8](repeating: 0, count: 16)
+        salt.withUnsafeMutableBytes { sqlite3_randomness(16, $0.baseAddress) }
+        return salt
+    }
+
+    /// `x'…'`: the key in hexadecimal digits, and the salt.
+    private static func keyspec(_ key: SecretBytes, salt: [UInt8]?) -> SecretBytes {
+        let digits = Array("0123456789abcdef".utf8)
+        let count = 3 + 2 * (key.count + (salt?.count ?? 0))
+        return SecretBytes(count: count) { text in
+            var next = 0
+            func put(_ byte: UInt8) {
+                text[next] = byte
+                next += 1
+            }
+            put(UInt8(ascii: "x"))
+            put(UInt8(ascii: "'"))
+            key.withBytes { bytes in
+                for byte in bytes {
+                    put(digits[Int(byte >> 4)])
+                    put(digits[Int(byte & 15)])
+                }
+            }
+            for byte in salt ?? [] {
+                put(digits[Int(byte >> 4)])
+                put(digits[Int(byte & 15)])
+            }
+            put(UInt8(ascii: "'"))
+        }
+    }
+
+    private static func isKeyspec(_ passphrase: SecretBytes) -> Bool {
+        passphrase.withBytes { bytes in
+            guard bytes.count == 67 || bytes.count == 99, bytes[0] | 0x20 == UInt8(ascii: "x"),
+                bytes[1] == UInt8(ascii: "'"), bytes[bytes.count - 1] == UInt8(ascii: "'")
+            else { return false }
+            return bytes[2..<(bytes.count - 1)].allSatisfy { Character(UnicodeScalar($0)).isHexDigit }
+        }
+    }
+
+    // MARK: Settings
+
+    private func apply(_ settings: CipherSettings, _ schema: String) throws(SQLiteError) {
+        if let version = settings.compatibility {
+            if isVersion4(schema) {
+                try pragma(schema, "cipher_compatibility", "\(version)")
+            } else {
+                // SQLCipher 3 has the defaults of version 3, and no name for those of others.
+                if version > 3 { throw unsupported("compatibility with SQLCipher \(version)") }
+                if version < 3 { try set(schema, "kdf_iter", "4000") }
+                if version < 2 { try set(schema, "cipher_use_hmac", "0") }
+            }
+        }
+        if let size = settings.pageSize { try set(schema, "cipher_page_size", "\(size)") }
+        if let iterations = settings.kdfIterations { try set(schema, "kdf_iter", "\(iterations)") }
+        if let algorithm = settings.kdfAlgorithm, algorithm != .sha1 || isVersion4(schema) {
+            try set(schema, "cipher_kdf_algorithm", algorithm.rawValue)
+        }
+        switch settings.hmacAlgorithm {
+        case nil: break
+        case .some(.none): try set(schema, "cipher_use_hmac", "0")
+        case .sha1? where !isVersion4(schema): try set(schema, "cipher_use_hmac", "1")
+        case let algorithm?: try set(schema, "cipher_hmac_algorithm", algorithm.rawValue)
+        }
+        if let size = settings.plaintextHeaderSize {
+            try set(schema, "cipher_plaintext_header_size", "\(size)")
+        }
+    }
+
+    private func isVersion4(_ schema: String) -> Bool {
+        (try? pragma(schema, "cipher_kdf_algorithm")) ?? nil != nil
+    }
+
+    /// Sets what the library may not know, and makes sure that it does: SQLite passes over pragmas that it does not know.
+    private func set(_ schema: String, _ name: String, _ value: String) throws(SQLiteError) {
+        try pragma(schema, name, value)
+        guard try pragma(schema, name) == value else { throw unsupported("\(name) \(value)") }
+    }
+
+    private func unsupported(_ what: String) -> SQLiteError {
+        SQLiteError(code: .misuse, message: "\(Self.library) does not support this setting of the cipher: \(what)")
+    }
+
+    @discardableResult
+    private func pragma(_ schema: String, _ name: String, _ value: String? = nil) throws(SQLiteError) -> String? {
+        let statement = try prepare(
+            "PRAGMA \"\(schema)\".\(name)" + (value.map { " = " + ($0.allSatisfy(\.isNumber) ? $0 : "'\($0)'") } ?? "")
+        )
+        guard try statement.step() else { return nil }
+        return statement.text(at: 0)
+    }
+
+    // MARK: The first read
+
+    /// Reads the schema, which is where a wrong key shows.
+    ///
+    /// - Throws: ``SQLiteError`` that says what does not fit.
+    public func checkReadable(schema: String, key: EncryptionKey? = nil) throws(SQLiteError) {
+        do {
+            let statement = try prepare("SELECT count(*) FROM \"\(schema)\".sqlite_master")
+            _ = try statement.step()
+            statement.reset()
+        } catch {
+            throw explained(error, schema: schema, path: nil, key: key)
+        }
+    }
+
+    private static let plainHeader = Array("SQLite format 3\0".utf8)
+
+    private func header(_ schema: String) -> [UInt8]? {
+        var header = [UInt8](repeating: 0, count: 16)
+        let code = header.withUnsafeMutableBytes { midstream_read_header(db, schema, $0.baseAddress, 16) }
+        return code == SQLITE_OK ? header : nil
+    }
+
+    private func saltInFile(_ schema: String) -> [UInt8]? { header(schema) }
+
+    private func explained(_ error: SQLiteError, schema: String?, path: String?, key: EncryptionKey?) -> SQLiteError {
+        guard error.code.primary == .notADatabase || key != nil && [.corrupt, .error].contains(error.code.primary) else {
+            return error
+        }
+        var error = error
+        error.sql = nil
+        let isPlain = schema.flatMap(header) == Self.plainHeader
+        if key == nil {
+            error.message =
+                isPlain
+                ? "\(error.message)"
+                : "the file is encrypted, or is no database: "
+                    + (Self.canEncrypt
+                        ? "give its key"
+                        : "\(Self.library) does not decrypt; build with the package trait SQLCipher, and give the key")
+        } else if isPlain, key?.settings.plaintextHeaderSize ?? 0 == 0 {
+            error.message = "the file is not encrypted, and a key was given: open it without one"
+        } else {
+            error.message = "the key or the settings of the cipher do not fit the file, or it is no database"
+        }
+        return error
+    }
+}

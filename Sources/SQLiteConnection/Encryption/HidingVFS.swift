@@ -1,0 +1,162 @@
+internal import SQLiteC
+internal import Synchronization
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// Makes a file look empty, but for its salt, while it is attached.
+///
+/// ATTACH reads the schema at once, and so needs key and settings before either can be given: only a file that has
+/// nothing to read can be attached first and keyed then. This VFS passes everything to another one. While a file is
+/// hidden, its object has methods that say that it is empty; then it gets its own back, and nothing of this is in the way
+/// of a read or write.
+///
+/// Source: <https://www.sqlite.org/vfs.html>.
+enum HidingVFS {
+    /// The file that is hidden, one at a time in the process. Addresses are those of structs that SQLite keeps.
+    private struct Hidden {
+        var path: String
+        var file: UInt = 0
+        var methods: UInt = 0
+    }
+
+    private static let hidden = Mutex<Hidden?>(nil)
+    /// Held from `hide` to `unhide`.
+    private static let turn = Mutex(())
+    /// The names of the VFSs that have been made, by those that they pass on to.
+    private static let names = Mutex<[UInt: String]>([:])
+    /// The methods of a hidden file, by the version of the interface.
+    private static let hidingMethods = Mutex<[Int32: UInt]>([:])
+
+    /// Runs `body` with the file hidden from what opens it by the VFS of that name.
+    ///
+    /// - Parameters:
+    ///   - path: The file's path as SQLite will spell it.
+    ///   - base: The VFS that has the file.
+    ///   - body: Attaches the file and gives its key. What it calls last makes the file visible.
+    static func hiding<Result>(
+        _ path: String,
+        over base: UnsafeMutablePointer<sqlite3_vfs>,
+        _ body: (_ name: String, _ unhide: () -> Void) throws -> Result
+    ) throws -> Result {
+        let name = try register(over: base)
+        return try turn.withLock { _ in
+            hidden.withLock { $0 = Hidden(path: path) }
+            defer { unhide() }
+            return try body(name) { unhide() }
+        }
+    }
+
+    private static func unhide() {
+        hidden.withLock { hidden in
+            if let it = hidden, let file = UnsafeMutablePointer<sqlite3_file>(bitPattern: it.file) {
+                file.pointee.pMethods = UnsafePointer(bitPattern: it.methods)
+            }
+            hidden = nil
+        }
+    }
+
+    private static func register(over base: UnsafeMutablePointer<sqlite3_vfs>) throws -> String {
+        try names.withLock { names in
+            if let name = names[UInt(bitPattern: base)] { return name }
+            let name = "midstream-hiding-\(names.count)"
+            // Never freed: SQLite keeps them.
+            let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
+            vfs.initialize(to: base.pointee)
+            vfs.pointee.iVersion = min(base.pointee.iVersion, 2)
+            vfs.pointee.pNext = nil
+            vfs.pointee.zName = UnsafePointer(strdup(name))
+            vfs.pointee.pAppData = UnsafeMutableRawPointer(base)
+            vfs.pointee.xOpen = { vfs, path, file, flags, outFlags in
+                HidingVFS.open(vfs, path, file, flags, outFlags)
+            }
+            vfs.pointee.xDelete = { vfs, path, sync in
+                // An empty file's WAL and journal would be taken for leftovers.
+                if HidingVFS.isSidecarOfHidden(path) { return SQLITE_OK }
+                let base = HidingVFS.base(vfs)
+                return base?.pointee.xDelete?(base, path, sync) ?? SQLITE_IOERR
+            }
+            vfs.pointee.xAccess = { vfs, path, flags, result in
+                let base = HidingVFS.base(vfs)
+                return base?.pointee.xAccess?(base, path, flags, result) ?? SQLITE_IOERR
+            }
+            vfs.pointee.xFullPathname = { vfs, path, count, result in
+                let base = HidingVFS.base(vfs)
+                return base?.pointee.xFullPathname?(base, path, count, result) ?? SQLITE_IOERR
+            }
+            guard sqlite3_vfs_register(vfs, 0) == SQLITE_OK else {
+                throw SQLiteError(code: .error, message: "SQLite takes no VFS to attach an encrypted file by")
+            }
+            names[UInt(bitPattern: base)] = name
+            return name
+        }
+    }
+
+    private static func base(_ vfs: UnsafeMutablePointer<sqlite3_vfs>?) -> UnsafeMutablePointer<sqlite3_vfs>? {
+        vfs?.pointee.pAppData?.assumingMemoryBound(to: sqlite3_vfs.self)
+    }
+
+    private static func open(
+        _ vfs: UnsafeMutablePointer<sqlite3_vfs>?,
+        _ path: UnsafePointer<CChar>?,
+        _ file: UnsafeMutablePointer<sqlite3_file>?,
+        _ flags: Int32,
+        _ outFlags: UnsafeMutablePointer<Int32>?
+    ) -> Int32 {
+        guard let base = base(vfs), let open = base.pointee.xOpen, let file else { return SQLITE_CANTOPEN }
+        let code = open(base, path, file, flags, outFlags)
+        guard code == SQLITE_OK, flags & SQLITE_OPEN_MAIN_DB != 0, let path, let methods = file.pointee.pMethods else {
+            return code
+        }
+        hidden.withLock { hidden in
+            guard hidden?.path == String(cString: path), hidden?.file == 0 else { return }
+            hidden?.file = UInt(bitPattern: file)
+            hidden?.methods = UInt(bitPattern: methods)
+            file.pointee.pMethods = hiding(methods)
+        }
+        return code
+    }
+
+    private static func isSidecarOfHidden(_ path: UnsafePointer<CChar>?) -> Bool {
+        guard let path else { return false }
+        return hidden.withLock { hidden in
+            guard let hidden else { return false }
+            let path = String(cString: path)
+            return path == hidden.path + "-wal" || path == hidden.path + "-journal"
+        }
+    }
+
+    /// The file's methods, but for those that tell what is in it.
+    private static func hiding(_ methods: UnsafePointer<sqlite3_io_methods>) -> UnsafePointer<sqlite3_io_methods> {
+        let copy = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
+        copy.initialize(to: methods.pointee)
+        copy.pointee.xFileSize = { _, size in
+            size?.pointee = 0
+            return SQLITE_OK
+        }
+        copy.pointee.xRead = { file, bytes, count, offset in
+            // SQLCipher reads the salt.
+            let saltSize: Int32 = 16
+            if offset == 0, count == saltSize, let read = HidingVFS.methodsOfHidden(file)?.pointee.xRead {
+                return read(file, bytes, count, offset)
+            }
+            if let bytes { memset(bytes, 0, Int(count)) }
+            return ResultCode.shortRead.rawValue
+        }
+        return UnsafePointer(copy)
+    }
+
+    private static func methodsOfHidden(
+        _ file: UnsafeMutablePointer<sqlite3_file>?
+    ) -> UnsafePointer<sqlite3_io_methods>? {
+        hidden.withLock { hidden in
+            guard let hidden, hidden.file == UInt(bitPattern: file) else { return nil }
+            return UnsafePointer(bitPattern: hidden.methods)
+        }
+    }
+}

@@ -1,0 +1,52 @@
+internal import Synchronization
+
+/// The keys that connections of this process have derived from passphrases.
+///
+/// However many connections open a file, its key is derived once. It is wiped when the last of them closes, and with it
+/// the passphrase that it is found by.
+enum KeyCache {
+    /// A derived key. Hold it while the connection is open.
+    final class Key: Sendable {
+        let secret: SecretBytes
+        fileprivate let passphrase: SecretBytes
+        fileprivate let parameters: KeyDerivation.Parameters
+
+        fileprivate init(_ secret: SecretBytes, _ passphrase: SecretBytes, _ parameters: KeyDerivation.Parameters) {
+            self.secret = secret
+            self.passphrase = passphrase
+            self.parameters = parameters
+        }
+    }
+
+    private struct Entry {
+        weak var key: Key?
+    }
+
+    private static let entries = Mutex<[Entry]>([])
+    /// One derivation at a time: whoever wants the same key waits for it instead of deriving it too.
+    private static let derivation = Mutex(())
+    private static let derivations = Atomic(0)
+
+    /// How many keys have been derived since the process began.
+    static var derivationCount: Int { derivations.load(ordering: .relaxed) }
+
+    /// The key of a passphrase; `nil` where SQLCipher has to derive it itself.
+    static func key(_ passphrase: SecretBytes, _ parameters: KeyDerivation.Parameters) -> Key? {
+        if let key = known(passphrase, parameters) { return key }
+        return derivation.withLock { _ in
+            if let key = known(passphrase, parameters) { return key }
+            guard let secret = KeyDerivation.deriveKey(passphrase, parameters) else { return nil }
+            derivations.add(1, ordering: .relaxed)
+            let key = Key(secret, passphrase, parameters)
+            entries.withLock { $0.append(Entry(key: key)) }
+            return key
+        }
+    }
+
+    private static func known(_ passphrase: SecretBytes, _ parameters: KeyDerivation.Parameters) -> Key? {
+        entries.withLock { entries in
+            entries.removeAll { $0.key == nil }
+            return entries.lazy.compactMap(\.key).first { $0.parameters == parameters && $0.passphrase == passphrase }
+        }
+    }
+}

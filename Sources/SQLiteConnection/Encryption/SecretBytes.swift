@@ -1,0 +1,43 @@
+internal import SQLiteC
+
+/// Bytes that are overwritten with zeros when nobody holds them any more.
+///
+/// Unchecked: the memory is written before the initializer returns, and only read from then on.
+final class SecretBytes: @unchecked Sendable {
+    private let memory: UnsafeMutableRawBufferPointer
+
+    /// Takes a copy. What it is made from is the caller's to wipe.
+    init(_ bytes: some Collection<UInt8>) {
+        memory = .allocate(byteCount: bytes.count, alignment: 1)
+        memory.copyBytes(from: bytes)
+    }
+
+    /// Has `body` write the bytes in place, so that no other copy comes to be.
+    init(count: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Void) rethrows {
+        memory = .allocate(byteCount: count, alignment: 1)
+        memory.initializeMemory(as: UInt8.self, repeating: 0)
+        do {
+            try body(memory)
+        } catch {
+            memory.deallocate()
+            throw error
+        }
+    }
+
+    deinit {
+        midstream_wipe(memory.baseAddress, memory.count)
+        memory.deallocate()
+    }
+
+    var count: Int { memory.count }
+
+    func withBytes<Result>(_ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
+        try withExtendedLifetime(self) { try body(UnsafeRawBufferPointer(memory)) }
+    }
+
+    /// Compares in a time that does not tell where two secrets differ.
+    static func == (a: SecretBytes, b: SecretBytes) -> Bool {
+        guard a.count == b.count else { return false }
+        return zip(a.memory, b.memory).reduce(0) { $0 | ($1.0 ^ $1.1) } == 0
+    }
+}
