@@ -1,3 +1,5 @@
+public import SQLiteConnection
+
 /// How a ``Database`` is opened.
 public struct DatabaseConfiguration: Sendable {
     /// The mode of the target's journal.
@@ -30,6 +32,10 @@ public struct DatabaseConfiguration: Sendable {
     public var busyTimeout = Duration.seconds(5)
     /// Whether the file is created when it does not exist.
     public var createsFile = true
+
+    /// The keys of encrypted sources, by their paths without links: called when the database is opened, for migrations
+    /// that are stored in it. `nil` for a source that is not encrypted.
+    public var sourceKey: (@Sendable (_ path: String) -> EncryptionKey?)?
 
     /// The defaults.
     public init() {}

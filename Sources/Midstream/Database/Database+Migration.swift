@@ -1,4 +1,4 @@
-internal import SQLiteConnection
+public import SQLiteConnection
 
 extension Database {
     /// Moves tables of another file, or of this one, into tables of this database, online.
@@ -74,8 +74,11 @@ extension Database {
     ///
     /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
     ///   of Midstream wrote the state in another format.
-    public static func readMigrationProgress(ofFile path: String) throws -> MigrationProgress {
-        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly))
+    public static func readMigrationProgress(
+        ofFile path: String,
+        key: EncryptionKey? = nil
+    ) throws -> MigrationProgress {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
         return try connection.transaction { try MigrationEngine.progress(StateStore(connection: connection), .idle, 0) }

@@ -28,35 +28,49 @@ public final class Database: @unchecked Sendable {
 
     /// Opens a file, and goes on with the migrations that are stored in it.
     ///
-    /// - Throws: ``/SQLiteConnection/SQLiteError`` when it cannot be opened; ``MigrationError`` when a source that still
-    ///   holds rows cannot be reached: the tables would silently lack them.
-    public init(path: String, configuration: DatabaseConfiguration = DatabaseConfiguration()) throws {
+    /// - Parameters:
+    ///   - path: The file's path.
+    ///   - key: The key of an encrypted file, or of one that is made; `nil` for a file that is not encrypted. Needs the
+    ///     package trait `SQLCipher`.
+    ///   - configuration: How the file is used.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when it cannot be opened, or the key does not fit;
+    ///   ``MigrationError`` when a source that still holds rows cannot be reached: the tables would silently lack them.
+    public init(
+        path: String,
+        key: EncryptionKey? = nil,
+        configuration: DatabaseConfiguration = DatabaseConfiguration()
+    ) throws {
         guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
             throw MigrationError(.misuse, "a database is opened by the path of a file; \"\(path)\" is none")
         }
         let connection = try Connection(
             path: path,
-            options: OpenOptions(access: configuration.createsFile ? .readWriteCreate : .readWrite)
+            options: OpenOptions(access: configuration.createsFile ? .readWriteCreate : .readWrite, key: key)
         )
         try Self.configure(connection, configuration)
+        // The first read, which is where a file that is no database shows.
+        try connection.checkReadable(schema: "main")
         if configuration.journalMode == .wal {
             try connection.execute("PRAGMA main.journal_mode = WAL")
         }
-        // The first read, which is where a file that is no database shows.
-        _ = try connection.fetchValue(Int64.self, "SELECT count(*) FROM sqlite_master")
+        // The salt of an encrypted file stands in its first page, which all connections must find there.
+        if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {
+            try connection.execute("PRAGMA main.user_version = 0")
+        }
+        let keys = Keyring(target: key, sources: configuration.sourceKey)
         let resolved = FilePath.resolved(path)
         self.path = resolved
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)
         readers = ReaderPool(capacity: configuration.readerCount) {
-            let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly))
+            let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly, key: key))
             try Self.configure(connection, configuration)
-            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil)
+            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil, keys: keys)
         }
         let walKeeper = WALKeeper(readers: readers)
         self.walKeeper = walKeeper
-        engine = try MigrationEngine(path: resolved, gate: gate, walKeeper: walKeeper, inspecting: connection)
-        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate)
+        engine = try MigrationEngine(path: resolved, gate: gate, walKeeper: walKeeper, keys: keys, inspecting: connection)
+        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate, keys: keys)
         connection.setCommitHandler { [unowned connection] schema, frames in
             let isDue =
                 schema == "main" ? walKeeper.committed(frames) : frames >= WALKeeper.checkpointFrames

@@ -28,11 +28,11 @@ public final class DatabaseAccess {
     /// Called when tables were drained, with their names and why.
     var onDrain: (([String], String) -> Void)?
 
-    init(connection: Connection, kind: Kind, gate: FileGate?) throws {
+    init(connection: Connection, kind: Kind, gate: FileGate?, keys: Keyring) throws {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection, canPromote: kind == .writer)
+        overlay = try Overlay(connection: connection, canPromote: kind == .writer, keys: keys)
     }
 
     deinit {

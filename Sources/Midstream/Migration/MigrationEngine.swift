@@ -7,6 +7,7 @@ final class MigrationEngine: Sendable {
     private let path: String
     private let gate: FileGate
     private let walKeeper: WALKeeper
+    private let keys: Keyring
     /// The stepper, which is opened when there is something to move.
     private let stepper: Confined<StepperBox>
     private let listeners = Mutex(Listeners())
@@ -34,8 +35,9 @@ final class MigrationEngine: Sendable {
     }
 
     /// - Parameter inspecting: A connection to tell by whether the file has migrations to go on with.
-    init(path: String, gate: FileGate, walKeeper: WALKeeper, inspecting connection: Connection) throws {
+    init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring, inspecting connection: Connection) throws {
         self.path = path
+        self.keys = keys
         self.gate = gate
         self.walKeeper = walKeeper
         stepper = Confined(StepperBox())
@@ -48,7 +50,7 @@ final class MigrationEngine: Sendable {
         defer { for event in events { report(event) } }
         return try stepper.withValue { box in
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
-            let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper)
+            let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
             box.stepper = stepper
             stepper.onEvent = { events.append($0) }
             defer { stepper.onEvent = nil }

@@ -10,6 +10,7 @@ final class Overlay {
     let statements: InternalStatements
     let tables: MovingTables
     private let store: StateStore
+    private let keys: Keyring
 
     /// The moving tables by their names' lower case.
     private(set) var byName: [String: MovingTable] = [:]
@@ -36,8 +37,9 @@ final class Overlay {
     /// The tables that a foreign key ties to a moving one, by lower case.
     private(set) var tiedByForeignKey: [String: Set<Int64>] = [:]
 
-    init(connection: Connection, canPromote: Bool) throws {
+    init(connection: Connection, canPromote: Bool, keys: Keyring) throws {
         self.connection = connection
+        self.keys = keys
         statements = InternalStatements(connection: connection, canPromote: canPromote)
         tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
@@ -138,7 +140,7 @@ final class Overlay {
 
     private func attach(_ migration: MigrationRecord) throws {
         guard let path = migration.sourcePath, attached[migration.schema] == nil else { return }
-        try SourceFile.attach(migration, to: connection, access: .readOnly)
+        try SourceFile.attach(migration, to: connection, access: .readOnly, keys: keys)
         attached[migration.schema] = path
     }
 

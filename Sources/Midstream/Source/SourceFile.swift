@@ -1,35 +1,36 @@
 internal import SQLiteConnection
-internal import SQLText
 
 /// The file that a migration's rows come from.
 enum SourceFile {
     /// Attaches the source of a migration. Outside transactions.
     ///
-    /// - Throws: ``MigrationError`` when the file is missing or is no database.
-    static func attach(_ migration: MigrationRecord, to connection: Connection, access: OpenOptions.Access) throws {
+    /// - Throws: ``MigrationError`` when the file is missing, is no database, or cannot be read with its key.
+    static func attach(
+        _ migration: MigrationRecord,
+        to connection: Connection,
+        access: OpenOptions.Access,
+        keys: Keyring
+    ) throws {
         guard let stored = migration.sourcePath else { return }
         let path = FilePath.absolute(stored, fromFolderOf: connection.fileName(schema: "main") ?? "")
-        let schema = SQLIdentifier.quoted(migration.schema)
+        let key = keys.key(ofSource: FilePath.resolved(path))
         do {
-            let statement = try connection.prepare("ATTACH ?1 AS \(schema)")
-            try statement.bind(FilePath.uri(path, mode: access == .readOnly ? "ro" : "rw"), at: 1)
-            try statement.run()
-        } catch {
-            throw MigrationError(
-                .sourceUnavailable,
-                "cannot open \(path), which still holds rows of tables that are moving: "
-                    + (FilePath.exists(path) ? "see the cause" : "there is no such file; restore it"),
-                cause: error
+            try connection.attach(
+                uri: FilePath.uri(path, mode: access == .readOnly ? "ro" : "rw"),
+                path: FilePath.resolved(path),
+                as: migration.schema,
+                key: key
             )
-        }
-        do {
-            // The first read, which is where a file that is no database shows.
-            _ = try connection.fetchValue(Int64.self, "SELECT count(*) FROM \(schema).sqlite_master")
         } catch {
-            try? connection.execute("DETACH \(schema)")
+            var reason = "see the cause"
+            if !FilePath.exists(path) { reason = "there is no such file; restore it" }
+            if error.code == .notADatabase {
+                reason = error.message
+                if key == nil { reason += ", by the source of addMigration or by DatabaseConfiguration.sourceKey" }
+            }
             throw MigrationError(
                 .sourceUnavailable,
-                "cannot read \(path), which still holds rows of tables that are moving: see the cause",
+                "cannot open \(path), which still holds rows of tables that are moving: \(reason)",
                 cause: error
             )
         }

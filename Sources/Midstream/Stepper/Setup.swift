@@ -85,6 +85,7 @@ struct Setup {
         guard FilePath.identity(resolved) != FilePath.identity(target) else {
             throw MigrationError(.misuse, "the source is the target's own file: say .sameDatabase")
         }
+        stepper.keys.note(source.key, ofSource: resolved)
         return FilePath.relative(resolved, toFolderOf: target)
     }
 

@@ -10,6 +10,7 @@ final class Stepper {
     let store: StateStore
     private let gate: FileGate
     private let walKeeper: WALKeeper
+    let keys: Keyring
     private let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
     private var moves: [Int64: MoveSQL] = [:]
@@ -26,8 +27,9 @@ final class Stepper {
     /// How long a step waits for a lock that another process holds.
     private static let busyTimeout: Int32 = 5
 
-    init(path: String, gate: FileGate, walKeeper: WALKeeper) throws {
-        connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
+    init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
+        connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
+        self.keys = keys
         statements = InternalStatements(connection: connection, canPromote: false)
         store = StateStore(connection: connection)
         self.gate = gate
@@ -47,7 +49,7 @@ final class Stepper {
     /// Attaches a migration's source, so that it can be written. Outside transactions.
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }
-        try SourceFile.attach(migration, to: connection, access: .readWrite)
+        try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
         attached[migration.schema] = migration
         try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
