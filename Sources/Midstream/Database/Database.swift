@@ -48,8 +48,6 @@ public final class Database: @unchecked Sendable {
             options: OpenOptions(access: configuration.createsFile ? .readWriteCreate : .readWrite, key: key)
         )
         try Self.configure(connection, configuration)
-        // The first read, which is where a file that is no database shows.
-        try connection.checkReadable(schema: "main")
         if configuration.journalMode == .wal {
             try connection.execute("PRAGMA main.journal_mode = WAL")
         }
@@ -87,6 +85,8 @@ public final class Database: @unchecked Sendable {
             configuration.busyTimeout.components.seconds * 1000
             + configuration.busyTimeout.components.attoseconds / 1_000_000_000_000_000
         connection.setBusyTimeout(milliseconds: Int32(clamping: milliseconds))
+        // The first read, which is where a file that is no database shows.
+        try connection.checkReadable(schema: "main")
         try connection.configure(.foreignKeys, configuration.enforcesForeignKeys)
         try connection.execute("PRAGMA main.synchronous = \(configuration.synchronous.rawValue)")
     }

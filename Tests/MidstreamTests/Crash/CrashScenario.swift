@@ -1,4 +1,5 @@
 import Midstream
+import SQLiteConnection
 
 /// One way to migrate, whose every write is a place to die at.
 enum CrashScenario: String, CaseIterable, Sendable, Codable {
@@ -14,18 +15,34 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case rollbackJournal
     /// Two tables take one source table's rows.
     case split
+    /// The source and the target are encrypted, with keys and settings of their own.
+    case encrypted
+
+    static let allCases: [CrashScenario] =
+        [.drop, .keep, .deleteFile, .sameFile, .rollbackJournal, .split] + (Connection.canEncrypt ? [.encrypted] : [])
 
     var retirement: SourceRetirement {
         switch self {
         case .keep: .keep
         case .deleteFile: .deleteFileWhenEmpty
-        case .drop, .sameFile, .rollbackJournal, .split: .drop
+        case .drop, .sameFile, .rollbackJournal, .split, .encrypted: .drop
         }
     }
 
     var configuration: DatabaseConfiguration {
         var configuration = DatabaseConfiguration()
         if self == .rollbackJournal { configuration.journalMode = .unchanged }
+        configuration.sourceKey = { [sourceKey] _ in sourceKey }
         return configuration
+    }
+
+    var targetKey: EncryptionKey? { self == .encrypted ? TestKeys.cheap("target") { $0.pageSize = 1024 } : nil }
+
+    var sourceKey: EncryptionKey? {
+        self == .encrypted
+            ? TestKeys.cheap("source") {
+                $0.pageSize = 1024
+                $0.hmacAlgorithm = CipherSettings.HMACAlgorithm.none
+            } : nil
     }
 }

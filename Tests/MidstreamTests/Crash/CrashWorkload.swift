@@ -59,16 +59,17 @@ struct CrashWorkload {
     func prepare() throws {
         Files.removeDatabase(target)
         Files.removeDatabase(source)
-        let new = try Connection(path: target)
-        try new.execute(script: "PRAGMA page_size = 1024; CREATE TABLE accounts\(Self.columns);")
+        let new = try Connection(path: target, options: OpenOptions(key: scenario.targetKey))
+        if scenario.targetKey == nil { try new.execute("PRAGMA page_size = 1024") }
+        try new.execute("CREATE TABLE accounts\(Self.columns)")
         try new.execute(
             script: "CREATE TABLE \(secondTable)\(Self.columns); CREATE INDEX by_owner ON accounts(owner);"
         )
         if scenario == .sameFile {
             try createSource(new)
         } else {
-            let old = try Connection(path: source)
-            try old.execute("PRAGMA page_size = 1024")
+            let old = try Connection(path: source, options: OpenOptions(key: scenario.sourceKey))
+            if scenario.sourceKey == nil { try old.execute("PRAGMA page_size = 1024") }
             try createSource(old)
             old.close()
         }
@@ -99,7 +100,7 @@ struct CrashWorkload {
     // MARK: The run
 
     func open() throws -> Database {
-        let database = try Database(path: target, configuration: scenario.configuration)
+        let database = try Database(path: target, key: scenario.targetKey, configuration: scenario.configuration)
         if scenario == .sameFile || Files.exists(source) || scenario == .deleteFile { try addMigration(database) }
         return database
     }
@@ -108,7 +109,7 @@ struct CrashWorkload {
         let isSplit = scenario == .split
         let isSameFile = scenario == .sameFile
         try database.addMigration(
-            source: isSameFile ? .sameDatabase : .file(source),
+            source: isSameFile ? .sameDatabase : .file(source, key: scenario.sourceKey),
             retirement: scenario.retirement
         ) { table in
             switch table.name {
@@ -176,7 +177,7 @@ struct CrashWorkload {
 
     /// Checks both files without the engine.
     private func checkFiles(_ expected: [[String]], _ comment: Comment) throws {
-        let plain = try Connection(path: target)
+        let plain = try Connection(path: target, options: OpenOptions(key: scenario.targetKey))
         #expect(try Self.dump(plain.fetchAll(dumpSQL)) == expected.last, comment)
         #expect(try plain.fetchValue(String.self, "PRAGMA integrity_check") == "ok", comment)
         let names = try plain.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '%midstream%'")
@@ -189,8 +190,8 @@ struct CrashWorkload {
             )
         case .deleteFile:
             for suffix in ["", "-wal", "-shm"] { #expect(!Files.exists(source + suffix), comment) }
-        case .drop, .keep, .split, .rollbackJournal:
-            let old = try Connection(path: source)
+        case .drop, .keep, .split, .rollbackJournal, .encrypted:
+            let old = try Connection(path: source, options: OpenOptions(key: scenario.sourceKey))
             #expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok", comment)
             let type = try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 'old_accounts'")
             #expect(type == (scenario == .keep ? "table" : "view"), comment)

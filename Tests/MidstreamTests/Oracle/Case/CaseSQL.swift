@@ -86,6 +86,7 @@ extension Operation: CustomStringConvertible {
 extension OracleCase: CustomStringConvertible {
     var description: String {
         var lines = [isSameFile ? "-- the source is the target's own file" : "-- the source is another file"]
+        if targetKey + sourceKey > 0 { lines.append("-- keys \(targetKey) and \(sourceKey) of TestKeys") }
         for table in tables {
             lines += table.targetSchema.map { $0 + ";" }
             lines += table.sourceSchema.map { "/* source */ " + $0 + ";" }

@@ -6,6 +6,9 @@ struct OracleCase {
     var views: [ViewPlan]
     /// Whether the moving tables' rows come from other tables of the target's own file.
     var isSameFile: Bool
+    /// The keys of the target's file and the source's, by their numbers in `TestKeys`.
+    var targetKey = 0
+    var sourceKey = 0
     var operations: [Operation]
 }
 

@@ -31,7 +31,15 @@ struct CaseGenerator {
             }
             operations += next()
         }
-        return OracleCase(tables: tables, views: generator.views, isSameFile: isSameFile, operations: operations)
+        var oracleCase = OracleCase(
+            tables: tables,
+            views: generator.views,
+            isSameFile: isSameFile,
+            operations: operations
+        )
+        oracleCase.targetKey = dice.below(TestKeys.all.count)
+        oracleCase.sourceKey = dice.below(TestKeys.all.count)
+        return oracleCase
     }
 
     private func addView(_ number: Int) {

@@ -24,8 +24,10 @@ final class CaseFiles {
         folder = TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
         let native = try Self.openNative(folder.file("native.db"))
         self.native = NativeSide(connection: native)
-        let target = try Connection(path: folder.file("target.db"))
-        let source = oracleCase.isSameFile ? target : try Connection(path: folder.file("source.db"))
+        let target = try Connection(path: folder.file("target.db"), options: OpenOptions(key: oracleCase.keyOfTarget))
+        let source =
+            oracleCase.isSameFile
+            ? target : try Connection(path: folder.file("source.db"), options: OpenOptions(key: oracleCase.keyOfSource))
         try target.execute("PRAGMA synchronous = OFF")
         try source.execute("PRAGMA synchronous = OFF")
         try target.execute("BEGIN")
@@ -41,7 +43,7 @@ final class CaseFiles {
         try target.execute("COMMIT")
         target.close()
         source.close()
-        database = try Database(path: folder.file("target.db"))
+        database = try oracleCase.openTarget(folder.file("target.db"))
         try addMigration()
         try alignSequences()
         // So that both begin with nothing changed and nothing inserted.
@@ -97,7 +99,9 @@ final class CaseFiles {
 
     private func addMigration() throws {
         let tables = oracleCase.tables
-        try database.addMigration(source: oracleCase.isSameFile ? .sameDatabase : .file(sourcePath)) { migration in
+        let source: MigrationSource =
+            oracleCase.isSameFile ? .sameDatabase : .file(sourcePath, key: oracleCase.keyOfSource)
+        try database.addMigration(source: source) { migration in
             guard let table = tables.first(where: { $0.name == migration.name }) else { return }
             migration.sourceTable = table.sourceName
             migration.condition = table.condition
@@ -136,7 +140,7 @@ final class CaseFiles {
         native.connection.close()
         native = NativeSide(connection: try Self.openNative(nativePath))
         database.close()
-        database = try Database(path: targetPath)
+        database = try oracleCase.openTarget(targetPath)
     }
 
     /// Compares the files after everything has moved.
@@ -150,7 +154,7 @@ final class CaseFiles {
         }
         guard database.isMigrated else { return "isMigrated is false" }
         database.close()
-        let target = try Connection(path: targetPath)
+        let target = try Connection(path: targetPath, options: OpenOptions(key: oracleCase.keyOfTarget))
         defer { target.close() }
         let side = NativeSide(connection: target)
         let kept = oracleCase.tables.filter { oracleCase.isSameFile && $0.condition != nil }.compactMap(\.sourceName)
@@ -184,5 +188,16 @@ final class CaseFiles {
     deinit {
         database.close()
         native.connection.close()
+    }
+}
+
+extension OracleCase {
+    fileprivate var keyOfTarget: EncryptionKey? { TestKeys.all[targetKey] }
+    fileprivate var keyOfSource: EncryptionKey? { TestKeys.all[sourceKey] }
+
+    fileprivate func openTarget(_ path: String) throws -> Database {
+        var configuration = DatabaseConfiguration()
+        configuration.sourceKey = { [sourceKey] _ in TestKeys.all[sourceKey] }
+        return try Database(path: path, key: keyOfTarget, configuration: configuration)
     }
 }
