@@ -17,12 +17,21 @@ final class WALKeeper: Sendable {
     private static let stepFrames = 3500
     /// The frames from which on readers are held back, 20 MB of the usual pages.
     private static let longFrames = 5000
-    /// How long they are held back at most, when one of them stays.
-    private static let pause = DispatchTimeInterval.milliseconds(10)
+    /// How long they are held back at most, when one of them stays: in milliseconds, twice as long after each try that
+    /// failed, up to the last.
+    private static let pauses = 10...160
 
-    /// The WAL's length after the last commit or checkpoint, what of it steps have written and will copy, and the length
-    /// from which on readers are held back next: after a try that failed, when it has grown once more by as much.
-    private let state = Mutex((frames: 0, stepped: 0, limit: WALKeeper.longFrames))
+    private struct State {
+        /// The WAL's length after the last commit or checkpoint.
+        var frames = 0
+        /// What of it steps have written, and will copy.
+        var stepped = 0
+        /// The length from which on readers are held back next, and for how long.
+        var limit = WALKeeper.longFrames
+        var pause = WALKeeper.pauses.lowerBound
+    }
+
+    private let state = Mutex(State())
     private let readers: ReaderPool
 
     init(readers: ReaderPool) {
@@ -63,10 +72,15 @@ final class WALKeeper: Sendable {
         state.withLock { $0.stepped = 0 }
         copy(connection)
         guard isLong else { return }
-        let isDone = readers.withoutReaders(for: Self.pause) { copy(connection) }
+        let pause = state.withLock { $0.pause }
+        let isDone = readers.withoutReaders(for: .milliseconds(pause)) { copy(connection) }
         state.withLock { state in
-            if isDone { state.frames = 0 }
-            state.limit = isDone ? Self.longFrames : state.frames + Self.longFrames
+            if isDone {
+                state = State()
+            } else {
+                state.limit = state.frames + Self.longFrames / 2
+                state.pause = min(pause * 2, Self.pauses.upperBound)
+            }
         }
     }
 
