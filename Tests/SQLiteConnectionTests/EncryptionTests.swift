@@ -189,7 +189,12 @@ import Testing
                     connections.append(try Connection(path: file.path, options: OpenOptions(key: key)))
                 } else {
                     let connection = try Connection(path: ":memory:")
-                    try connection.attach(uri: "file:" + file.path, path: file.path, as: "s", key: .passphrase("derived once"))
+                    try connection.attach(
+                        uri: "file:" + file.path,
+                        path: file.path,
+                        as: "s",
+                        key: .passphrase("derived once")
+                    )
                     connections.append(connection)
                 }
             }

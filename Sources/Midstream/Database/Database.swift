@@ -67,7 +67,13 @@ public final class Database: @unchecked Sendable {
         }
         let walKeeper = WALKeeper(readers: readers)
         self.walKeeper = walKeeper
-        engine = try MigrationEngine(path: resolved, gate: gate, walKeeper: walKeeper, keys: keys, inspecting: connection)
+        engine = try MigrationEngine(
+            path: resolved,
+            gate: gate,
+            walKeeper: walKeeper,
+            keys: keys,
+            inspecting: connection
+        )
         writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate, keys: keys)
         connection.setCommitHandler { [unowned connection] schema, frames in
             let isDue =

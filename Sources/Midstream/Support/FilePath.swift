@@ -18,6 +18,29 @@ enum FilePath {
         unlink(path) == 0
     }
 
+    /// Gives a file another name, in the place of none.
+    static func rename(_ path: String, to other: String) -> Bool {
+        // Never over a file that somebody has made meanwhile.
+        guard link(path, other) == 0 else { return false }
+        return unlink(path) == 0
+    }
+
+    /// Overwrites a file with zeros, down to the disk.
+    static func overwrite(_ path: String) -> Bool {
+        let file = open(path, O_WRONLY)
+        guard file >= 0 else { return false }
+        defer { close(file) }
+        var left = Int(lseek(file, 0, SEEK_END))
+        guard left >= 0, lseek(file, 0, SEEK_SET) == 0 else { return false }
+        let zeros = [UInt8](repeating: 0, count: 1 << 20)
+        while left > 0 {
+            let count = write(file, zeros, min(left, zeros.count))
+            guard count > 0 else { return false }
+            left -= count
+        }
+        return fsync(file) == 0
+    }
+
     /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path.
     static func resolved(_ path: String) -> String {
         if let real = realpath(path, nil) {

@@ -258,7 +258,8 @@ extension Connection {
     private func saltInFile(_ schema: String) -> [UInt8]? { header(schema) }
 
     private func explained(_ error: SQLiteError, schema: String?, path: String?, key: EncryptionKey?) -> SQLiteError {
-        guard error.code.primary == .notADatabase || key != nil && [.corrupt, .error].contains(error.code.primary) else {
+        guard error.code.primary == .notADatabase || key != nil && [.corrupt, .error].contains(error.code.primary)
+        else {
             return error
         }
         var error = error

@@ -78,7 +78,9 @@ public struct EncryptionKey: Sendable {
         if let size = settings.pageSize, !(512...65536).contains(size) || size.nonzeroBitCount != 1 {
             try fail("a page has a power of 2 from 512 to 65536 bytes, not \(size)")
         }
-        if let iterations = settings.kdfIterations, iterations < 1 { try fail("a key is derived by 1 iteration or more") }
+        if let iterations = settings.kdfIterations, iterations < 1 {
+            try fail("a key is derived by 1 iteration or more")
+        }
         if let size = settings.plaintextHeaderSize, size != 0 {
             if size < 0 || size > 96 || size % 16 != 0 {
                 try fail("a plaintext header has a multiple of 16 bytes up to 96, not \(size)")

@@ -1,0 +1,72 @@
+public import SQLiteConnection
+
+extension Database {
+    /// Opens a file into which all of another one moves: to give a database another key, or none, or its first one, while
+    /// the application uses it.
+    ///
+    ///     // At each launch. The first one makes new.db; from then on the application uses it, as if all had moved.
+    ///     let database = try Database(path: "new.db", key: .passphrase("…"), movingAllOf: .file("old.db"))
+    ///     database.startAutoMigration()
+    ///
+    /// When the file does not exist, it is made with all tables, indexes, views, triggers, statistics, sequences of
+    /// AUTOINCREMENT, `user_version`, `application_id`, encoding and auto-vacuum of the source, in one transaction. Then
+    /// a migration of every table begins. Later calls go on with it; when it has ended they open the file, and the source
+    /// need not be there any more.
+    ///
+    /// - Parameters:
+    ///   - path: The new file's path.
+    ///   - key: Its key; `nil` for a file that is not encrypted.
+    ///   - source: The file that moves.
+    ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:)`` for what a plain file leaves on the
+    ///     disk.
+    ///   - configuration: How the file is used.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and
+    ///   ``addMigration(source:retirement:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
+    ///   table that cannot move, virtual ones among them. No file has been made then.
+    public convenience init(
+        path: String,
+        key: EncryptionKey? = nil,
+        movingAllOf source: MigrationSource,
+        retirement: SourceRetirement = .keep,
+        configuration: DatabaseConfiguration = DatabaseConfiguration()
+    ) throws {
+        guard case .file(let sourcePath) = source.location else {
+            throw MigrationError(.misuse, "a whole file moves into another one: the source is a file")
+        }
+        let isNew = !FilePath.exists(path)
+        if isNew { try WholeFile.create(path, key, from: sourcePath, source.key) }
+        var configuration = configuration
+        configuration.createsFile = false
+        let others = configuration.sourceKey
+        let resolved = FilePath.resolved(sourcePath)
+        let sourceKey = source.key
+        configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
+        do {
+            try self.init(path: path, key: key, configuration: configuration)
+            // It may have ended, and the source be gone.
+            if isNew || FilePath.exists(sourcePath) {
+                try addMigration(source: source, retirement: retirement) { $0.sourceTable = $0.name }
+            }
+        } catch {
+            // Nothing is in it that is not in the source.
+            if isNew { WholeFile.remove(path) }
+            throw error
+        }
+    }
+
+    /// Overwrites a source file whose rows have all moved, and deletes it with its journals.
+    ///
+    /// A plain file that was moved into an encrypted one still has all its rows, and so have backups and copies of it. On
+    /// disks with flash memory, and file systems that never write in place, overwriting reaches a copy of the blocks at
+    /// best: there, full disk encryption or discarding the whole disk is what helps.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - key: Its key.
+    /// - Throws: ``MigrationError`` when it holds rows that have not moved; ``/SQLiteConnection/SQLiteError`` when it is
+    ///   in use, or cannot be read.
+    /// - Complexity: O(size of the file).
+    public static func wipeSource(atPath path: String, key: EncryptionKey? = nil) throws {
+        try WholeFile.wipe(path, key)
+    }
+}

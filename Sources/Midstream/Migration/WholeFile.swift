@@ -1,0 +1,143 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// What moving a whole file needs besides the migration of its tables.
+enum WholeFile {
+    /// Makes a file with all of another's schema, in one transaction. A process that dies leaves no file, or an empty one
+    /// that is made anew.
+    static func create(
+        _ path: String,
+        _ key: EncryptionKey?,
+        from sourcePath: String,
+        _ sourceKey: EncryptionKey?
+    ) throws {
+        guard FilePath.exists(sourcePath) else {
+            throw MigrationError(
+                .sourceUnavailable,
+                "there is neither \(path) nor a file \(sourcePath) to make it of: check the paths"
+            )
+        }
+        let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: sourceKey))
+        defer { source.close() }
+        source.setBusyTimeout(milliseconds: 5000)
+        try source.checkReadable(schema: "main", key: sourceKey)
+        // Under another name, until all of it is there.
+        let part = path + ".part"
+        remove(part)
+        do {
+            let target = try Connection(path: part, options: OpenOptions(key: key))
+            defer { target.close() }
+            let encoding: String = try source.fetchValue("PRAGMA main.encoding") ?? "UTF-8"
+            try target.execute("PRAGMA main.encoding = '\(encoding)'")
+            let vacuum: Int64 = try source.fetchValue("PRAGMA main.auto_vacuum") ?? 0
+            try target.execute("PRAGMA main.auto_vacuum = \(vacuum)")
+            try target.execute("BEGIN")
+            try source.transaction { try copySchema(source, target) }
+            try target.execute("COMMIT")
+        } catch {
+            remove(part)
+            throw error
+        }
+        guard FilePath.rename(part, to: path) else {
+            remove(part)
+            throw MigrationError(.misuse, "cannot make \(path): its folder cannot be written")
+        }
+    }
+
+    private static func copySchema(_ source: Connection, _ target: Connection) throws {
+        let objects = try source.fetchAll(
+            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "ORDER BY CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 WHEN 'view' THEN 2 ELSE 3 END, rowid"
+        )
+        for object in objects {
+            let (name, sql): (String, String) = (try object.get(1), try object.get(2))
+            if name.hasPrefix(StateStore.prefix) {
+                throw MigrationError(
+                    .unsupported,
+                    "tables of the source are still moving themselves: wait until they have moved"
+                )
+            }
+            guard SQLScript(sql).outline().kind != .createVirtualTable else {
+                throw MigrationError(
+                    .unsupported,
+                    "virtual table \(name) cannot move: drop it, and create it anew in the new file",
+                    table: name
+                )
+            }
+            try target.execute(sql)
+        }
+        for pragma in ["user_version", "application_id"] {
+            let value: Int64 = try source.fetchValue("PRAGMA main.\(pragma)") ?? 0
+            try target.execute("PRAGMA main.\(pragma) = \(value)")
+        }
+        try copyStatistics(source, target)
+    }
+
+    private static func copyStatistics(_ source: Connection, _ target: Connection) throws {
+        let tables = try source.fetchAll(
+            "SELECT name FROM sqlite_master WHERE name IN ('sqlite_stat1', 'sqlite_stat4')"
+        )
+        guard !tables.isEmpty else { return }
+        try target.execute("ANALYZE main.sqlite_master")
+        for table in tables {
+            let name: String = try table.get(0)
+            guard try target.fetchOne("SELECT 1 FROM sqlite_master WHERE name = ?", [name]) != nil else { continue }
+            for row in try source.fetchAll("SELECT * FROM \(name)") {
+                var arguments = Arguments()
+                arguments.positional = row.values
+                let marks = row.values.map { _ in "?" }.joined(separator: ", ")
+                try target.execute("INSERT INTO \(name) VALUES (\(marks))", arguments)
+            }
+        }
+    }
+
+    static func remove(_ path: String) {
+        for suffix in ["", "-wal", "-shm", "-journal"] { _ = FilePath.remove(path + suffix) }
+    }
+
+    // MARK: Wiping
+
+    static func wipe(_ path: String, _ key: EncryptionKey?) throws {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 1000)
+        try connection.checkReadable(schema: "main", key: key)
+        // Empties the WAL, and shows whether anybody else has the file.
+        try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        try connection.execute("PRAGMA journal_mode = DELETE")
+        try connection.execute("BEGIN EXCLUSIVE")
+        let unmoved = try connection.fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND name <> 'midstream_claims'"
+        )
+        .map { try $0.get(0, as: String.self) }
+        .filter { try !hasMoved($0, connection) }
+        guard unmoved.isEmpty else {
+            throw MigrationError(
+                .misuse,
+                "\(path) has rows that have not moved, in \(unmoved.joined(separator: ", ")): it stays as it is"
+            )
+        }
+        for suffix in ["", "-wal", "-journal"] where FilePath.exists(path + suffix) {
+            guard FilePath.overwrite(path + suffix) else {
+                throw SQLiteError(code: .ioError, message: "\(path + suffix) cannot be overwritten")
+            }
+        }
+        remove(path)
+    }
+
+    /// Whether all rows of a table have moved elsewhere, or it has none.
+    private static func hasMoved(_ table: String, _ connection: Connection) throws -> Bool {
+        let quoted = SQLIdentifier.quoted(table)
+        if try connection.fetchOne("SELECT 1 FROM \(quoted) LIMIT 1") == nil { return true }
+        let claims = try connection.fetchOne("SELECT 1 FROM sqlite_master WHERE name = 'midstream_claims'")
+        guard claims != nil else { return false }
+        let moved = try connection.fetchAll(
+            "SELECT moved, condition FROM midstream_claims WHERE source_table = ? COLLATE NOCASE",
+            [table]
+        )
+        guard !moved.isEmpty, moved.allSatisfy({ $0[0] != .null }) else { return false }
+        let count: Int64 = try connection.fetchValue("SELECT count(*) FROM \(quoted)") ?? 0
+        return try moved.reduce(0) { try $0 + $1.get(0, as: Int64.self) } >= count
+    }
+}

@@ -1,0 +1,111 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Files that move as a whole.
+@Suite struct WholeFileTests {
+    static func source(_ folder: TemporaryFolder, _ key: EncryptionKey?) throws {
+        let old = try Connection(path: folder.file("old.db"), options: OpenOptions(key: key))
+        try old.execute(
+            script: """
+                PRAGMA encoding = 'UTF-16le';
+                CREATE TABLE a(id INTEGER PRIMARY KEY AUTOINCREMENT, x TEXT UNIQUE);
+                CREATE TABLE "b c"(y, z REFERENCES a(id));
+                CREATE INDEX by_y ON "b c"(y, z);
+                CREATE VIEW v AS SELECT x, y FROM a JOIN "b c" ON z = id;
+                CREATE TABLE log(n);
+                CREATE TRIGGER t AFTER DELETE ON a BEGIN INSERT INTO log VALUES (1); END;
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) INSERT INTO a SELECT i, 'x' || i FROM n;
+                INSERT INTO "b c" SELECT id % 7, id FROM a;
+                DELETE FROM a WHERE id = 300;
+                PRAGMA user_version = 17;
+                PRAGMA application_id = 1234;
+                ANALYZE;
+                """
+        )
+    }
+
+    @Test(arguments: [(0, 1), (1, 0), (2, 3), (0, 0)])
+    func everythingMovesWithTheKeyThatIsWanted(_ from: Int, _ to: Int) throws {
+        let keys = TestKeys.all
+        guard from < keys.count, to < keys.count else { return }
+        let folder = TemporaryFolder()
+        try Self.source(folder, keys[from])
+        func open() throws -> Database {
+            try Database(
+                path: folder.file("new.db"),
+                key: keys[to],
+                movingAllOf: .file(folder.file("old.db"), key: keys[from])
+            )
+        }
+        do {
+            let database = try open()
+            #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM v") == 299)
+            try database.stepMigration(rows: 50)
+            try database.execute("DELETE FROM a WHERE id = 299")
+            try database.execute("INSERT INTO a(x) VALUES ('new')")
+            #expect(try database.fetchValue(Int64.self, "SELECT max(id) FROM a") == 301)
+            database.close()
+        }
+        let database = try open()
+        while try !database.stepMigration(rows: 100).isFinished {}
+        database.close()
+
+        let new = try Connection(path: folder.file("new.db"), options: OpenOptions(key: keys[to]))
+        #expect(try new.fetchValue(String.self, "PRAGMA encoding") == "UTF-16le")
+        #expect(try new.fetchValue(Int64.self, "PRAGMA user_version") == 17)
+        #expect(try new.fetchValue(Int64.self, "PRAGMA application_id") == 1234)
+        #expect(try new.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+        #expect(texts(try new.fetchAll("SELECT count(*), max(id) FROM a")) == ["299|301"])
+        #expect(
+            texts(try new.fetchAll("SELECT count(*) FROM log UNION ALL SELECT count(*) FROM \"b c\"")) == ["2", "300"]
+        )
+        #expect(try new.fetchValue(Int64.self, "SELECT count(*) FROM sqlite_stat1") ?? 0 > 0)
+        #expect(
+            texts(try new.fetchAll("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"))
+                == ["a", "b c", "by_y", "log", "t", "v"]
+        )
+        new.close()
+        // The next launch finds it done, with the source and without.
+        try open().close()
+        try Database.wipeSource(atPath: folder.file("old.db"), key: keys[from])
+        #expect(!Files.exists(folder.file("old.db")))
+        #expect(try open().isMigrated)
+    }
+
+    @Test func whatCannotMoveLeavesNoFile() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE w(a PRIMARY KEY) WITHOUT ROWID")
+        let error = #expect(throws: MigrationError.self) {
+            _ = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+        }
+        #expect(error?.code == .unsupported)
+        for name in ["new.db", "new.db-wal", "new.db.part"] { #expect(!Files.exists(folder.file(name))) }
+        let missing = #expect(throws: MigrationError.self) {
+            _ = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("none.db")))
+        }
+        #expect(missing?.code == .sourceUnavailable)
+    }
+
+    @Test func aSourceWithRowsThatHaveNotMovedIsNotWiped() throws {
+        let folder = TemporaryFolder()
+        try Self.source(folder, nil)
+        let refused = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        #expect(refused?.code == .misuse)
+        let database = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+        try database.stepMigration(rows: 50)
+        #expect(throws: (any Error).self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        while try !database.stepMigration(rows: 100).isFinished {}
+        // It is still open.
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("BEGIN")
+        _ = try old.fetchAll("SELECT * FROM a")
+        #expect(throws: SQLiteError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        try old.execute("COMMIT")
+        old.close()
+        database.close()
+        try Database.wipeSource(atPath: folder.file("old.db"))
+        #expect(!Files.exists(folder.file("old.db")))
+    }
+}
