@@ -26,9 +26,12 @@ struct Messages {
         count: 8
     )
 
+    /// What encrypts files, where they are.
+    static let key = EncryptionKey.passphrase("midstream-bench")
+
     /// Fills a new file with the table.
-    func make(_ path: String) throws {
-        let connection = try Connection(path: path)
+    func make(_ path: String, key: EncryptionKey? = nil) throws {
+        let connection = try Connection(path: path, options: OpenOptions(key: key))
         defer { connection.close() }
         try connection.execute("PRAGMA journal_mode = OFF")
         try connection.execute("PRAGMA synchronous = OFF")

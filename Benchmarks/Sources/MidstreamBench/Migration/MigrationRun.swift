@@ -30,9 +30,20 @@ struct MigrationRun {
 
     /// Makes a migration in a new process.
     ///
-    /// - Parameter budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite.
-    static func make(source: String, target: String, budget: Int) throws -> MigrationRun {
-        let output = try ChildProcess.run([argument, source, target, "\(budget)"])
+    /// - Parameters:
+    ///   - budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite.
+    ///   - isSourceEncrypted: Whether the source has the benchmark's key.
+    ///   - isTargetEncrypted: Whether the target is to have it.
+    static func make(
+        source: String,
+        target: String,
+        budget: Int,
+        isSourceEncrypted: Bool = false,
+        isTargetEncrypted: Bool = false
+    ) throws -> MigrationRun {
+        let output = try ChildProcess.run([
+            argument, source, target, "\(budget)", "\(isSourceEncrypted)", "\(isTargetEncrypted)",
+        ])
         let numbers = output.split { $0.isWhitespace }.compactMap { Double(String($0)) }
         guard numbers.count == figures.count else {
             throw SQLiteError(code: .error, message: "a process of the benchmark printed: \(output)")
@@ -44,28 +55,39 @@ struct MigrationRun {
 
     /// What the new process does.
     static func perform(_ arguments: [String]) throws {
-        guard arguments.count == 3, let budget = Int(arguments[2]) else {
-            throw UsageError(message: "\(argument) takes a source, a target and a budget")
+        guard arguments.count == 5, let budget = Int(arguments[2]) else {
+            throw UsageError(message: "\(argument) takes a source, a target, a budget, and which is encrypted")
         }
+        let keys = arguments[3...].map { $0 == "true" ? Messages.key : nil }
         var run = MigrationRun()
         if budget > 0 {
-            try run.migrate(source: arguments[0], target: arguments[1], budget: .milliseconds(budget))
+            try run.migrate(
+                source: .file(arguments[0], key: keys[0]),
+                target: arguments[1],
+                key: keys[1],
+                budget: .milliseconds(budget)
+            )
         } else {
-            try run.copy(source: arguments[0], target: arguments[1])
+            try run.copy(source: arguments[0], sourceKey: keys[0], target: arguments[1], targetKey: keys[1])
         }
         run.peakMemory = Double(Machine.peakMemory)
         print(figures.map { "\(run[keyPath: $0])" }.joined(separator: " "))
     }
 
-    private mutating func migrate(source: String, target: String, budget: Duration) throws {
+    private mutating func migrate(
+        source: MigrationSource,
+        target: String,
+        key: EncryptionKey?,
+        budget: Duration
+    ) throws {
         let clock = ContinuousClock()
-        let database = try Database(path: target)
+        let database = try Database(path: target, key: key)
         try database.execute(Messages.schema)
         try database.execute(Messages.index)
         var times: [Double] = []
         let start = clock.now
         let processorStart = Machine.processorTime
-        try database.addMigration(source: .file(source)) { table in
+        try database.addMigration(source: source) { table in
             if table.name == "messages" { table.sourceTable = "messages" }
         }
         var isFinished = false
@@ -90,13 +112,18 @@ struct MigrationRun {
         percentile99 = times.percentile(0.99)
     }
 
-    private mutating func copy(source: String, target: String) throws {
-        let connection = try Connection(path: target)
+    private mutating func copy(
+        source: String,
+        sourceKey: EncryptionKey?,
+        target: String,
+        targetKey: EncryptionKey?
+    ) throws {
+        let connection = try Connection(path: target, options: OpenOptions(key: targetKey))
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = NORMAL")
         try connection.execute(Messages.schema)
         try connection.execute(Messages.index)
-        try connection.execute("ATTACH ? AS source", [source])
+        try connection.attach(uri: "file:" + source, path: source, as: "source", key: sourceKey)
         try connection.execute("PRAGMA source.synchronous = NORMAL")
         let start = ContinuousClock.now
         let processorStart = Machine.processorTime

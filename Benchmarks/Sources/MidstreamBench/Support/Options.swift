@@ -1,7 +1,7 @@
 /// What the command line asks for.
 struct Options {
     /// The tables in the order in which they are printed. That of the memory takes long and is printed when asked for.
-    static let tables = ["migration", "operations", "decode", "memory"]
+    static let tables = ["migration", "operations", "decode", "cipher", "memory"]
 
     /// Rows of the table that moves.
     var rows: Int64 = 1_000_000
@@ -29,7 +29,7 @@ struct Options {
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
           --memory ROWS  only the memory that moving so many rows takes; --only memory is the same with 5000000
-          --only NAME    one of migration, operations, decode, memory, or the operations whose name contains NAME;
+          --only NAME    one of migration, operations, decode, cipher, memory, or the operations whose name contains NAME;
                          may be repeated
           --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
           --cpu          compare the operations and decoding by processor time, which other programs disturb less
