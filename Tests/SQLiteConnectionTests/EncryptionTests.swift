@@ -79,7 +79,7 @@ import Testing
             // Not yet in the file: in a WAL, which attaching must not take for a leftover.
             try again.execute("INSERT INTO t VALUES (NULL, 'c')")
             let expected = try again.fetchValue(Int64.self, "SELECT count(*) FROM t")
-            try connection.attach(uri: "file:" + file.path, path: file.path, as: "s", key: key)
+            try connection.attach(file.path, as: "s", key: key)
             #expect(try connection.fetchValue(Int64.self, "SELECT count(*) FROM s.t") == expected)
             try connection.execute("INSERT INTO s.t(x) SELECT x FROM main.t")
             #expect(try again.fetchValue(Int64.self, "SELECT count(*) FROM t") == (expected ?? 0) + 2)
@@ -92,7 +92,7 @@ import Testing
     @Test(.enabled(if: canEncrypt)) func aPlainFileIsAttachedToAnEncryptedOne() throws {
         let (main, other) = (try Self.file(.passphrase("main")), try Self.file(nil))
         let connection = try Connection(path: main.path, options: OpenOptions(key: .passphrase("main")))
-        try connection.attach(uri: "file:" + other.path, path: other.path, as: "s")
+        try connection.attach(other.path, as: "s")
         #expect(try connection.fetchValue(Int64.self, "SELECT count(*) FROM s.t") == 2)
     }
 
@@ -101,19 +101,19 @@ import Testing
         func message(_ path: String, _ key: EncryptionKey?) throws -> String? {
             let opened = #expect(throws: SQLiteError.self) {
                 let connection = try Connection(path: path, options: OpenOptions(key: key))
-                try connection.checkReadable(schema: "main")
+                try connection.checkReadable()
             }
             let main = try Self.file(nil)
             let connection = try Connection(path: main.path)
             let attached = #expect(throws: SQLiteError.self) {
-                try connection.attach(uri: "file:" + path, path: path, as: "s", key: key)
+                try connection.attach(path, as: "s", key: key)
             }
             #expect(opened?.message == attached?.message)
             #expect(opened?.code == .notADatabase)
             // Nothing is left behind, and the right key works.
             #expect(try connection.fetchAll("PRAGMA database_list").count == 1)
             let right: EncryptionKey? = path == file.path ? .passphrase("right") : nil
-            try connection.attach(uri: "file:" + path, path: path, as: "s", key: right)
+            try connection.attach(path, as: "s", key: right)
             #expect(try connection.fetchValue(Int64.self, "SELECT count(*) FROM s.t") == 2)
             return opened?.message
         }
@@ -158,7 +158,7 @@ import Testing
         #expect(file.bytes() == nil)
         let connection = try Connection(path: ":memory:")
         #expect(throws: SQLiteError.self) {
-            try connection.attach(uri: "file:" + file.path, path: file.path, as: "s", key: .passphrase("secret"))
+            try connection.attach(file.path, as: "s", key: .passphrase("secret"))
         }
         #expect(file.bytes() == nil)
     }
@@ -190,8 +190,7 @@ import Testing
                 } else {
                     let connection = try Connection(path: ":memory:")
                     try connection.attach(
-                        uri: "file:" + file.path,
-                        path: file.path,
+                        file.path,
                         as: "s",
                         key: .passphrase("derived once")
                     )

@@ -81,6 +81,7 @@ extension Database {
         let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
+        try connection.checkReadable()
         return try connection.transaction { try MigrationEngine.progress(StateStore(connection: connection), .idle, 0) }
     }
 

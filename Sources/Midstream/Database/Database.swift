@@ -92,7 +92,7 @@ public final class Database: @unchecked Sendable {
             + configuration.busyTimeout.components.attoseconds / 1_000_000_000_000_000
         connection.setBusyTimeout(milliseconds: Int32(clamping: milliseconds))
         // The first read, which is where a file that is no database shows.
-        try connection.checkReadable(schema: "main")
+        try connection.checkReadable()
         try connection.configure(.foreignKeys, configuration.enforcesForeignKeys)
         try connection.execute("PRAGMA main.synchronous = \(configuration.synchronous.rawValue)")
     }

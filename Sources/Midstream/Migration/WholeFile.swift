@@ -20,7 +20,7 @@ enum WholeFile {
         let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: sourceKey))
         defer { source.close() }
         source.setBusyTimeout(milliseconds: 5000)
-        try source.checkReadable(schema: "main", key: sourceKey)
+        try source.checkReadable()
         // Under another name, until all of it is there.
         let part = path + ".part"
         remove(part)
@@ -101,7 +101,7 @@ enum WholeFile {
         let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 1000)
-        try connection.checkReadable(schema: "main", key: key)
+        try connection.checkReadable()
         // Empties the WAL, and shows whether anybody else has the file.
         try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         try connection.execute("PRAGMA journal_mode = DELETE")

@@ -13,11 +13,20 @@ final class Keyring: Sendable {
         self.provider = provider
     }
 
-    /// Notes the key that came with a migration.
+    /// Runs `body`, which attaches a source, with the key that came with a migration. It is kept when `body` returns.
     ///
     /// - Parameter path: The source's path without links.
-    func note(_ key: EncryptionKey?, ofSource path: String) {
-        given.withLock { $0[path] = key }
+    func trying<Result>(_ key: EncryptionKey?, ofSource path: String, _ body: () throws -> Result) rethrows -> Result {
+        let former = given.withLock { given in
+            defer { if let key { given[path] = key } }
+            return given[path]
+        }
+        do {
+            return try body()
+        } catch {
+            given.withLock { $0[path] = former }
+            throw error
+        }
     }
 
     /// The key of a source, by its path without links.

@@ -15,12 +15,7 @@ enum SourceFile {
         let path = FilePath.absolute(stored, fromFolderOf: connection.fileName(schema: "main") ?? "")
         let key = keys.key(ofSource: FilePath.resolved(path))
         do {
-            try connection.attach(
-                uri: FilePath.uri(path, mode: access == .readOnly ? "ro" : "rw"),
-                path: FilePath.resolved(path),
-                as: migration.schema,
-                key: key
-            )
+            try connection.attach(path, as: migration.schema, access: access, key: key)
         } catch {
             var reason = "see the cause"
             if !FilePath.exists(path) { reason = "there is no such file; restore it" }

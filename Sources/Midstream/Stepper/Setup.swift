@@ -52,7 +52,7 @@ struct Setup {
         guard !wanted.isEmpty else { return false }
         let isNew = !migrations.contains(migration)
         do {
-            try stepper.attach(migration)
+            try attach(migration, source)
             let begun = try check(wanted, migration, records)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
@@ -66,6 +66,13 @@ struct Setup {
         }
         try resume()
         return true
+    }
+
+    private func attach(_ migration: MigrationRecord, _ source: MigrationSource) throws {
+        guard case .file(let path) = source.location, !stepper.isAttached(migration) else {
+            return try stepper.attach(migration)
+        }
+        try stepper.keys.trying(source.key, ofSource: FilePath.resolved(path)) { try stepper.attach(migration) }
     }
 
     /// The source's path as the target stores it.
@@ -85,7 +92,6 @@ struct Setup {
         guard FilePath.identity(resolved) != FilePath.identity(target) else {
             throw MigrationError(.misuse, "the source is the target's own file: say .sameDatabase")
         }
-        stepper.keys.note(source.key, ofSource: resolved)
         return FilePath.relative(resolved, toFolderOf: target)
     }
 

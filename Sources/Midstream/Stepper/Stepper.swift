@@ -46,6 +46,8 @@ final class Stepper {
 
     // MARK: Sources
 
+    func isAttached(_ migration: MigrationRecord) -> Bool { attached[migration.schema] != nil }
+
     /// Attaches a migration's source, so that it can be written. Outside transactions.
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }

@@ -20,9 +20,21 @@ enum FilePath {
 
     /// Gives a file another name, in the place of none.
     static func rename(_ path: String, to other: String) -> Bool {
-        // Never over a file that somebody has made meanwhile.
-        guard link(path, other) == 0 else { return false }
-        return unlink(path) == 0
+        // Never over a file that somebody has made meanwhile; some file systems have no links.
+        if link(path, other) == 0 {
+            unlink(path)
+        } else if errno == EEXIST || exists(other) || renameFile(path, other) != 0 {
+            return false
+        }
+        return syncFolder(of: other)
+    }
+
+    /// Has a folder's entries reach the disk.
+    private static func syncFolder(of path: String) -> Bool {
+        let folder = open(split(path).folder, O_RDONLY)
+        guard folder >= 0 else { return false }
+        defer { close(folder) }
+        return fsync(folder) == 0
     }
 
     /// Overwrites a file with zeros, down to the disk.
@@ -77,23 +89,6 @@ enum FilePath {
         relative.hasPrefix("/") ? relative : resolved(split(file).folder + "/" + relative)
     }
 
-    /// A URI for SQLite, with the `mode` given, so that a missing file is not created.
-    ///
-    /// Source: <https://www.sqlite.org/uri.html>.
-    static func uri(_ path: String, mode: String) -> String {
-        var text = "file:"
-        for byte in path.utf8 {
-            switch byte {
-            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2f, 0x2d, 0x2e, 0x5f, 0x7e:
-                text.unicodeScalars.append(Unicode.Scalar(byte))
-            default:
-                let hex = String(byte, radix: 16, uppercase: true)
-                text += "%" + (hex.utf8.count == 1 ? "0" + hex : hex)
-            }
-        }
-        return text + "?mode=" + mode
-    }
-
     /// What tells one file from all others; `nil` when it does not exist.
     static func identity(_ path: String) -> FileIdentity? {
         var status = stat()
@@ -101,6 +96,9 @@ enum FilePath {
         return FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
     }
 }
+
+/// `rename` of the C library, which the function of that name hides.
+private func renameFile(_ path: String, _ other: String) -> Int32 { rename(path, other) }
 
 /// A file, by whatever name.
 struct FileIdentity: Hashable {

@@ -47,14 +47,14 @@ public final class Connection {
     var authorizer: ((AuthorizerEvent) -> AuthorizerDecision)?
     var busyHandler: ((Int) -> Bool)?
     var commitHandler: ((String, Int) -> Void)?
-    /// The derived keys of the files that are open, by schema.
-    var heldKeys: [String: KeyCache.Key] = [:]
+    /// Of the files that were opened with a key, by schema.
+    var heldKeys: [String: HeldKey] = [:]
 
     /// Opens a file. Paths that begin with `file:` are URIs.
     ///
     /// - Throws: ``SQLiteError``, as ``ResultCode/cannotOpen`` when there is no such file or folder. With a key, as
-    ///   ``ResultCode/notADatabase`` when it does not fit, and ``ResultCode/misuse`` when the linked library does not
-    ///   encrypt: then no file is created.
+    ///   ``ResultCode/misuse`` when the linked library does not encrypt: then no file is created. Whether the key fits
+    ///   shows in the first read: see ``checkReadable(schema:)``.
     public init(path: String, options: OpenOptions = OpenOptions()) throws(SQLiteError) {
         guard !path.utf8.contains(0) else {
             throw SQLiteError(code: .cannotOpen, message: "the path has a NUL character")
@@ -82,10 +82,7 @@ public final class Connection {
         self.path = path
         interruptHandle = InterruptHandle(handle)
         sqlite3_extended_result_codes(handle, 1)
-        if let key = options.key {
-            try unlock(schema: "main", with: key)
-            try checkReadable(schema: "main", key: key)
-        }
+        if let key = options.key { try unlock(schema: "main", with: key) }
     }
 
     deinit {

@@ -22,77 +22,6 @@ extension Connection {
         }
     }
 
-    // MARK: Attaching
-
-    /// Attaches a file. Outside transactions.
-    ///
-    /// - Parameters:
-    ///   - uri: The file as a URI, as `file:/tmp/old.db?mode=ro`; with a key, `path` is the file as SQLite will spell it.
-    ///   - schema: The name that its tables are reached by.
-    ///   - key: `nil` for a file that is not encrypted.
-    /// - Throws: ``SQLiteError``; what cannot be read with that key, or without one, is not attached.
-    public func attach(
-        uri: String,
-        path: String,
-        as schema: String,
-        key: EncryptionKey? = nil
-    ) throws(SQLiteError) {
-        let name = "\"" + schema.replacing("\"", with: "\"\"") + "\""
-        if let key {
-            try attachEncrypted(uri, path, schema, name, key)
-        } else {
-            // Without KEY, SQLCipher takes main's.
-            let statement = try prepare("ATTACH ?1 AS \(name)" + (Self.canEncrypt ? " KEY ''" : ""))
-            try statement.bind(uri, at: 1)
-            do {
-                try statement.run()
-            } catch {
-                throw explained(error, schema: nil, path: path, key: nil)
-            }
-        }
-        do {
-            try checkReadable(schema: schema, key: key)
-        } catch {
-            try? execute("DETACH \(name)")
-            heldKeys[schema] = nil
-            throw error
-        }
-    }
-
-    private func attachEncrypted(
-        _ uri: String,
-        _ path: String,
-        _ schema: String,
-        _ name: String,
-        _ key: EncryptionKey
-    ) throws(SQLiteError) {
-        try Self.requireCodec()
-        try key.validate()
-        var base: UnsafeMutablePointer<sqlite3_vfs>?
-        sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &base)
-        guard let base = base ?? sqlite3_vfs_find(nil) else { throw SQLiteError(code: .error) }
-        do {
-            try HidingVFS.hiding(path, over: base) { vfs, unhide in
-                let statement = try prepare("ATTACH ?1 AS \(name) KEY ''")
-                try statement.bind(uri + (uri.contains("?") ? "&" : "?") + "vfs=" + vfs, at: 1)
-                try statement.run()
-                do {
-                    // The salt can be read, although nothing else can.
-                    try unlock(schema: schema, with: key)
-                } catch {
-                    unhide()
-                    try? execute("DETACH \(name)")
-                    throw error
-                }
-                unhide()
-            }
-        } catch let error as SQLiteError {
-            throw error
-        } catch {
-            throw SQLiteError(code: .error, message: "\(error)")
-        }
-    }
-
     // MARK: Keys
 
     static func requireCodec() throws(SQLiteError) {
@@ -108,7 +37,8 @@ extension Connection {
     func unlock(schema: String, with key: EncryptionKey) throws(SQLiteError) {
         try Self.requireCodec()
         try key.validate()
-        let salt = key.salt ?? key.settings.salt ?? saltInFile(schema)
+        var held = HeldKey(hasPlaintextHeader: key.settings.plaintextHeaderSize ?? 0 > 0)
+        defer { heldKeys[schema] = held }
         switch key.kind {
         case .raw:
             let given = key.salt ?? key.settings.salt
@@ -125,10 +55,10 @@ extension Connection {
             let parameters = KeyDerivation.Parameters(
                 iterations: iterations,
                 algorithm: algorithm,
-                salt: salt ?? Self.newSalt()
+                salt: key.salt ?? key.settings.salt ?? header(schema) ?? Self.newSalt()
             )
             guard let derived = KeyCache.key(key.secret, parameters) else { return }
-            heldKeys[schema] = derived
+            held.derived = derived
             try setKey(schema, Self.keyspec(derived.secret, salt: parameters.salt), key.settings)
         }
     }
@@ -226,7 +156,8 @@ extension Connection {
     @discardableResult
     private func pragma(_ schema: String, _ name: String, _ value: String? = nil) throws(SQLiteError) -> String? {
         let statement = try prepare(
-            "PRAGMA \"\(schema)\".\(name)" + (value.map { " = " + ($0.allSatisfy(\.isNumber) ? $0 : "'\($0)'") } ?? "")
+            "PRAGMA \(Self.quoted(schema)).\(name)"
+                + (value.map { " = " + ($0.allSatisfy(\.isNumber) ? $0 : "'\($0)'") } ?? "")
         )
         guard try statement.step() else { return nil }
         return statement.text(at: 0)
@@ -234,50 +165,52 @@ extension Connection {
 
     // MARK: The first read
 
-    /// Reads the schema, which is where a wrong key shows.
+    /// Reads the schema, which is where a key that does not fit shows, or a file that is no database.
     ///
     /// - Throws: ``SQLiteError`` that says what does not fit.
-    public func checkReadable(schema: String, key: EncryptionKey? = nil) throws(SQLiteError) {
+    public func checkReadable(schema: String = "main") throws(SQLiteError) {
         do {
-            let statement = try prepare("SELECT count(*) FROM \"\(schema)\".sqlite_master")
+            let statement = try prepare("SELECT count(*) FROM \(Self.quoted(schema)).sqlite_master")
             _ = try statement.step()
             statement.reset()
         } catch {
-            throw explained(error, schema: schema, path: nil, key: key)
+            throw explained(error, schema)
         }
+    }
+
+    private func explained(_ error: SQLiteError, _ schema: String) -> SQLiteError {
+        let key = heldKeys[schema]
+        // With a plaintext header, the garbage behind it is reported as damage.
+        let codes: [ResultCode] = key == nil ? [.notADatabase] : [.notADatabase, .corrupt, .error]
+        guard codes.contains(error.code.primary) else { return error }
+        let isPlain = header(schema) == Self.plainHeader
+        if key == nil, isPlain { return error }
+        var message = "the key or the settings of the cipher do not fit the file, or it is no database"
+        if key == nil {
+            message =
+                "the file is encrypted, or is no database: "
+                + (Self.canEncrypt
+                    ? "give its key"
+                    : "\(Self.library) does not decrypt; build with the package trait SQLCipher, and give the key")
+        } else if isPlain, key?.hasPlaintextHeader == false {
+            message = "the file is not encrypted, and a key was given: open it without one"
+        }
+        return SQLiteError(code: .notADatabase, message: message)
     }
 
     private static let plainHeader = Array("SQLite format 3\0".utf8)
 
+    /// The file's first 16 bytes, which are the salt of an encrypted one; `nil` when it is shorter.
     private func header(_ schema: String) -> [UInt8]? {
         var header = [UInt8](repeating: 0, count: 16)
         let code = header.withUnsafeMutableBytes { midstream_read_header(db, schema, $0.baseAddress, 16) }
         return code == SQLITE_OK ? header : nil
     }
+}
 
-    private func saltInFile(_ schema: String) -> [UInt8]? { header(schema) }
-
-    private func explained(_ error: SQLiteError, schema: String?, path: String?, key: EncryptionKey?) -> SQLiteError {
-        guard error.code.primary == .notADatabase || key != nil && [.corrupt, .error].contains(error.code.primary)
-        else {
-            return error
-        }
-        var error = error
-        error.sql = nil
-        let isPlain = schema.flatMap(header) == Self.plainHeader
-        if key == nil {
-            error.message =
-                isPlain
-                ? "\(error.message)"
-                : "the file is encrypted, or is no database: "
-                    + (Self.canEncrypt
-                        ? "give its key"
-                        : "\(Self.library) does not decrypt; build with the package trait SQLCipher, and give the key")
-        } else if isPlain, key?.settings.plaintextHeaderSize ?? 0 == 0 {
-            error.message = "the file is not encrypted, and a key was given: open it without one"
-        } else {
-            error.message = "the key or the settings of the cipher do not fit the file, or it is no database"
-        }
-        return error
-    }
+/// What a connection keeps of the key that a file was opened with.
+struct HeldKey {
+    /// The key that was derived for all connections, for as long as one is open.
+    var derived: KeyCache.Key?
+    var hasPlaintextHeader: Bool
 }

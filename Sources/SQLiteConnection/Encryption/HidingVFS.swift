@@ -30,25 +30,25 @@ enum HidingVFS {
     private static let turn = Mutex(())
     /// The names of the VFSs that have been made, by those that they pass on to.
     private static let names = Mutex<[UInt: String]>([:])
-    /// The methods of a hidden file, by the version of the interface.
-    private static let hidingMethods = Mutex<[Int32: UInt]>([:])
+    /// The methods of hidden files, by those of the files themselves. Never freed: there are as many as VFSs.
+    private static let hidingMethods = Mutex<[UInt: UInt]>([:])
 
     /// Runs `body` with the file hidden from what opens it by the VFS of that name.
     ///
     /// - Parameters:
     ///   - path: The file's path as SQLite will spell it.
     ///   - base: The VFS that has the file.
-    ///   - body: Attaches the file and gives its key. What it calls last makes the file visible.
-    static func hiding<Result>(
+    ///   - body: Attaches the file and gives its key.
+    static func hiding(
         _ path: String,
         over base: UnsafeMutablePointer<sqlite3_vfs>,
-        _ body: (_ name: String, _ unhide: () -> Void) throws -> Result
-    ) throws -> Result {
+        _ body: (_ name: String) throws(SQLiteError) -> Void
+    ) throws(SQLiteError) {
         let name = try register(over: base)
-        return try turn.withLock { _ in
+        try turn.withLock { _ throws(SQLiteError) in
             hidden.withLock { $0 = Hidden(path: path) }
             defer { unhide() }
-            return try body(name) { unhide() }
+            try body(name)
         }
     }
 
@@ -61,8 +61,8 @@ enum HidingVFS {
         }
     }
 
-    private static func register(over base: UnsafeMutablePointer<sqlite3_vfs>) throws -> String {
-        try names.withLock { names in
+    private static func register(over base: UnsafeMutablePointer<sqlite3_vfs>) throws(SQLiteError) -> String {
+        try names.withLock { names throws(SQLiteError) in
             if let name = names[UInt(bitPattern: base)] { return name }
             let name = "midstream-hiding-\(names.count)"
             // Never freed: SQLite keeps them.
@@ -133,8 +133,11 @@ enum HidingVFS {
 
     /// The file's methods, but for those that tell what is in it.
     private static func hiding(_ methods: UnsafePointer<sqlite3_io_methods>) -> UnsafePointer<sqlite3_io_methods> {
+        let known = hidingMethods.withLock { $0[UInt(bitPattern: methods)] }
+        if let known, let copy = UnsafePointer<sqlite3_io_methods>(bitPattern: known) { return copy }
         let copy = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         copy.initialize(to: methods.pointee)
+        hidingMethods.withLock { $0[UInt(bitPattern: methods)] = UInt(bitPattern: copy) }
         copy.pointee.xFileSize = { _, size in
             size?.pointee = 0
             return SQLITE_OK

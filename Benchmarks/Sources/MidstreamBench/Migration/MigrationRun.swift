@@ -123,7 +123,7 @@ struct MigrationRun {
         try connection.execute("PRAGMA synchronous = NORMAL")
         try connection.execute(Messages.schema)
         try connection.execute(Messages.index)
-        try connection.attach(uri: "file:" + source, path: source, as: "source", key: sourceKey)
+        try connection.attach(source, as: "source", key: sourceKey)
         try connection.execute("PRAGMA source.synchronous = NORMAL")
         let start = ContinuousClock.now
         let processorStart = Machine.processorTime

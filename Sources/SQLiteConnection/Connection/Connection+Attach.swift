@@ -1,0 +1,115 @@
+internal import SQLiteC
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+extension Connection {
+    /// Attaches a file, which must exist. Outside transactions.
+    ///
+    ///     try connection.attach("old.db", as: "old", access: .readOnly, key: .passphrase("…"))
+    ///     try connection.fetchValue(Int64.self, "SELECT count(*) FROM old.messages")
+    ///
+    /// - Parameters:
+    ///   - path: The file's path.
+    ///   - schema: The name that its tables are reached by.
+    ///   - access: Who may do what with the file. It is not created.
+    ///   - key: Its key; `nil` for a file that is not encrypted, whatever key this connection's own file has.
+    /// - Throws: ``SQLiteError``. What cannot be read with that key, or without one, is not attached.
+    public func attach(
+        _ path: String,
+        as schema: String,
+        access: OpenOptions.Access = .readWrite,
+        key: EncryptionKey? = nil
+    ) throws(SQLiteError) {
+        let path = Self.resolved(path)
+        let uri = Self.uri(path) + "?mode=" + (access == .readOnly ? "ro" : "rw")
+        if let key {
+            try attachHidden(path, uri, schema, key)
+        } else {
+            try attach(uri, schema)
+        }
+        do {
+            try checkReadable(schema: schema)
+        } catch {
+            detachUnread(schema)
+            throw error
+        }
+    }
+
+    /// Without KEY, SQLCipher takes main's.
+    private func attach(_ uri: String, _ schema: String) throws(SQLiteError) {
+        let statement = try prepare("ATTACH ?1 AS \(Self.quoted(schema))" + (Self.canEncrypt ? " KEY ''" : ""))
+        try statement.bind(uri, at: 1)
+        do {
+            try statement.run()
+        } catch {
+            // ATTACH reads the schema at once, and says no more than that it cannot.
+            guard error.code == .notADatabase else { throw error }
+            throw SQLiteError(
+                code: .notADatabase,
+                message: "the file is encrypted, or is no database: "
+                    + (Self.canEncrypt
+                        ? "give its key" : "this SQLite does not decrypt; build with the package trait SQLCipher")
+            )
+        }
+    }
+
+    private func attachHidden(
+        _ path: String,
+        _ uri: String,
+        _ schema: String,
+        _ key: EncryptionKey
+    ) throws(SQLiteError) {
+        try Self.requireCodec()
+        try key.validate()
+        var base: UnsafeMutablePointer<sqlite3_vfs>?
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &base)
+        guard let base = base ?? sqlite3_vfs_find(nil) else { throw SQLiteError(code: .error) }
+        try HidingVFS.hiding(path, over: base) { vfs throws(SQLiteError) in
+            try attach(uri + "&vfs=" + vfs, schema)
+            do throws(SQLiteError) {
+                // The salt can be read, although nothing else can.
+                try unlock(schema: schema, with: key)
+            } catch {
+                detachUnread(schema)
+                throw error
+            }
+        }
+    }
+
+    private func detachUnread(_ schema: String) {
+        try? execute("DETACH \(Self.quoted(schema))")
+        heldKeys[schema] = nil
+    }
+
+    static func quoted(_ name: String) -> String {
+        "\"" + name.replacing("\"", with: "\"\"") + "\""
+    }
+
+    /// The path without links, as SQLite spells it.
+    private static func resolved(_ path: String) -> String {
+        guard let real = realpath(path, nil) else { return path }
+        defer { free(real) }
+        return String(cString: real)
+    }
+
+    /// Source: <https://www.sqlite.org/uri.html>.
+    private static func uri(_ path: String) -> String {
+        var text = "file:"
+        for byte in path.utf8 {
+            switch byte {
+            case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x2f, 0x2d, 0x2e, 0x5f, 0x7e:
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let hex = String(byte, radix: 16, uppercase: true)
+                text += "%" + (hex.utf8.count == 1 ? "0" + hex : hex)
+            }
+        }
+        return text
+    }
+}
