@@ -56,8 +56,8 @@ import Testing
         #expect(result.output.contains(#""finished":true"#))
         #expect(result.output.contains(#""sourceKept":"1 of its rows belong to no migration""#))
         #expect(try folder.value("new.db", "SELECT group_concat(id) FROM tree") == .text("1,2"))
-        #expect(try folder.value("new.db", "SELECT \"table\" FROM pragma_foreign_key_list('tree')") == .text("tree"))
-        #expect(try folder.value("new.db", "SELECT name FROM pragma_index_list('tree')") == .text("tree_n"))
+        #expect(try folder.value("new.db", "PRAGMA foreign_key_list('tree')", column: "table") == .text("tree"))
+        #expect(try folder.value("new.db", "PRAGMA index_list('tree')", column: "name") == .text("tree_n"))
         #expect(try folder.value("old.db", "SELECT count(*) FROM \"old tree\"") == .integer(3))
     }
 

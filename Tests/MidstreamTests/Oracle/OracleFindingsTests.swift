@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 /// What the random statements found once, each as small as it got.
@@ -26,7 +27,7 @@ import Testing
         #expect(try database.fetchAll("SELECT id FROM t WHERE id ISNULL ORDER BY id").isEmpty)
     }
 
-    @Test func aLimitedDeleteKeepsItsParametersAndItsRows() throws {
+    @Test(.needs(.limitedWrites)) func aLimitedDeleteKeepsItsParametersAndItsRows() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         try database.execute("DELETE FROM t ORDER BY id DESC LIMIT ?", [1])
@@ -95,7 +96,7 @@ import Testing
         #expect(other?.message == "no such column: main.t.zz")
     }
 
-    @Test func aStrictTableReportsTheConstraintThatSQLiteWouldReport() throws {
+    @Test(.needs(.strict)) func aStrictTableReportsTheConstraintThatSQLiteWouldReport() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder, " STRICT")
         let error = #expect(throws: SQLiteError.self) {
@@ -121,7 +122,7 @@ import Testing
         #expect(!database.isMigrated)
     }
 
-    @Test func anyTableCanBeAlteredWhileAnotherMoves() throws {
+    @Test(.needs(.renameColumn)) func anyTableCanBeAlteredWhileAnotherMoves() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         try database.execute("ALTER TABLE n RENAME COLUMN x TO z")
@@ -145,7 +146,7 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT seq FROM sqlite_sequence WHERE name = 't'") == 3)
     }
 
-    @Test func aLimitedWriteTakesACommonTableForItsTarget() throws {
+    @Test(.needs(.limitedWrites)) func aLimitedWriteTakesACommonTableForItsTarget() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         #expect(throws: SQLiteError.self) {
@@ -166,7 +167,7 @@ import Testing
         #expect(try database.fetchAll("SELECT * FROM t WHERE a = '1'").count == 1)
     }
 
-    @Test func anyColumnOfAStrictTableHasNoAffinity() throws {
+    @Test(.needs(.strict)) func anyColumnOfAStrictTableHasNoAffinity() throws {
         let folder = TemporaryFolder()
         let source = try Connection(path: folder.file("old.db"))
         let schema = "t(id INTEGER PRIMARY KEY, a ANY) STRICT"
@@ -189,7 +190,7 @@ import Testing
         #expect(try database.fetchAll("SELECT * FROM t WHERE a = 1 AND id = 1").isEmpty)
     }
 
-    @Test func aParameterReturnedFromALimitedWriteKeepsItsName() throws {
+    @Test(.needs(.returning)) func aParameterReturnedFromALimitedWriteKeepsItsName() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         let sql = "DELETE FROM t WHERE a IN (?, :a, ?) AND id < :n RETURNING $p1, b, :n LIMIT -1"

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 /// Makes random tables, views and rows.
 struct SchemaGenerator {
@@ -29,7 +30,7 @@ struct SchemaGenerator {
             rowIDColumn: nil,
             rowIDName: "rowid",
             isAutoIncrement: false,
-            isStrict: dice.percent(8),
+            isStrict: SQLiteFeature.strict.isAvailable && dice.percent(8),
             mayReplace: false,
             mayRollBack: false,
             constraints: [],

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 extension StatementGenerator {
     // MARK: Columns
@@ -56,7 +57,7 @@ extension StatementGenerator {
         case 8: "max(\(argument), \(anyValue()))"
         case 9: "instr(\(argument), \(anyValue()))"
         case 10: "trim(\(argument))"
-        case 11: "iif(\(condition(scope, depth)), \(argument), \(anyValue()))"
+        case 11 where SQLiteFeature.iif.isAvailable: "iif(\(condition(scope, depth)), \(argument), \(anyValue()))"
         // Evaluated anew each time, with the same result.
         case 12: "((random() & 0) + \(dice.below(20)))"
         default: "quote(\(argument))"
