@@ -1,32 +1,64 @@
 internal import SQLiteC
 
-/// What SQLite may lack, by its version or by how it was built. Tests that need it are left out then.
+/// What the linked SQLite may lack, by its version or by how it was built. Tests that need it are left out then.
 public enum SQLiteFeature: String, CaseIterable, Sendable {
     case upsert, returning, strict, windows, aggregateFilter, generatedColumns, renameColumn, nullsOrder
     case materialized, distinctFrom, jsonFunctions, jsonOperators, updateFrom, rightJoin, targetAlias
     case limitedWrites, vacuumInto, iif
+    // What older versions have, and do wrong.
+    case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, checksOfStoredValues
 
-    /// A statement that SQLite prepares only where it has the feature.
-    private var probe: String {
+    /// A statement that SQLite prepares only where it has the feature, or a script that fails where it does it wrong.
+    private enum Probe {
+        case prepares(String)
+        case runs(String)
+    }
+
+    private var probe: Probe {
         switch self {
-        case .upsert: "INSERT INTO t(a) VALUES (1) ON CONFLICT(a) DO UPDATE SET b = 1"
-        case .returning: "DELETE FROM t RETURNING a"
-        case .strict: "CREATE TABLE s(a ANY) STRICT"
-        case .windows: "SELECT sum(a) OVER (ORDER BY b) FROM t"
-        case .aggregateFilter: "SELECT count(*) FILTER (WHERE a) FROM t"
-        case .generatedColumns: "CREATE TABLE s(a, b AS (a))"
-        case .renameColumn: "ALTER TABLE t RENAME COLUMN b TO z"
-        case .nullsOrder: "SELECT a FROM t ORDER BY b NULLS LAST"
-        case .materialized: "WITH w AS MATERIALIZED (SELECT 1) SELECT * FROM w"
-        case .distinctFrom: "SELECT a IS DISTINCT FROM b FROM t"
-        case .jsonFunctions: "SELECT json('1')"
-        case .jsonOperators: "SELECT b -> '$.a' FROM t"
-        case .updateFrom: "UPDATE t SET b = x.b FROM t AS x WHERE x.a = t.a + 1"
-        case .rightJoin: "SELECT 1 FROM t RIGHT JOIN t AS x ON x.a = t.b"
-        case .targetAlias: "UPDATE t AS x SET b = 1"
-        case .limitedWrites: "DELETE FROM t ORDER BY a LIMIT 1"
-        case .vacuumInto: "VACUUM INTO 'x'"
-        case .iif: "SELECT iif(1, 2, 3)"
+        case .upsert: .prepares("INSERT INTO t(a) VALUES (1) ON CONFLICT(a) DO UPDATE SET b = 1")
+        case .returning: .prepares("DELETE FROM t RETURNING a")
+        case .strict: .prepares("CREATE TABLE s(a ANY) STRICT")
+        case .windows: .prepares("SELECT sum(a) OVER (ORDER BY b) FROM t")
+        case .aggregateFilter: .prepares("SELECT count(*) FILTER (WHERE a) FROM t")
+        case .generatedColumns: .prepares("CREATE TABLE s(a, b AS (a))")
+        case .renameColumn: .prepares("ALTER TABLE t RENAME COLUMN b TO z")
+        case .nullsOrder: .prepares("SELECT a FROM t ORDER BY b NULLS LAST")
+        case .materialized: .prepares("WITH w AS MATERIALIZED (SELECT 1) SELECT * FROM w")
+        case .distinctFrom: .prepares("SELECT a IS DISTINCT FROM b FROM t")
+        case .jsonFunctions: .prepares("SELECT json('1')")
+        case .jsonOperators: .prepares("SELECT b -> '$.a' FROM t")
+        case .updateFrom: .prepares("UPDATE t SET b = x.b FROM t AS x WHERE x.a = t.a + 1")
+        case .rightJoin: .prepares("SELECT 1 FROM t RIGHT JOIN t AS x ON x.a = t.b")
+        case .targetAlias: .prepares("UPDATE t AS x SET b = 1")
+        case .limitedWrites: .prepares("DELETE FROM t ORDER BY a LIMIT 1")
+        case .vacuumInto: .prepares("VACUUM INTO 'x'")
+        case .iif: .prepares("SELECT iif(1, 2, 3)")
+        case .indexesOnExpressions:
+            // The index may get the value that it had before the column's affinity was applied.
+            .runs(
+                """
+                CREATE TABLE e(a INT); CREATE INDEX ei ON e(lower(a)); INSERT INTO e VALUES (' 5');
+                INSERT INTO holds SELECT count(*) FROM e WHERE lower(a) = '5'
+                """
+            )
+        case .rowIDsBelowText:
+            .runs(
+                """
+                INSERT INTO t VALUES (1, 2);
+                INSERT INTO holds SELECT count(*) FROM (SELECT a FROM t WHERE a < 'x' ORDER BY a DESC LIMIT 1)
+                """
+            )
+        case .checksOfStoredValues:
+            // A CHECK may see the value as it was before the column's affinity was applied.
+            .runs("CREATE TABLE c(a REAL CHECK (length(a) > 2)); INSERT INTO c VALUES (12)")
+        case .largestIntegersInRealColumns:
+            .runs(
+                """
+                CREATE TABLE r(a REAL); CREATE INDEX ri ON r(a); INSERT INTO r VALUES (9223372036854775807);
+                INSERT INTO holds SELECT count(*) FROM r WHERE a = 9223372036854775807.0
+                """
+            )
         }
     }
 
@@ -42,18 +74,21 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
     /// All that the linked SQLite lacks.
     public static var missing: [SQLiteFeature] { allCases.filter { !$0.isAvailable } }
 
-    private static let available: Set<SQLiteFeature> = {
+    private static let available: Set<SQLiteFeature> = Set(allCases.filter { holds($0.probe) })
+
+    private static func holds(_ probe: Probe) -> Bool {
         var db: OpaquePointer?
         defer { sqlite3_close(db) }
-        guard sqlite3_open(":memory:", &db) == SQLITE_OK,
-            sqlite3_exec(db, "CREATE TABLE t(a INTEGER PRIMARY KEY, b)", nil, nil, nil) == SQLITE_OK
-        else { return [] }
-        return Set(
-            allCases.filter { feature in
-                var statement: OpaquePointer?
-                defer { sqlite3_finalize(statement) }
-                return sqlite3_prepare_v2(db, feature.probe, -1, &statement, nil) == SQLITE_OK
-            }
-        )
-    }()
+        let schema = "CREATE TABLE t(a INTEGER PRIMARY KEY, b); CREATE TABLE holds(x CHECK (x))"
+        guard sqlite3_open(":memory:", &db) == SQLITE_OK, sqlite3_exec(db, schema, nil, nil, nil) == SQLITE_OK else {
+            return false
+        }
+        switch probe {
+        case .runs(let script): return sqlite3_exec(db, script, nil, nil, nil) == SQLITE_OK
+        case .prepares(let sql):
+            var statement: OpaquePointer?
+            defer { sqlite3_finalize(statement) }
+            return sqlite3_prepare_v2(db, sql, -1, &statement, nil) == SQLITE_OK
+        }
+    }
 }

@@ -198,7 +198,9 @@ public final class DatabaseAccess {
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
-        let names = overlay.watch.unqualified.filter { !route.commonTables.contains(SQLIdentifier.lowercased($0)) }
+        let unqualified =
+            AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : outline.tablesNamedWithoutSchema
+        let names = unqualified.filter { !route.commonTables.contains(SQLIdentifier.lowercased($0)) }
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
         }
@@ -310,7 +312,7 @@ public final class DatabaseAccess {
         guard try !overlay.isCurrent() else { return }
         try connection.execute("ROLLBACK")
         try overlay.refresh()
-        for statement in beginning { try connection.execute(script: statement) }
+        for statement in beginning { try begin { try connection.execute(script: statement) } }
         freshTransaction = beginning
         try makeCurrent(before: piece)
     }
@@ -373,7 +375,12 @@ public final class DatabaseAccess {
             statement.reset()
             if prepared.route.role == .write { overlay.noteChanges() }
         }
-        var hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+        var hasRow = false
+        if prepared.route.role == .begin {
+            try begin { _ = try overlay.watch.beginning(prepared.route) { try statement.step() } }
+        } else {
+            hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+        }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
             if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {
@@ -384,6 +391,19 @@ public final class DatabaseAccess {
         while hasRow {
             guard try onRow(statement) else { return }
             hasRow = try statement.step()
+        }
+    }
+
+    /// Begins the application's own transaction. Where BEGIN IMMEDIATE and EXCLUSIVE would lock every attached file (before
+    /// SQLite 3.28), they fail for a source, which is read alone; what they are meant for is the target's lock.
+    private func begin(_ statement: () throws -> Void) throws {
+        do {
+            try statement()
+        } catch let error as SQLiteError where error.code == .readOnly {
+            // In a transaction, any BEGIN fails as it would natively.
+            if connection.isInTransaction { return try connection.execute("BEGIN") }
+            guard !overlay.isEmpty else { throw error }
+            try beginWriting()
         }
     }
 

@@ -14,6 +14,7 @@ struct Router {
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.hasRowMembership = outline.hasRowMembership || overlay.twinsHaveRowMembership
+        route.hasMinimum = outline.hasMinimum || overlay.twinsHaveMinimum
         route.commonTables = outline.allCommonTables.union(overlay.twinsCommonTables)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
@@ -52,6 +53,10 @@ struct Router {
             if let noOperation = existing(outline, text, route) { return noOperation }
             let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
             route.drained = Set(named)
+            if outline.kind == .createTrigger, !AccessWatch.isToldOfEveryRead {
+                // The transaction may go on with a statement that fires it, which the watch would not be told of.
+                route.drained = Set(overlay.byName.values.map(\.id))
+            }
             if outline.kind == .createTable, named.isEmpty { return read(outline, text, route) }
             return route
         case .analyze:

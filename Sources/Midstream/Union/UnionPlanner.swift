@@ -12,6 +12,9 @@ struct UnionPlanner {
     let isSimpleStatement: Bool
     /// Whether a row value may stand before an IN in the statement.
     let hasRowMembership: Bool
+    /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
+    /// which it does not speak to virtual tables.
+    let mayTakeFirstAsMinimum: Bool
 
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
@@ -205,6 +208,7 @@ struct UnionPlanner {
                 return wanted.column == -1 && (isReversed ?? wanted.isDescending) == wanted.isDescending
             }
             guard term.column == wanted.column, canMerge(term) else { return false }
+            if mayTakeFirstAsMinimum, order.count == 1, !wanted.isDescending, wanted.column >= 0 { return false }
             let reversed = term.isDescending != wanted.isDescending
             if let isReversed, isReversed != reversed { return false }
             isReversed = reversed

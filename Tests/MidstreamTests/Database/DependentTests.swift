@@ -83,6 +83,26 @@ import Testing
         )
     }
 
+    @Test(arguments: [
+        "INSERT INTO log SELECT count(*) FROM t", "INSERT INTO log SELECT n FROM counted",
+        "SELECT RAISE(IGNORE) WHERE (SELECT count(*) FROM t) < 60",
+        "DELETE FROM log WHERE EXISTS (SELECT 1 FROM t LIMIT 1 OFFSET 59)",
+    ])
+    func aTriggerOfAnotherTableCountsTheWholeTable(_ step: String) throws {
+        try compare(
+            extra: """
+                CREATE TABLE log(what); INSERT INTO log VALUES ('first');
+                CREATE TABLE other(x);
+                CREATE VIEW counted AS SELECT count(*) AS n FROM t;
+                CREATE TRIGGER added BEFORE INSERT ON other BEGIN \(step); END
+                """,
+            statements: ["INSERT INTO other VALUES (1)", "INSERT INTO other VALUES (2)"],
+            last: "SELECT (SELECT group_concat(what) FROM log), (SELECT count(*) FROM other)",
+            moved: 30,
+            drains: true
+        )
+    }
+
     @Test(arguments: [0, 30])
     func foreignKeysHoldAsNatively(moved: Int64) throws {
         var configuration = DatabaseConfiguration()

@@ -166,7 +166,9 @@ struct SchemaGenerator {
     private func addIndexes(_ plan: inout TablePlan, _ number: Int) {
         for _ in 0..<dice.weighted([(25, 0), (35, 1), (25, 2), (15, 3)]) {
             var terms = "(" + self.terms(dice.some(plainColumns(plan), atMost: 3), of: plan) + ")"
-            if dice.percent(6) { terms = "(lower(\(quoted(plan.columns[0].name))))" }
+            if SQLiteFeature.indexesOnExpressions.isAvailable, dice.percent(6) {
+                terms = "(lower(\(quoted(plan.columns[0].name))))"
+            }
             if dice.percent(6) { terms += " WHERE \(quoted(dice.pick(plan.columns).name)) IS NOT NULL" }
             plan.indexes.append(
                 IndexPlan(
@@ -180,7 +182,7 @@ struct SchemaGenerator {
     }
 
     private func addChecks(_ plan: inout TablePlan) {
-        guard dice.percent(12) else { return }
+        guard SQLiteFeature.checksOfStoredValues.isAvailable, dice.percent(12) else { return }
         let column = quoted(dice.pick(plan.columns).name)
         plan.constraints.append(
             "CHECK (\(dice.pick(["\(column) IS NULL OR length(\(column)) < 4", "\(column) IS NOT 'b'", "\(column) < 1000"])))"

@@ -64,7 +64,7 @@ extension StatementGenerator {
                     "\(previous.qualifier).\(dice.percent(30) ? previous.rowID ?? dice.pick(previous.columns) : dice.pick(previous.columns))"
                 let right =
                     "\(source.qualifier).\(dice.percent(30) ? source.rowID ?? dice.pick(source.columns) : dice.pick(source.columns))"
-                text += " ON \(left) \(dice.pick(["=", "=", "=", "IS", "<"])) \(right)"
+                text += " ON \(comparison(left, dice.pick(["=", "=", "=", "IS", "<"]), right))"
                 if dice.percent(25) { text += " AND \(condition(sources + [source], 1))" }
             }
             sources.append(source)

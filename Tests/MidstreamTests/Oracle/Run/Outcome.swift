@@ -50,7 +50,10 @@ extension Outcome {
 
     /// Of two names that do not exist, SQLite reports the one that it comes upon first.
     private static func isAboutNames(_ failure: String) -> Bool {
-        ["1: no such ", "1: circular reference: ", "1: ambiguous column name: "].contains(where: failure.hasPrefix)
+        [
+            "1: no such ", "1: circular reference: ", "1: recursive reference in a subquery: ",
+            "1: ambiguous column name: ",
+        ].contains(where: failure.hasPrefix)
     }
 
     /// SQLite promises no name for an expression without AS; it happens to be its text, of which parts may have been
