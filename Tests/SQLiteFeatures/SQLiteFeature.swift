@@ -6,7 +6,8 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
     case materialized, distinctFrom, jsonFunctions, jsonOperators, updateFrom, rightJoin, targetAlias
     case limitedWrites, vacuumInto, iif
     // What older versions have, and do wrong.
-    case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, checksOfStoredValues
+    case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, rowIDsEqualToText
+    case checksOfStoredValues, partialIndexes, viewsApartFromCommonTables
 
     /// A statement that SQLite prepares only where it has the feature, or a script that fails where it does it wrong.
     private enum Probe {
@@ -47,6 +48,25 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
                 """
                 INSERT INTO t VALUES (1, 2);
                 INSERT INTO holds SELECT count(*) FROM (SELECT a FROM t WHERE a < 'x' ORDER BY a DESC LIMIT 1)
+                """
+            )
+        case .rowIDsEqualToText:
+            // A rowid that was found by a text may have the text for its value.
+            .runs("INSERT INTO t VALUES (5, 1); INSERT INTO holds SELECT quote(a) = '5' FROM t WHERE a = ' 5'")
+        case .partialIndexes:
+            // `b IS NOT 5` may be taken to mean that b is not NULL.
+            .runs(
+                """
+                CREATE TABLE p(a, b); CREATE INDEX pi ON p(a) WHERE b IS NOT NULL; INSERT INTO p VALUES (1, NULL);
+                INSERT INTO holds SELECT count(*) FROM p WHERE a = 1 AND b IS NOT 5
+                """
+            )
+        case .viewsApartFromCommonTables:
+            // A common table may take the place of a table that a view names.
+            .runs(
+                """
+                CREATE VIEW v AS SELECT b FROM t; INSERT INTO t VALUES (1, 2);
+                INSERT INTO holds WITH t(b) AS (SELECT 0) SELECT b FROM v
                 """
             )
         case .checksOfStoredValues:

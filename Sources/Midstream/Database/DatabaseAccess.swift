@@ -250,6 +250,7 @@ public final class DatabaseAccess {
                     try drain(prepared.route.drained, for: prepared.text)
                     continue
                 }
+                let before = (totalChanges, lastInsertRowID)
                 do {
                     try run(prepared, arguments, onStart, onRow)
                     return finished(prepared)
@@ -257,9 +258,10 @@ public final class DatabaseAccess {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
                     if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
-                        overlay.tables.byID[id]?.openCursors == 0
+                        overlay.tables.byID[id]?.openCursors == 0, before == (totalChanges, lastInsertRowID)
                     {
-                        // With a trigger, SQLite checks types before all other constraints, and of all rows first.
+                        // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
+                        // versions do not, and may have come to the row by others that are to stay.
                         try drain([id], for: prepared.text)
                         continue
                     }

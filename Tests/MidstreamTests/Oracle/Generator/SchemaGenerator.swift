@@ -169,7 +169,9 @@ struct SchemaGenerator {
             if SQLiteFeature.indexesOnExpressions.isAvailable, dice.percent(6) {
                 terms = "(lower(\(quoted(plan.columns[0].name))))"
             }
-            if dice.percent(6) { terms += " WHERE \(quoted(dice.pick(plan.columns).name)) IS NOT NULL" }
+            if SQLiteFeature.partialIndexes.isAvailable, dice.percent(6) {
+                terms += " WHERE \(quoted(dice.pick(plan.columns).name)) IS NOT NULL"
+            }
             plan.indexes.append(
                 IndexPlan(
                     name: "\(plan.name) index \(plan.indexes.count)",

@@ -24,7 +24,8 @@ extension StatementGenerator {
     }
 
     private func commonTable() -> String {
-        dice.percent(8) ? with().text : ""
+        // A limited write takes a common table of its target's name for its target. One that recurs has no end.
+        dice.percent(8) ? with(mayRecur: false).text : ""
     }
 
     // MARK: Insert

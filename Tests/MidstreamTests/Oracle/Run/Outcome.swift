@@ -63,6 +63,7 @@ extension Outcome {
     private static func areSameNames(_ mine: String, _ native: String) -> Bool {
         mine == native || native.contains("(") || native.hasPrefix("?") || native.lowercased().contains("main.")
             || native.contains("\"main\".") || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
+            || [".rowid", ".oid", "._rowid_"].contains(where: native.lowercased().hasSuffix)
     }
 
     /// Takes values to be the same that are equal by a collation or by number.
