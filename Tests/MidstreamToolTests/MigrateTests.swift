@@ -188,7 +188,7 @@ import Testing
         let locked = folder.file("locked")
         mkdir(locked, 0o555)
         // To root, no folder is closed but those of the kernel.
-        let target = geteuid() == 0 ? "/sys/new.db" : locked + "/new.db"
+        let target = geteuid() == 0 ? "/proc/new.db" : locked + "/new.db"
         let result = try BuiltTool.run("migrate", "--source", old, "--target", target, "--all-tables")
         #expect(result.status == 1)
         #expect(result.error.contains("unable to open database file"))

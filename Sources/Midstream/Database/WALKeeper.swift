@@ -10,28 +10,54 @@ internal import Synchronization
 ///
 /// Source: <https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files>.
 final class WALKeeper: Sendable {
-    /// The frames from which on a commit is followed by a checkpoint: SQLite's own bound.
+    /// The frames from which on a commit of the application is followed by a checkpoint: SQLite's own bound.
     static let checkpointFrames = 1000
-    /// The frames from which on readers are held back, 16 MB of the usual pages.
-    private static let longFrames = 4096
-    /// How long they are held back at most, when one of them stays.
-    private static let pause = DispatchTimeInterval.milliseconds(10)
+    /// The pages that steps write before they copy the WAL into the file, 14 MB of the usual ones. Steps write the same
+    /// pages of an index again and again, and a checkpoint copies each once.
+    private static let stepFrames = 3500
+    /// The frames from which on readers are held back, 20 MB of the usual pages.
+    private static let longFrames = 5000
+    /// How long they are held back at most, when one of them stays: in milliseconds, twice as long after each try that
+    /// failed, up to the last.
+    private static let pauses = 10...160
 
-    /// The WAL's length after the last commit or checkpoint, and the length from which on readers are held back next: after
-    /// a try that failed, when it has grown once more by as much.
-    private let state = Mutex((frames: 0, limit: WALKeeper.longFrames))
+    private struct State {
+        /// The WAL's length after the last commit or checkpoint.
+        var frames = 0
+        /// What of it steps have written, and will copy.
+        var stepped = 0
+        /// The length from which on readers are held back next, and for how long.
+        var limit = WALKeeper.longFrames
+        var pause = WALKeeper.pauses.lowerBound
+    }
+
+    private let state = Mutex(State())
     private let readers: ReaderPool
 
     init(readers: ReaderPool) {
         self.readers = readers
     }
 
-    /// Notes the WAL's length after a commit.
+    /// Notes the WAL's length after a commit of the application.
     ///
-    /// - Returns: Whether it is time for a checkpoint.
+    /// - Returns: Whether it is time for a checkpoint. What steps have written is left to them.
     func committed(_ frames: Int) -> Bool {
-        state.withLock { $0.frames = frames }
-        return frames >= Self.checkpointFrames
+        state.withLock { state in
+            state.frames = frames
+            let isDue = frames >= Self.checkpointFrames + state.stepped
+            if isDue { state.stepped = 0 }
+            return isDue
+        }
+    }
+
+    /// Notes the pages that a step has written.
+    func stepped(_ pages: Int) {
+        state.withLock { $0.stepped = min($0.stepped + pages, Self.stepFrames) }
+    }
+
+    /// Whether it is time for steps to copy the WAL.
+    var isDueForSteps: Bool {
+        state.withLock { $0.stepped >= Self.stepFrames }
     }
 
     /// Whether the WAL has become so long that readers should be held back.
@@ -43,12 +69,18 @@ final class WALKeeper: Sendable {
     ///
     /// Call it outside transactions, and not from a block that reads.
     func shorten(_ connection: Connection) {
+        state.withLock { $0.stepped = 0 }
         copy(connection)
         guard isLong else { return }
-        let isDone = readers.withoutReaders(for: Self.pause) { copy(connection) }
+        let pause = state.withLock { $0.pause }
+        let isDone = readers.withoutReaders(for: .milliseconds(pause)) { copy(connection) }
         state.withLock { state in
-            if isDone { state.frames = 0 }
-            state.limit = isDone ? Self.longFrames : state.frames + Self.longFrames
+            if isDone {
+                state = State()
+            } else {
+                state.limit = state.frames + Self.longFrames / 2
+                state.pause = min(pause * 2, Self.pauses.upperBound)
+            }
         }
     }
 

@@ -64,9 +64,9 @@ struct MoveSQL: Sendable {
     /// Whether the row with key ?1, which is not below the lower bound, is pending.
     var isPending: String { "SELECT 1 FROM \(source) WHERE \(sourceKey) = ?1 AND \(isUnsettled)" }
 
-    /// Copies the row with key ?1.
+    /// Copies the row with key ?1. `OR ABORT` stands above what the target's constraints say of conflicts.
     var copyRow: String {
-        "INSERT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) WHERE \(sourceKey) = ?1"
+        "INSERT OR ABORT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) WHERE \(sourceKey) = ?1"
     }
 
     /// Notes that the row with key ?1 is no longer pending.
@@ -110,9 +110,18 @@ struct MoveSQL: Sendable {
             + "ORDER BY \(sourceKey) LIMIT 1 OFFSET ?2"
     }
 
+    /// What a copy of many rows undoes when the target refuses one.
+    enum Refusal: String {
+        case statement = "ABORT"
+        /// The transaction. SQLite keeps no statement journal then, a copy of each page that the statement changes.
+        ///
+        /// Source: <https://www.sqlite.org/tempfiles.html>, section 2.5.
+        case transaction = "ROLLBACK"
+    }
+
     /// Copies the pending rows from ?1 to ?2.
-    func copyRange(withLedger: Bool) -> String {
-        "INSERT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) "
+    func copyRange(withLedger: Bool, undoing refusal: Refusal) -> String {
+        "INSERT OR \(refusal.rawValue) INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) "
             + "WHERE \(sourceKey) BETWEEN ?1 AND ?2" + (withLedger ? " AND \(isUnsettled)" : condition)
     }
 

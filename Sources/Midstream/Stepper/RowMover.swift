@@ -9,10 +9,16 @@ struct RowMover {
     /// Copies the pending rows of a range of keys, forgets the ledger's entries up to its end, and moves the watermark
     /// there.
     ///
+    /// - Parameter refusal: What is undone when the target refuses a row.
     /// - Returns: The rows copied.
-    func move(from lower: Int64, through upper: Int64, hasLedger: Bool) throws -> Int64 {
+    func move(
+        from lower: Int64,
+        through upper: Int64,
+        hasLedger: Bool,
+        undoing refusal: MoveSQL.Refusal
+    ) throws -> Int64 {
         let copied = try statements.keepingSequence(of: sql) {
-            try run(sql.copyRange(withLedger: hasLedger), [lower, upper])
+            try run(sql.copyRange(withLedger: hasLedger, undoing: refusal), [lower, upper])
         }
         let settled = hasLedger ? try run(sql.forgetSettled, [upper]) : 0
         _ = try run(sql.advance, [upper, copied, settled])
@@ -22,7 +28,7 @@ struct RowMover {
     /// Moves all that is left.
     func moveRest(_ record: TableRecord) throws -> Int64 {
         guard let lower = record.lowerBound else { return 0 }
-        return try move(from: lower, through: .max, hasLedger: true)
+        return try move(from: lower, through: .max, hasLedger: true, undoing: .statement)
     }
 
     /// Records that a table has moved, after all its rows have.

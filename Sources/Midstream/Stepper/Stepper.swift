@@ -15,8 +15,8 @@ final class Stepper {
     private var moves: [Int64: MoveSQL] = [:]
     private var batch = BatchSize()
     private var counts: [Int64: SourceCount] = [:]
-    /// The pages that steps have written since the last checkpoint.
-    private var pagesWritten: Int64 = 0
+    /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
+    private var isWALSynced = false
     /// For each table that waits for readers, a frame of the WAL behind its last row.
     var retirementMarks: [Int64: Int] = [:]
     private var commitTime: Duration = .milliseconds(1)
@@ -114,7 +114,7 @@ final class Stepper {
             let start = clock.now
             try connection.execute("COMMIT")
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
-            pagesWritten += connection.takePagesWritten()
+            walKeeper.stepped(Int(connection.takePagesWritten()))
         } catch {
             // Also after a COMMIT that could not be had: it would keep readers out.
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
@@ -138,7 +138,7 @@ final class Stepper {
         let start = clock.now
         let (migrations, records) = try store.load()
         guard !records.isEmpty else { return (.idle, 0) }
-        if case .time = limit, try emptyLongWAL() { return (.worked, 0) }
+        if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         var outcome = MigrationProgress.Outcome.idle
         var moved: Int64 = 0
         for record in records where record.phase != .done {
@@ -205,23 +205,23 @@ final class Stepper {
 
     // MARK: Copying
 
+    /// The keys that a step tried to move: those of the batch that it was at, and the first of all.
+    private typealias Tried = (first: Int64, batch: ClosedRange<Int64>)
+
     /// Moves batches until the time is up; `nil` when the target could not be locked.
     private func move(_ record: TableRecord, _ sql: MoveSQL, until deadline: ContinuousClock.Instant) throws -> Int64? {
-        let mover = RowMover(statements: statements, sql: sql)
-        var refused: (range: ClosedRange<Int64>, error: SQLiteError)?
-        let moved: Int64? = try transaction {
-            try confirmRowIDs(record, sql)
+        let moved = try moving(record, sql) { mover, tried in
             var moved: Int64 = 0
             while let lower = try store.table(record.id).flatMap({ $0.phase == .copying ? $0.lowerBound : nil }) {
                 let start = clock.now
                 let upper = try key(sql.upperKey, lower, batch.rows - 1)
-                do {
-                    moved += try mover.move(from: lower, through: upper ?? .max, hasLedger: hasLedger(sql))
-                } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                    // What came before it is committed; the row itself is found out after.
-                    refused = (lower...(upper ?? .max), error)
-                    break
-                }
+                tried = (tried?.first ?? lower, lower...(upper ?? .max))
+                moved += try mover.move(
+                    from: lower,
+                    through: upper ?? .max,
+                    hasLedger: hasLedger(sql),
+                    undoing: .transaction
+                )
                 guard upper != nil else { break }
                 let now = clock.now
                 batch.adapt(took: now - start)
@@ -229,7 +229,6 @@ final class Stepper {
             }
             return moved
         }
-        if let refused, let moved { try reportRefusal(record, sql, refused.range, refused.error, moved) }
         if clock.now > deadline { batch.shrink() }
         return moved
     }
@@ -237,23 +236,33 @@ final class Stepper {
     /// Moves exactly that many pending rows, or all that are left.
     private func move(_ record: TableRecord, _ sql: MoveSQL, rows: Int64) throws -> Int64? {
         guard rows > 0 else { return 0 }
-        let mover = RowMover(statements: statements, sql: sql)
-        var refused: (range: ClosedRange<Int64>, error: SQLiteError)?
-        let moved: Int64? = try transaction {
+        return try moving(record, sql) { mover, tried in
             guard let now = try store.table(record.id), now.phase == .copying, let lower = now.lowerBound else {
                 return 0
             }
-            try confirmRowIDs(record, sql)
             let upper = try key(sql.upperPendingKey, lower, rows - 1) ?? .max
-            do {
-                return try mover.move(from: lower, through: upper, hasLedger: true)
-            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                refused = (lower...upper, error)
-                return 0
-            }
+            tried = (lower, lower...upper)
+            return try mover.move(from: lower, through: upper, hasLedger: true, undoing: .transaction)
         }
-        if let refused, let moved { try reportRefusal(record, sql, refused.range, refused.error, moved) }
-        return moved
+    }
+
+    /// Runs `body`, which notes what it tries, in a transaction. When the target refuses a row, what comes before that is
+    /// moved after all, and the row is reported.
+    private func moving(
+        _ record: TableRecord,
+        _ sql: MoveSQL,
+        _ body: (RowMover, inout Tried?) throws -> Int64
+    ) throws -> Int64? {
+        var tried: Tried?
+        do {
+            return try transaction {
+                try confirmRowIDs(record, sql)
+                return try body(RowMover(statements: statements, sql: sql), &tried)
+            }
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+            guard let tried else { throw error }
+            return try moveUpToRefused(record, sql, tried, error)
+        }
     }
 
     /// Makes sure, in the transaction that moves rows, that they have the rowids that they began with.
@@ -278,23 +287,36 @@ final class Stepper {
         return try statement.step() ? statement.int64(at: 0) : nil
     }
 
-    /// Moves the rows of a batch that was refused one by one, up to the one that the target does not take.
-    private func reportRefusal(
+    /// Moves the rows before a batch that was refused, and that batch's one by one up to the row that the target does not
+    /// take.
+    private func moveUpToRefused(
         _ record: TableRecord,
         _ sql: MoveSQL,
-        _ range: ClosedRange<Int64>,
-        _ error: SQLiteError,
-        _ moved: Int64
-    ) throws {
+        _ tried: Tried,
+        _ error: SQLiteError
+    ) throws -> Int64? {
         let mover = RowMover(statements: statements, sql: sql)
         var refusal: (key: Int64, error: SQLiteError)?
-        _ = try transaction {
+        let moved: Int64? = try transaction {
+            try confirmRowIDs(record, sql)
+            guard let now = try store.table(record.id), now.phase == .copying, now.lowerBound == tried.first else {
+                return 0
+            }
+            var moved: Int64 = 0
+            if tried.first < tried.batch.lowerBound {
+                moved = try mover.move(
+                    from: tried.first,
+                    through: tried.batch.lowerBound - 1,
+                    hasLedger: true,
+                    undoing: .transaction
+                )
+            }
             var passed: Int64 = 0
             var last: Int64?
             let keys = try statements.statement(sql.pendingKeys)
             defer { keys.reset() }
-            try keys.bind(range.lowerBound, at: 1)
-            try keys.bind(range.upperBound, at: 2)
+            try keys.bind(tried.batch.lowerBound, at: 1)
+            try keys.bind(tried.batch.upperBound, at: 2)
             while try keys.step() {
                 let key = keys.int64(at: 0)
                 do {
@@ -311,8 +333,9 @@ final class Stepper {
                 let settled = try mover.run(sql.forgetSettled, [last])
                 _ = try mover.run(sql.advance, [last, passed, settled])
             }
+            return moved + passed
         }
-        guard let refusal else { return }
+        guard let refusal else { return moved }
         throw MigrationError(
             .rowRefused,
             "target table \(record.target) refuses the row with rowid \(refusal.key) of source table \(record.source). It "
@@ -352,16 +375,16 @@ final class Stepper {
 
     // MARK: The WAL
 
-    /// The size from which on the WAL is copied into the file by a step of its own, so that no commit of the application
-    /// has to, and the WAL does not grow without end. In pages: SQLite's own bound. With less, the syncs of a checkpoint
-    /// would be most of its work.
-    private static let longWAL: Int64 = 1000
-
-    /// Copies the WAL into the file if steps have made it long.
-    private func emptyLongWAL() throws -> Bool {
-        guard pagesWritten >= Self.longWAL else { return false }
-        pagesWritten = 0
-        walKeeper.shorten(connection)
+    /// Empties the WAL if steps have made it long: one step syncs it, the next one copies it into the file.
+    private func emptyLongWAL() -> Bool {
+        guard walKeeper.isDueForSteps else { return false }
+        if isWALSynced {
+            walKeeper.shorten(connection)
+        } else {
+            // A failure loses nothing: the checkpoint syncs for itself.
+            try? connection.sync(schema: "main")
+        }
+        isWALSynced.toggle()
         return true
     }
 }

@@ -69,4 +69,33 @@ import Testing
         try finishMigration(database)
         #expect(try database.fetchAll("SELECT id FROM t").map { $0[0] } == [.integer(1), .integer(3)])
     }
+
+    @Test func theBatchesOfTheStepBeforeItMoveToo() throws {
+        let folder = TemporaryFolder()
+        let rows =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) "
+            + "SELECT i, CASE i WHEN 19000 THEN -1 ELSE i END FROM n"
+        let database = try database(folder, "CHECK (x > 0)", rows)
+        // Rows of the ledger on both sides of the batch that is refused.
+        try database.execute("UPDATE t SET x = x WHERE id IN (2, 5000, 18999)")
+        let error = try stepUntilRefused(database) { try database.stepMigration(budget: .seconds(60)) }
+        #expect(error?.code == .rowRefused && error?.key == 19000)
+        #expect(try MovingFixture.count("t", in: database.path) == 18_999)
+        try database.execute("DELETE FROM t WHERE id = 19000")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 19_999)
+    }
+
+    @Test(arguments: ["IGNORE", "REPLACE"])
+    func aConstraintsOwnConflictClauseNeitherLosesNorChangesIt(_ clause: String) throws {
+        let folder = TemporaryFolder()
+        let constraint = "NOT NULL ON CONFLICT \(clause) DEFAULT 7"
+        let database = try database(folder, constraint, "VALUES (1, 1), (2, NULL), (3, 3)")
+        #expect(try stepUntilRefused(database) { try database.stepMigration() }?.key == 2)
+        let values = try database.fetchAll("SELECT x FROM t ORDER BY id").map { $0[0] }
+        #expect(values == [.integer(1), .null, .integer(3)])
+        try database.execute("DELETE FROM t WHERE id = 2")
+        try finishMigration(database)
+        #expect(try database.fetchAll("SELECT id FROM t").map { $0[0] } == [.integer(1), .integer(3)])
+    }
 }

@@ -83,7 +83,8 @@ struct CaseGenerator {
     /// rollback of a transaction that has changed the schema, as draining does, it ends with an error.
     private func loop() -> Operation {
         let movers = tables.filter { $0.sourceName != nil && !$0.mayReplace && !$0.mayRollBack }
-        let table = movers.isEmpty ? generator.table() : dice.pick(movers)
+        if movers.isEmpty { return .run(generator.query()) }
+        let table = dice.pick(movers)
         let key = table.rowIDName
         let isDescending = dice.percent(30)
         let bound = dice.percent(30) ? " WHERE \(key) \(dice.pick([">", "<"])) \(dice.pick([3, 10]))" : ""

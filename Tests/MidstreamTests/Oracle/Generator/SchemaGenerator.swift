@@ -95,6 +95,7 @@ struct SchemaGenerator {
                 name: name,
                 type: "INTEGER",
                 constraints: "PRIMARY KEY\(descending)\(conflict)" + (plan.isAutoIncrement ? " AUTOINCREMENT" : "")
+                    + (descending.isEmpty ? "" : " NOT NULL")
             )
             plan.columns.insert(key, at: dice.percent(70) ? 0 : plan.columns.count)
             if descending.isEmpty {

@@ -108,7 +108,7 @@ extension StatementGenerator {
             }
             let column = dice.pick(source.columns.filter { $0 != table.rowIDName } + source.columns)
             let new = dice.pick(["excluded.\(dice.pick(source.columns))", anyValue(), expression([source], 1)])
-            let isKey = column.lowercased() == (table.rowIDColumn ?? "").lowercased()
+            let isKey = table.rowIDColumn.map { column.lowercased().contains($0.lowercased()) } ?? false
             text += " DO UPDATE SET \(column) = \(isKey ? anyRowID() : new)"
             if dice.percent(25) { text += " WHERE \(condition([source], 1))" }
         }

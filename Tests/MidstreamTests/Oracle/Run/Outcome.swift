@@ -11,6 +11,8 @@ struct Outcome {
     var foreignFailure: String?
     /// There are more rows than it is worth comparing.
     var isTooLong = false
+    /// It was a write that took too long.
+    var isEndless = false
     var changes: Int64 = 0
     var lastInsertRowID: Int64 = 0
     var isInTransaction = false

@@ -16,6 +16,9 @@ extension DatabaseAccess: Side {
     }
 }
 
+/// A write that takes too long. Interrupting it rolls its transaction back, and so ends the case.
+struct EndlessWrite: Error {}
+
 /// Native SQLite.
 struct NativeSide: Side {
     let connection: Connection
@@ -25,10 +28,14 @@ struct NativeSide: Side {
         try statement.bind(arguments)
         // Random joins may take hours. A read that was interrupted is left out on both sides.
         let alarm = DispatchWorkItem { [handle = connection.interruptHandle] in handle.interrupt() }
-        if statement.isReadOnly { DispatchQueue.global().asyncAfter(deadline: .now() + 3, execute: alarm) }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 3, execute: alarm)
         defer { alarm.cancel() }
-        while try statement.step() {
-            guard try body(statement) else { break }
+        do {
+            while try statement.step() {
+                guard try body(statement) else { break }
+            }
+        } catch let error as SQLiteError where error.code == .interrupt && !statement.isReadOnly {
+            throw EndlessWrite()
         }
         statement.reset()
     }
@@ -65,6 +72,8 @@ extension Side {
             }
         } catch let error as SQLiteError where error.code == .interrupt {
             outcome.isTooLong = true
+        } catch is EndlessWrite {
+            outcome.isEndless = true
         } catch {
             outcome.note(error)
             // How far a statement got before it failed is its own choice.
