@@ -2,4 +2,5 @@
 // same additions as for plain SQLite.
 
 #define SQLITE_HAS_CODEC 1
-#include "../CSQLite/shim.h"
+#include <sqlite3.h>
+#include "../CSQLite/additions.h"

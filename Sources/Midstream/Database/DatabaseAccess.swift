@@ -258,7 +258,7 @@ public final class DatabaseAccess {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
                     if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
-                        overlay.tables.byID[id]?.openCursors == 0, before == (totalChanges, lastInsertRowID)
+                        overlay.tables.byID[id]?.openCursors == 0, try !hasKeptRows(of: id, since: before)
                     {
                         // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
                         // versions do not, and may have come to the row by others that are to stay.
@@ -274,6 +274,13 @@ public final class DatabaseAccess {
                 }
             }
         }
+    }
+
+    /// Whether rows of a statement that failed have stayed, as with OR FAIL. SQLite need not have counted them.
+    private func hasKeptRows(of id: Int64, since before: (totalChanges: Int64, rowID: Int64)) throws -> Bool {
+        if totalChanges != before.totalChanges { return true }
+        guard lastInsertRowID != before.rowID, let table = overlay.tables.byID[id] else { return false }
+        return try table.targetHolds(lastInsertRowID)
     }
 
     /// Sees to what kept a statement from running at all, when the schema had changed under it.

@@ -25,7 +25,7 @@ final class AccessWatch {
     var triggers: Set<String> = []
     /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
-    /// The triggers that may read moving tables so, where SQLite does not tell.
+    /// The triggers that may read moving tables without SQLite's telling of which.
     var readers: [String: Set<Int64>] = [:]
     /// The statement's common tables, by their names in lower case.
     private var commonTables: Set<String> = []

@@ -64,6 +64,9 @@ struct MoveSQL: Sendable {
     /// Whether the row with key ?1, which is not below the lower bound, is pending.
     var isPending: String { "SELECT 1 FROM \(source) WHERE \(sourceKey) = ?1 AND \(isUnsettled)" }
 
+    /// Whether the target has the row with key ?1.
+    var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(targetKey) = ?1" }
+
     /// Copies the row with key ?1. `OR ABORT` stands above what the target's constraints say of conflicts.
     var copyRow: String {
         "INSERT OR ABORT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) WHERE \(sourceKey) = ?1"

@@ -358,7 +358,7 @@ final class Overlay {
                 "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
             ).map { (try $0.get(0), try $0.get(1)) }
             watch.triggers = Set(triggers.map { SQLIdentifier.lowercased($0.name) })
-            if !AccessWatch.isToldOfEveryRead { watch.readers = readers(among: triggers) }
+            watch.readers = readers(among: triggers)
         }
         guard isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
@@ -372,18 +372,27 @@ final class Overlay {
         )
     }
 
-    /// The tables that triggers of the application may read without naming a column: those whose names they mention.
+    /// The tables that triggers of the application may read without SQLite's telling: those that they, or views that they
+    /// mention, may count.
     private func readers(among triggers: [(name: String, sql: String)]) -> [String: Set<Int64>] {
-        let views = Set(twins.map(SQLIdentifier.lowercased))
         var readers: [String: Set<Int64>] = [:]
         for (name, sql) in triggers where !name.hasPrefix(StateStore.prefix) {
-            let outline = SQLScript(sql).outline()
-            let start = outline.onTable?.range.upperBound ?? 0
-            // What a view reads may be any of them.
-            let mentioned = byName.filter { outline.mentions(views.union([$0.key]), from: start) }
-            if !mentioned.isEmpty { readers[name] = Set(mentioned.values.map(\.id)) }
+            let read = tablesReadUnseen(by: SQLScript(sql).outline())
+            if !read.isEmpty { readers[name] = read }
         }
         return readers
+    }
+
+    /// The moving tables that the program of a CREATE TRIGGER may read without the watch's being told.
+    func tablesReadUnseen(by trigger: StatementOutline) -> Set<Int64> {
+        // What a view reads may be any of them.
+        let views = Set(twins.map(SQLIdentifier.lowercased))
+        if views.isEmpty, AccessWatch.isToldOfEveryRead { return [] }
+        let start = trigger.onTable?.range.upperBound ?? 0
+        let read = byName.filter { name, _ in
+            trigger.mentions(AccessWatch.isToldOfEveryRead ? views : views.union([name]), from: start)
+        }
+        return Set(read.values.map(\.id))
     }
 
     // MARK: Functions

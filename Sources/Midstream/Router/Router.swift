@@ -53,9 +53,9 @@ struct Router {
             if let noOperation = existing(outline, text, route) { return noOperation }
             let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
             route.drained = Set(named)
-            if outline.kind == .createTrigger, !AccessWatch.isToldOfEveryRead {
-                // The transaction may go on with a statement that fires it, which the watch would not be told of.
-                route.drained = Set(overlay.byName.values.map(\.id))
+            if outline.kind == .createTrigger, overlay.connection.isInTransaction {
+                // The transaction may go on with a statement that fires it.
+                route.drained.formUnion(overlay.tablesReadUnseen(by: outline))
             }
             if outline.kind == .createTable, named.isEmpty { return read(outline, text, route) }
             return route

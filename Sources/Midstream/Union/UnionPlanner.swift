@@ -38,7 +38,8 @@ struct UnionPlanner {
         // An IN is a scan for each of its values, which is worth it where an index finds them.
         let used = usable.filter { !$0.isMembership || best.fixed.contains($0.column) }
         for (position, item) in used.enumerated() {
-            info.use(constraint: item.index, asArgument: position, isChecked: item.takesNumbers)
+            let isChecked = item.takesNumbers && !(Self.forgetsRowValues && Self.ranges.contains(item.comparison))
+            info.use(constraint: item.index, asArgument: position, isChecked: isChecked)
             constraints.append(
                 UnionPlan.Constraint(
                     column: item.column,
@@ -74,6 +75,11 @@ struct UnionPlanner {
     private static let operators: Set<IndexInfo.Comparison> = [
         .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull,
     ]
+
+    private static let ranges: Set<IndexInfo.Comparison> = [.greater, .greaterOrEqual, .less, .lessOrEqual]
+
+    /// Older versions compare no more than the first of a row value's columns when the table has checked that.
+    private static let forgetsRowValues = Connection.libraryVersionNumber < 3_030_000
 
     private func usableConstraints(_ info: IndexInfo) -> [Usable] {
         (0..<info.constraintCount).compactMap { index in

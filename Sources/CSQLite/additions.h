@@ -1,0 +1,125 @@
+// What Swift cannot import of SQLite's header: variadic functions, function-like macros, and structs that SQLite extends
+// by embedding. It belongs to no module, so that including it links no library.
+
+#ifndef MIDSTREAM_SQLITE_ADDITIONS_H
+#define MIDSTREAM_SQLITE_ADDITIONS_H
+
+#include <stdint.h>
+#include <string.h>
+
+/// `sqlite3_db_config` for the options that take an int and report the resulting one.
+static inline int midstream_db_config(sqlite3 *db, int option, int value, int *result) {
+    return sqlite3_db_config(db, option, value, result);
+}
+
+/// A virtual table, as SQLite sees it, followed by the Swift object that implements it.
+typedef struct midstream_vtab {
+    sqlite3_vtab base;
+    void *object;
+} midstream_vtab;
+
+/// A cursor of a virtual table, as SQLite sees it, followed by the Swift object that implements it.
+typedef struct midstream_vtab_cursor {
+    sqlite3_vtab_cursor base;
+    void *object;
+} midstream_vtab_cursor;
+
+/// `sqlite3_mprintf("%s", text)`, for messages that SQLite frees.
+static inline char *midstream_strdup(const char *text) {
+    return sqlite3_mprintf("%s", text);
+}
+
+/// Syncs one file of a schema: its database file, or (`journal` not 0) its journal or WAL.
+/// SQLITE_OK also where the file does not exist: there is nothing to sync then.
+static inline int midstream_sync(sqlite3 *db, const char *schema, int journal) {
+    sqlite3_file *file = 0;
+    int rc = sqlite3_file_control(
+        db, schema, journal ? SQLITE_FCNTL_JOURNAL_POINTER : SQLITE_FCNTL_FILE_POINTER, &file);
+    if (rc != SQLITE_OK) return rc;
+    if (file == 0 || file->pMethods == 0) return SQLITE_OK;
+    return file->pMethods->xSync(file, SQLITE_SYNC_FULL);
+}
+
+// Calls newer than the oldest supported SQLite (3.15). Each has a fallback that is safe, not equal.
+
+/// The collation of constraint `index` of an xBestIndex call; NULL where SQLite cannot tell (before 3.22).
+static inline const char *midstream_vtab_collation(sqlite3_index_info *info, int index) {
+#if SQLITE_VERSION_NUMBER >= 3022000
+    return sqlite3_vtab_collation(info, index);
+#else
+    (void)info; (void)index;
+    return 0;
+#endif
+}
+
+/// Whether constraint `index` of an xBestIndex call is an IN, whose values come one by one; -1 where SQLite cannot tell
+/// (before 3.38).
+static inline int midstream_vtab_is_in(sqlite3_index_info *info, int index) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    return sqlite3_vtab_in(info, index, -1) != 0;
+#else
+    (void)info; (void)index;
+    return -1;
+#endif
+}
+
+/// Sets `last_insert_rowid()` where SQLite can (3.18).
+static inline void midstream_set_last_insert_rowid(sqlite3 *db, int64_t rowid) {
+#if SQLITE_VERSION_NUMBER >= 3018000
+    sqlite3_set_last_insert_rowid(db, rowid);
+#else
+    (void)db; (void)rowid;
+#endif
+}
+
+/// Prepares with SQLITE_PREPARE_PERSISTENT where SQLite has it (3.20).
+static inline int midstream_prepare(
+    sqlite3 *db, const char *sql, int length, int persistent, sqlite3_stmt **statement, const char **tail) {
+#if SQLITE_VERSION_NUMBER >= 3020000
+    return sqlite3_prepare_v3(
+        db, sql, length, persistent ? SQLITE_PREPARE_PERSISTENT : 0, statement, tail);
+#else
+    (void)persistent;
+    return sqlite3_prepare_v2(db, sql, length, statement, tail);
+#endif
+}
+
+/// How often SQLite has prepared the statement anew; -1 where it does not count (before 3.20).
+static inline int midstream_preparations(sqlite3_stmt *statement) {
+#if SQLITE_VERSION_NUMBER >= 3020000
+    return sqlite3_stmt_status(statement, SQLITE_STMTSTATUS_REPREPARE, 0);
+#else
+    (void)statement;
+    return -1;
+#endif
+}
+
+/// A keyword of SQLite's grammar; NULL past the last one, and where SQLite cannot tell (before 3.24).
+static inline const char *midstream_keyword(int index, int *length) {
+#if SQLITE_VERSION_NUMBER >= 3024000
+    const char *name = 0;
+    if (index >= sqlite3_keyword_count() || sqlite3_keyword_name(index, &name, length) != SQLITE_OK) return 0;
+    return name;
+#else
+    (void)index; (void)length;
+    return 0;
+#endif
+}
+
+static inline int64_t midstream_changes(sqlite3 *db) {
+#if SQLITE_VERSION_NUMBER >= 3037000
+    return sqlite3_changes64(db);
+#else
+    return sqlite3_changes(db);
+#endif
+}
+
+static inline int64_t midstream_total_changes(sqlite3 *db) {
+#if SQLITE_VERSION_NUMBER >= 3037000
+    return sqlite3_total_changes64(db);
+#else
+    return sqlite3_total_changes(db);
+#endif
+}
+
+#endif
