@@ -1,4 +1,5 @@
 internal import SQLText
+internal import SQLiteConnection
 
 /// Decides how a statement runs while tables move: redirects the target of writes to `main`, and says what must be
 /// promoted or drained first. Reads are left as they are, but for a moving table's name spelt with its schema.
