@@ -157,10 +157,11 @@ extension StatementGenerator {
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
         if dice.percent(20) {
             let second = "\(source.qualifier).\(dice.pick(source.columns))"
-            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there.
+            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not find
+            // text that is in a list of numbers: so the list's columns have no affinity.
             filter += (filter.isEmpty ? " WHERE " : " AND ") + "\(column) NOT NULL AND \(second) NOT NULL"
             return
-                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT \(column), \(second) FROM \(from)\(filter))"
+                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT +\(column), +\(second) FROM \(from)\(filter))"
         }
         return "\(self.column(scope)) \(word) (SELECT \(column) FROM \(from)\(filter))"
     }
