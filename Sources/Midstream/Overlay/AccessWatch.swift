@@ -84,6 +84,10 @@ final class AccessWatch {
         return isPreparing ? .allow : .deny
     }
 
+    private func spelled(_ name: String) -> Int64? {
+        moving.first { SQLIdentifier.equal($0.key, name) }?.value
+    }
+
     /// Whether SQLite names one of the statement's common tables as what reads, and not a trigger or view.
     private func isCommonTable(_ accessor: String) -> Bool {
         if commonTables.isEmpty { return false }
@@ -129,7 +133,8 @@ final class AccessWatch {
             strayTable = name
             return .deny
         }
-        guard schema == "main", let id = moving[name] else { return .allow }
+        // Of a read of no column, as the statement spells it.
+        guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name) else { return .allow }
         if let accessor = event.accessor {
             if accessor.hasPrefix(StateStore.prefix) { return .allow }
         } else if id == redirected {

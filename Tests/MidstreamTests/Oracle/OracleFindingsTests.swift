@@ -267,4 +267,31 @@ import Testing
             }
         }
     }
+
+    @Test func aCommaAfterAJoinsConditionNamesATable() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        let sql = "SELECT count(*) FROM t AS x LEFT JOIN n ON x.a = n.x, MAIN.t AS y"
+        #expect(try database.fetchValue(Int64.self, sql) == 9)
+        #expect(try database.fetchValue(Int64.self, "SELECT copied FROM midstream_tables") == 0)
+    }
+
+    @Test(arguments: ["x'61'", "61", "(lower('A'))", "a", "\"a\"", "'a'", "CURRENT_DATE", "-5", "1 + 2"])
+    func nullThatReplaceTurnsIntoTheDefaultMeetsPendingRows(_ written: String) throws {
+        let folder = TemporaryFolder()
+        let value = written == "1 + 2" ? "(1 + 2)" : written
+        let schema = "t(x TEXT NOT NULL DEFAULT \(value) PRIMARY KEY, y INTEGER)"
+        let source = try Connection(path: folder.file("old.db"))
+        try source.execute("CREATE TABLE \(schema)")
+        try source.execute("INSERT INTO t(y) VALUES (1)")
+        source.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE \(schema)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        try database.execute("REPLACE INTO t VALUES (NULL, 2)")
+        #expect(texts(try database.fetchAll("SELECT y FROM t")) == ["2"])
+        #expect(throws: SQLiteError.self) { try database.execute("INSERT INTO t VALUES (NULL, 3)") }
+        while try !database.stepMigration(rows: 9).isFinished {}
+        #expect(texts(try database.fetchAll("SELECT y FROM t")) == ["2"])
+    }
 }

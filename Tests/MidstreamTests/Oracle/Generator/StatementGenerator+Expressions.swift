@@ -128,8 +128,9 @@ extension StatementGenerator {
                 "\(sign)\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
         case ..<76: return "\(column(scope)) \(dice.pick(["IN", "IN", "NOT IN"])) (\(list()))"
         case ..<81:
+            // SQLite 3.40 joins nothing where a LEFT JOIN compares an INTEGER PRIMARY KEY with a pattern.
             return
-                "\(column(scope)) \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
+                "\(column(scope))\(scope.count > 1 ? " || ''" : "") \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
         case ..<87:
             return comparison(
                 "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"]))",
@@ -171,10 +172,11 @@ extension StatementGenerator {
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
         if dice.percent(20) {
             let second = "\(source.qualifier).\(dice.pick(source.columns))"
-            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there.
+            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not find
+            // text that is in a list of numbers: so the list's columns have no affinity.
             filter += (filter.isEmpty ? " WHERE " : " AND ") + "\(column) NOT NULL AND \(second) NOT NULL"
             return
-                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT \(column), \(second) FROM \(from)\(filter))"
+                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT +\(column), +\(second) FROM \(from)\(filter))"
         }
         return "\(self.column(scope)) \(word) (SELECT \(column) FROM \(from)\(filter))"
     }
