@@ -9,7 +9,8 @@ SHELL := /bin/bash
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
 
 # Tests have a scratch path of their own, since the flags differ from those of a plain build and would rebuild it.
-TEST_FLAGS := --scratch-path .build/tests --explicit-target-dependency-import-check error -Xswiftc -warnings-as-errors
+STRICT_FLAGS := --explicit-target-dependency-import-check error -Xswiftc -warnings-as-errors
+TEST_FLAGS := --scratch-path .build/tests $(STRICT_FLAGS)
 RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing $(TEST_FLAGS)
 FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources
 
@@ -27,6 +28,8 @@ help: ## Show this list.
 	@echo 'Environment of the crash tests (make test, make crash):'
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
 	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not every so-many-th'
+	@echo 'Environment of make test:'
+	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
 	@echo 'SWIFT=path chooses a toolchain.'
 
 deps:
@@ -39,11 +42,13 @@ run: ## Build the release of the midstream command and run its demonstration.
 
 # One test after the other: many of them hold their thread while other processes or threads work, and side by side they
 # would keep each other from ever being run.
-test: lint ## Lint, then run all tests, in debug and in release. Warnings are errors.
+test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
 	$(SWIFT) build --build-tests $(TEST_FLAGS)
 	$(SWIFT) test --skip-build --no-parallel $(TEST_FLAGS)
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	$(SWIFT) test --skip-build --no-parallel $(RELEASE_TEST_FLAGS)
+	@Scripts/test-sqlcipher system $(SWIFT) $(STRICT_FLAGS)
+	@Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
 
 lint: deps ## Check the format, the layers and the text of tracked files.
 	Scripts/check-layers

@@ -26,11 +26,12 @@ let package = Package(
         .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
-        .testTarget(name: "SQLTextTests", dependencies: ["SQLText", "SQLiteC"]),
+        .target(name: "SQLiteFeatures", dependencies: ["SQLiteC"], path: "Tests/SQLiteFeatures"),
+        .testTarget(name: "SQLTextTests", dependencies: ["SQLText", "SQLiteC", "SQLiteFeatures"]),
         .testTarget(name: "SQLiteConnectionTests", dependencies: ["SQLiteConnection", "SQLiteC"]),
         .testTarget(
             name: "MidstreamTests",
-            dependencies: ["Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection"]
+            dependencies: ["Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection", "SQLiteFeatures"]
         ),
         .testTarget(name: "MidstreamToolTests", dependencies: ["MidstreamTool", "SQLiteConnection"]),
     ],

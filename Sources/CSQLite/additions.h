@@ -1,12 +1,9 @@
-// The linked SQLite's own header, and what Swift cannot import of it: variadic functions, function-like macros, structs that
-// SQLite extends by embedding, and calls that differ between versions.
-//
-// In no module map: each module that includes it has a copy, made for its own library.
+// What Swift cannot import of SQLite's header: variadic functions, function-like macros, structs that SQLite extends by
+// embedding, and calls that differ between versions. It belongs to no module, so that including it links no library.
 
 #ifndef MIDSTREAM_SQLITE_ADDITIONS_H
 #define MIDSTREAM_SQLITE_ADDITIONS_H
 
-#include <sqlite3.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -198,7 +198,9 @@ public final class DatabaseAccess {
             }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
-        let names = overlay.watch.unqualified.filter { !route.commonTables.contains(SQLIdentifier.lowercased($0)) }
+        let unqualified =
+            AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : outline.tablesNamedWithoutSchema
+        let names = unqualified.filter { !route.commonTables.contains(SQLIdentifier.lowercased($0)) }
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
         }
@@ -248,6 +250,7 @@ public final class DatabaseAccess {
                     try drain(prepared.route.drained, for: prepared.text)
                     continue
                 }
+                let before = (totalChanges, lastInsertRowID)
                 do {
                     try run(prepared, arguments, onStart, onRow)
                     return finished(prepared)
@@ -255,9 +258,10 @@ public final class DatabaseAccess {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
                     if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
-                        overlay.tables.byID[id]?.openCursors == 0
+                        overlay.tables.byID[id]?.openCursors == 0, try !hasKeptRows(of: id, since: before)
                     {
-                        // With a trigger, SQLite checks types before all other constraints, and of all rows first.
+                        // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
+                        // versions do not, and may have come to the row by others that are to stay.
                         try drain([id], for: prepared.text)
                         continue
                     }
@@ -270,6 +274,13 @@ public final class DatabaseAccess {
                 }
             }
         }
+    }
+
+    /// Whether rows of a statement that failed have stayed, as with OR FAIL. SQLite need not have counted them.
+    private func hasKeptRows(of id: Int64, since before: (totalChanges: Int64, rowID: Int64)) throws -> Bool {
+        if totalChanges != before.totalChanges { return true }
+        guard lastInsertRowID != before.rowID, let table = overlay.tables.byID[id] else { return false }
+        return try table.targetHolds(lastInsertRowID)
     }
 
     /// Sees to what kept a statement from running at all, when the schema had changed under it.
@@ -310,7 +321,7 @@ public final class DatabaseAccess {
         guard try !overlay.isCurrent() else { return }
         try connection.execute("ROLLBACK")
         try overlay.refresh()
-        for statement in beginning { try connection.execute(script: statement) }
+        for statement in beginning { try begin { try connection.execute(script: statement) } }
         freshTransaction = beginning
         try makeCurrent(before: piece)
     }
@@ -373,7 +384,12 @@ public final class DatabaseAccess {
             statement.reset()
             if prepared.route.role == .write { overlay.noteChanges() }
         }
-        var hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+        var hasRow = false
+        if prepared.route.role == .begin {
+            try begin { _ = try overlay.watch.beginning(prepared.route) { try statement.step() } }
+        } else {
+            hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+        }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
             if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {
@@ -384,6 +400,19 @@ public final class DatabaseAccess {
         while hasRow {
             guard try onRow(statement) else { return }
             hasRow = try statement.step()
+        }
+    }
+
+    /// Begins the application's own transaction. Where BEGIN IMMEDIATE and EXCLUSIVE would lock every attached file (before
+    /// SQLite 3.28), they fail for a source, which is read alone; what they are meant for is the target's lock.
+    private func begin(_ statement: () throws -> Void) throws {
+        do {
+            try statement()
+        } catch let error as SQLiteError where error.code == .readOnly {
+            // In a transaction, any BEGIN fails as it would natively.
+            if connection.isInTransaction { return try connection.execute("BEGIN") }
+            guard !overlay.isEmpty else { throw error }
+            try beginWriting()
         }
     }
 

@@ -23,6 +23,10 @@ final class AccessWatch {
     var twins: Set<String> = []
     /// The triggers of `main`, by their names in lower case.
     var triggers: Set<String> = []
+    /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
+    static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
+    /// The triggers that may read moving tables without SQLite's telling of which.
+    var readers: [String: Set<Int64>] = [:]
     /// The statement's common tables, by their names in lower case.
     private var commonTables: Set<String> = []
     /// Whether a statement was prepared anew, since the schema had changed.
@@ -31,6 +35,7 @@ final class AccessWatch {
     /// and plans for the worst.
     private(set) var isSimple = false
     private(set) var hasRowMembership = true
+    private(set) var hasMinimum = true
     private var isPreparing = false
     /// Whether a statement of the application's begins to run, which is when SQLite may prepare it anew.
     private var isBeginning = false
@@ -79,6 +84,10 @@ final class AccessWatch {
         return isPreparing ? .allow : .deny
     }
 
+    private func spelled(_ name: String) -> Int64? {
+        moving.first { SQLIdentifier.equal($0.key, name) }?.value
+    }
+
     /// Whether SQLite names one of the statement's common tables as what reads, and not a trigger or view.
     private func isCommonTable(_ accessor: String) -> Bool {
         if commonTables.isEmpty { return false }
@@ -92,11 +101,13 @@ final class AccessWatch {
         readsBothSides = route?.role == .query && redirected != nil
         isSimple = route?.isSimple ?? false
         hasRowMembership = route?.hasRowMembership ?? true
+        hasMinimum = route?.hasMinimum ?? true
     }
 
     private func end() {
         isSimple = false
         hasRowMembership = true
+        hasMinimum = true
     }
 
     /// The statement has begun: what is prepared anew from here on are statements of the engine's own.
@@ -107,6 +118,10 @@ final class AccessWatch {
 
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
         if !isPreparing { hasPreparedAnew = true }
+        if let accessor = event.accessor, let read = readers[accessor]?.intersection(moving.values), !read.isEmpty {
+            violated.formUnion(read)
+            return isPreparing ? .allow : .deny
+        }
         switch event.action {
         case .read, .insert, .update, .delete: break
         default: return .allow
@@ -118,7 +133,8 @@ final class AccessWatch {
             strayTable = name
             return .deny
         }
-        guard schema == "main", let id = moving[name] else { return .allow }
+        // Of a read of no column, as the statement spells it.
+        guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name) else { return .allow }
         if let accessor = event.accessor {
             if accessor.hasPrefix(StateStore.prefix) { return .allow }
         } else if id == redirected {

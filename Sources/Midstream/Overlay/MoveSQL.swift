@@ -64,6 +64,9 @@ struct MoveSQL: Sendable {
     /// Whether the row with key ?1, which is not below the lower bound, is pending.
     var isPending: String { "SELECT 1 FROM \(source) WHERE \(sourceKey) = ?1 AND \(isUnsettled)" }
 
+    /// Whether the target has the row with key ?1.
+    var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(targetKey) = ?1" }
+
     /// Copies the row with key ?1. `OR ABORT` stands above what the target's constraints say of conflicts.
     var copyRow: String {
         "INSERT OR ABORT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) WHERE \(sourceKey) = ?1"
@@ -155,11 +158,15 @@ struct MoveSQL: Sendable {
     /// `rowid` would not fire them then.
     func triggers(of target: TableSchema) -> [String] {
         let name = SQLIdentifier.quoted(target.name)
-        let keyColumns = Self.keyColumns(of: target).map { SQLIdentifier.quoted(target.columns[$0].name) }
+        let columns = Self.keyColumns(of: target).map { target.columns[$0] }
+        let keyColumns = columns.map { SQLIdentifier.quoted($0.name) }
+        let keys = columns.map { column in
+            let new = "NEW.\(SQLIdentifier.quoted(column.name))"
+            // REPLACE puts the default in the place of NULL after the trigger has run.
+            return column.replacement.map { "ifnull(\(new), \($0))" } ?? new
+        }
         let call =
-            "SELECT midstream_conflict("
-            + (["\(id)", "NEW.\(targetKey)"] + keyColumns.map { "NEW.\($0)" })
-            .joined(separator: ", ") + ");"
+            "SELECT midstream_conflict(" + (["\(id)", "NEW.\(targetKey)"] + keys).joined(separator: ", ") + ");"
         let changed = ([targetKey] + keyColumns).map { "NEW.\($0) IS NOT OLD.\($0)" }.joined(separator: " OR ")
         return [
             "CREATE TRIGGER main.\(Self.trigger("insert", id)) BEFORE INSERT ON \(name) BEGIN \(call) END",

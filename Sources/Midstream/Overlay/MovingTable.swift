@@ -71,6 +71,14 @@ final class MovingTable {
         return statement.int64(at: 0)
     }
 
+    /// Whether the target has a row with that key.
+    func targetHolds(_ key: Int64) throws -> Bool {
+        let statement = try statement(sql.isInTarget)
+        defer { statement.reset() }
+        try statement.bind(key, at: 1)
+        return try statement.step()
+    }
+
     /// Prepares a statement of the engine's own, once.
     func statement(_ text: String) throws -> Statement {
         try statements.statement(text)

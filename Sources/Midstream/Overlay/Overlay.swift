@@ -23,6 +23,8 @@ final class Overlay {
     private(set) var twins: Set<String> = []
     /// Whether a row value stands before an IN in one of them.
     private(set) var twinsHaveRowMembership = false
+    /// Whether `min()` is called in one of them.
+    private(set) var twinsHaveMinimum = false
     /// The names, in lower case, of the common tables in them.
     private(set) var twinsCommonTables: Set<String> = []
     /// Those, and the ones that a rollback may bring back.
@@ -72,8 +74,19 @@ final class Overlay {
         defer {
             changesToReport = changes
             connection.lastInsertRowID = lastInsertRowID
+            if connection.lastInsertRowID != lastInsertRowID { try? insertAndRemove(lastInsertRowID) }
         }
         return try body()
+    }
+
+    /// Has SQLite report a rowid as the last one inserted. Before 3.18 it cannot be told, but by inserting it somewhere.
+    private func insertAndRemove(_ rowID: Int64) throws {
+        let before = connection.totalChanges
+        defer { statements.internalChanges += connection.totalChanges - before }
+        let insert = try statements.statement(InsertedRowID.insert)
+        try insert.bind(rowID, at: 1)
+        try insert.run()
+        try statements.statement(InsertedRowID.clear).run()
     }
 
     /// The application's own statement has set `changes()`.
@@ -133,7 +146,10 @@ final class Overlay {
         }
         try tieForeignKeys()
         try installTwins()
-        if !byName.isEmpty { try execute(KeyCollection.create) }
+        if !byName.isEmpty {
+            try execute(KeyCollection.create)
+            if Connection.libraryVersionNumber < 3_018_000 { try execute(InsertedRowID.create) }
+        }
         try watchAccesses()
         generation += 1
     }
@@ -248,13 +264,18 @@ final class Overlay {
 
     /// The table of an attached source that one of those names fell through to, since neither `temp` nor `main` has it.
     func strayTable(among names: Set<String>) throws -> String? {
-        func exists(_ name: String, _ schema: String) throws -> Bool {
-            let master = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name = ? COLLATE NOCASE"
-            return try connection.fetchValue(Int64.self, master, [name]) != nil
+        if attached.isEmpty { return nil }
+        func exists(_ name: String, in master: String) throws -> Bool {
+            let sql = "SELECT 1 FROM \(master) WHERE name = ? COLLATE NOCASE"
+            return try connection.fetchValue(Int64.self, sql, [name]) != nil
         }
         return try names.first { name in
-            if try exists(name, "temp") || exists(name, "main") { return false }
-            return try attached.keys.contains { try exists(name, $0) }
+            if try table(named: name) != nil || exists(name, in: "sqlite_temp_master")
+                || exists(name, in: "main.sqlite_master")
+            {
+                return false
+            }
+            return try attached.keys.contains { try exists(name, in: SQLIdentifier.quoted($0) + ".sqlite_master") }
         }
     }
 
@@ -269,6 +290,7 @@ final class Overlay {
         for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
         twins.removeAll()
         twinsHaveRowMembership = false
+        twinsHaveMinimum = false
         twinsCommonTables.removeAll()
     }
 
@@ -292,6 +314,7 @@ final class Overlay {
             try execute(twin.sql)
             twins.insert(view.name)
             if twin.hasRowMembership { twinsHaveRowMembership = true }
+            if twin.hasMinimum { twinsHaveMinimum = true }
             twinsCommonTables.formUnion(twin.commonTables)
             formerTwins.insert(view.name)
         }
@@ -333,8 +356,11 @@ final class Overlay {
     private func watchAccesses() throws {
         noteMovingTables()
         if !byName.isEmpty {
-            let triggers = try connection.fetchAll("SELECT lower(name) FROM main.sqlite_master WHERE type = 'trigger'")
-            watch.triggers = Set(try triggers.map { try $0.get(0) })
+            let triggers: [(name: String, sql: String)] = try connection.fetchAll(
+                "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
+            ).map { (try $0.get(0), try $0.get(1)) }
+            watch.triggers = Set(triggers.map { SQLIdentifier.lowercased($0.name) })
+            watch.readers = readers(among: triggers)
         }
         guard isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
@@ -346,6 +372,29 @@ final class Overlay {
                     return watch.decide(event)
                 } : nil
         )
+    }
+
+    /// The tables that triggers of the application may read without SQLite's telling: those that they, or views that they
+    /// mention, may count.
+    private func readers(among triggers: [(name: String, sql: String)]) -> [String: Set<Int64>] {
+        var readers: [String: Set<Int64>] = [:]
+        for (name, sql) in triggers where !name.hasPrefix(StateStore.prefix) {
+            let read = tablesReadUnseen(by: SQLScript(sql).outline())
+            if !read.isEmpty { readers[name] = read }
+        }
+        return readers
+    }
+
+    /// The moving tables that the program of a CREATE TRIGGER may read without the watch's being told.
+    func tablesReadUnseen(by trigger: StatementOutline) -> Set<Int64> {
+        // What a view reads may be any of them.
+        let views = Set(twins.map(SQLIdentifier.lowercased))
+        if views.isEmpty, AccessWatch.isToldOfEveryRead { return [] }
+        let start = trigger.onTable?.range.upperBound ?? 0
+        let read = byName.filter { name, _ in
+            trigger.mentions(AccessWatch.isToldOfEveryRead ? views : views.union([name]), from: start)
+        }
+        return Set(read.values.map(\.id))
     }
 
     // MARK: Functions

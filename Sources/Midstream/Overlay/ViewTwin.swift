@@ -4,6 +4,7 @@ internal import SQLText
 struct ViewTwin {
     let sql: String
     let hasRowMembership: Bool
+    let hasMinimum: Bool
     let commonTables: Set<String>
 
     /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
@@ -32,6 +33,7 @@ struct ViewTwin {
         guard let text = try? edits.apply(to: sql) else { return nil }
         self.sql = text
         hasRowMembership = outline.hasRowMembership
+        hasMinimum = outline.hasMinimum
         commonTables = outline.allCommonTables
     }
 }

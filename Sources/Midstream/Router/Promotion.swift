@@ -63,6 +63,13 @@ struct Promotion {
     }
 }
 
+/// The TEMP table into which a rowid is inserted for `last_insert_rowid()` alone.
+enum InsertedRowID {
+    static let create = "CREATE TEMP TABLE IF NOT EXISTS midstream_rowid(key INTEGER PRIMARY KEY)"
+    static let insert = "INSERT INTO temp.midstream_rowid(key) VALUES (?1)"
+    static let clear = "DELETE FROM temp.midstream_rowid"
+}
+
 /// The TEMP table in which keys are collected.
 enum KeyCollection {
     static let table = "temp.midstream_keys"

@@ -44,6 +44,8 @@ struct Route {
     var isSimple = false
     /// Whether a row value may stand before an IN.
     var hasRowMembership = false
+    /// Whether `min()` may be called.
+    var hasMinimum = false
     /// The names, in lower case, of the common tables in the statement and in the views that it may read.
     var commonTables: Set<String> = []
 
@@ -51,6 +53,7 @@ struct Route {
     var ofKeys: Route {
         var keys = Route(role: .query, sql: "")
         keys.hasRowMembership = hasRowMembership
+        keys.hasMinimum = hasMinimum
         keys.commonTables = commonTables
         return keys
     }

@@ -1,4 +1,5 @@
 internal import SQLText
+internal import SQLiteConnection
 
 /// Decides how a statement runs while tables move: redirects the target of writes to `main`, and says what must be
 /// promoted or drained first. Reads are left as they are, but for a moving table's name spelt with its schema.
@@ -14,6 +15,7 @@ struct Router {
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.hasRowMembership = outline.hasRowMembership || overlay.twinsHaveRowMembership
+        route.hasMinimum = outline.hasMinimum || overlay.twinsHaveMinimum
         route.commonTables = outline.allCommonTables.union(overlay.twinsCommonTables)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
@@ -52,6 +54,10 @@ struct Router {
             if let noOperation = existing(outline, text, route) { return noOperation }
             let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
             route.drained = Set(named)
+            if outline.kind == .createTrigger, overlay.connection.isInTransaction {
+                // The transaction may go on with a statement that fires it.
+                route.drained.formUnion(overlay.tablesReadUnseen(by: outline))
+            }
             if outline.kind == .createTable, named.isEmpty { return read(outline, text, route) }
             return route
         case .analyze:

@@ -51,7 +51,8 @@ struct SchemaReader {
                     type: type,
                     collation: metadata.collation,
                     isGenerated: hidden != 0,
-                    affinity: Affinity(declaredType: type, isStrict: options.isStrict)
+                    affinity: Affinity(declaredType: type, isStrict: options.isStrict),
+                    replacement: row["notnull"] == .integer(1) ? row["dflt_value"].flatMap(Self.expression) : nil
                 )
             )
         }
@@ -72,6 +73,24 @@ struct SchemaReader {
             table.rowIDColumn = primaryKey[0].column
         }
         return table
+    }
+
+    /// A default as an expression that may stand anywhere: in a column's definition, a name is a string.
+    ///
+    /// Source: <https://www.sqlite.org/lang_createtable.html#the_default_clause>.
+    private static func expression(ofDefault value: SQLiteValue) -> String? {
+        guard case .text(let text) = value else { return nil }
+        let tokens = Array(SQLTokenizer(text).filter { $0.kind != .space && $0.kind != .comment })
+        guard tokens.count == 1 else { return "(\(text))" }
+        let word = SQLIdentifier.lowercased(text)
+        switch tokens[0].kind {
+        case .identifier where ["null", "current_time", "current_date", "current_timestamp"].contains(word): return word
+        case .identifier where ["true", "false"].contains(word) && Connection.libraryVersionNumber >= 3_023_000:
+            return word
+        case .identifier, .quotedIdentifier:
+            return "'" + SQLIdentifier.unquoted(text).replacing("'", with: "''") + "'"
+        default: return "(\(text))"
+        }
     }
 
     /// The tables that the table's foreign keys name.

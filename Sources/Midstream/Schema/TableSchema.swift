@@ -22,6 +22,8 @@ struct TableSchema: Hashable {
         var collation: String
         var isGenerated: Bool
         var affinity: Affinity
+        /// The default, as an expression, where the column is NOT NULL: what REPLACE puts in the place of NULL.
+        var replacement: String?
     }
 
     struct Index: Hashable {

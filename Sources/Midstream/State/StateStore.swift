@@ -141,7 +141,12 @@ enum WriteLock {
             try? connection.execute("ROLLBACK")
             guard error.isMissingTable else { throw error }
             // There is no migration, or another process has just ended the last one.
-            try connection.execute("BEGIN IMMEDIATE")
+            do {
+                try connection.execute("BEGIN IMMEDIATE")
+            } catch let error where error.code == .readOnly {
+                // Before 3.28 it fails where a source is still attached. The caller will look at the schema again.
+                try connection.execute("BEGIN")
+            }
         }
     }
 }

@@ -22,6 +22,10 @@ final class UnionArms {
         case targetRow
         /// One row of the source by its key.
         case sourceRow
+        /// How many rows the arms would give.
+        case targetCount
+        case sourceCount
+        case sourceCountWithLedger
     }
 
     let plan: UnionPlan
@@ -43,6 +47,8 @@ final class UnionArms {
     let arguments: [Int]
     /// See ``UnionPlan/rowIDArgument``.
     let rowIDArgument: Int?
+    /// See ``UnionPlan/isLikelyCounted``.
+    let isLikelyCounted: Bool
     /// Whether a constraint must not be handed a number.
     let hasTextConstraints: Bool
 
@@ -66,6 +72,7 @@ final class UnionArms {
         mergeColumns = order.map(\.column)
         arguments = plan.constraints.map(\.argument)
         rowIDArgument = plan.rowIDArgument
+        isLikelyCounted = plan.isLikelyCounted
         hasTextConstraints = plan.constraints.contains { !$0.takesNumbers }
         let used = table.target.columns.indices.filter { plan.uses($0) && $0 != table.target.rowIDColumn }
         var columns = order.map(\.column).filter { $0 >= 0 }
@@ -107,15 +114,19 @@ final class UnionArms {
     var isBoundedByKey: Bool { mergeTerms.isEmpty }
 
     private func text(of arm: Arm) -> String {
-        let isTarget = arm == .target || arm == .targetRow
+        let isTarget = arm == .target || arm == .targetRow || arm == .targetCount
+        let isCount = arm == .targetCount || arm == .sourceCount || arm == .sourceCountWithLedger
         let key = isTarget ? table.sql.targetKey : table.sql.sourceKey
         let from = isTarget ? table.sql.target : table.sql.source
-        let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger
+        let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger || arm == .sourceCountWithLedger
         let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
         let isLookup = if case .lookup = plan.merge { true } else { false }
         let isSettled = "\(key) IN (SELECT key FROM \(table.sql.ledger))"
         let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
-        let result = [key, hasLedger && !isLookup ? isSettled : "0"] + selected.map { table.quotedColumns[$0] }
+        let result =
+            isCount
+            ? ["count(*)"]
+            : [key, hasLedger && !isLookup ? isSettled : "0"] + selected.map { table.quotedColumns[$0] }
 
         var terms: [String] = []
         if arm == .sourceRow {
@@ -132,6 +143,11 @@ final class UnionArms {
             if isBoundedByKey { terms.insert("\(key) >= ?\(extraParameter)", at: 0) }
             if hasLedger, isLookup { terms.append("NOT \(isSettled)") }
         }
+        if isCount, !isTarget {
+            // Of two ways to find the rows, the index is to be taken.
+            terms.append("\(isBoundedByKey ? "" : "+")\(key) >= ?\(extraParameter)")
+            if hasLedger { terms.append("NOT \(isSettled)") }
+        }
         // Without the other columns, the condition is checked when the row is fetched.
         if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {
             terms.append(String(table.sql.condition.dropFirst(5)))
@@ -139,7 +155,7 @@ final class UnionArms {
 
         var text = "SELECT \(result.joined(separator: ", ")) FROM \(from)"
         if !terms.isEmpty { text += " WHERE " + terms.joined(separator: " AND ") }
-        if arm == .targetRow || arm == .sourceRow { return text }
+        if arm == .targetRow || arm == .sourceRow || isCount { return text }
         if isLookup { return text + " LIMIT 1" }
         let order =
             zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in

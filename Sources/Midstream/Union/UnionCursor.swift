@@ -36,6 +36,11 @@ final class UnionCursor: VirtualTableCursor {
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     private var count: (left: Int64, passed: Int64)?
+    /// The rows that were passed without a look at any, as far as that is of interest: see ``countRest()``.
+    private var unseen = 0
+    private var isSeen = false
+    /// The filter's arguments, and the connection's changes then.
+    private var kept: (arguments: [SQLiteValue], changes: Int64)?
 
     init(table: UnionTable, scope: UnionPlan.Scope) {
         union = table
@@ -67,6 +72,9 @@ final class UnionCursor: VirtualTableCursor {
         source = nil
         current = nil
         count = nil
+        unseen = 0
+        isSeen = false
+        kept = nil
         lower = .min
         lastTargetKey = nil
         if isCounted {
@@ -87,7 +95,11 @@ final class UnionCursor: VirtualTableCursor {
         switch next.plan.merge {
         case .lookup: try lookUp(next, arguments)
         case .counted: try countRows()
-        case .ordered: try scan(next, arguments)
+        case .ordered:
+            if next.isLikelyCounted {
+                kept = (next.arguments.map { arguments[$0].value }, table.connection.totalChanges)
+            }
+            try scan(next, arguments)
         }
     }
 
@@ -213,6 +225,16 @@ final class UnionCursor: VirtualTableCursor {
             isAtEnd = counted.left <= 1
             return
         }
+        if let kept, !isSeen {
+            unseen += 1
+            if unseen == Self.patience, kept.changes == table.connection.totalChanges, try countRest(kept.arguments) {
+                return
+            }
+        }
+        try advance()
+    }
+
+    private func advance() throws {
         if isCurrentFromTarget {
             if let target, try !target.step() { self.target = nil }
         } else if let source {
@@ -327,6 +349,37 @@ final class UnionCursor: VirtualTableCursor {
 
     // MARK: Counting
 
+    /// How many rows are passed unseen before the rest is counted.
+    private static let patience = 32
+
+    /// Counts what is left, when the statement has not looked at any row so far. The scan stays where it is, in case that
+    /// it looks after all.
+    private func countRest(_ values: [SQLiteValue]) throws -> Bool {
+        guard let arms else { return false }
+        let state = try table.state()
+        guard (state.lowerBound ?? .min) == lower else { return false }
+        var rows = try counted(.targetCount, arms, values)
+        if let lower = state.lowerBound {
+            rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, values, from: lower)
+        }
+        count = (rows - Int64(unseen), Int64(unseen))
+        isAtEnd = rows <= Int64(unseen)
+        return true
+    }
+
+    private func counted(
+        _ arm: UnionArms.Arm,
+        _ arms: UnionArms,
+        _ values: [SQLiteValue],
+        from lower: Int64? = nil
+    ) throws -> Int64 {
+        let statement = try take(arm, arms)
+        defer { statement.reset() }
+        for (offset, value) in values.enumerated() { try statement.bind(value, at: offset + 1) }
+        if let lower { try statement.bind(lower, at: arms.extraParameter) }
+        return try statement.step() ? statement.int64(at: 0) : 0
+    }
+
     private func countRows() throws {
         let state = try table.state()
         var rows = try integer("SELECT count(*) FROM \(table.sql.target)")
@@ -354,6 +407,12 @@ final class UnionCursor: VirtualTableCursor {
     /// out that somebody looks.
     private func scanAfterAll() throws {
         guard let counted = count, let arms else { return }
+        isSeen = true
+        if kept != nil {
+            count = nil
+            for _ in 0..<(counted.passed + 1 - Int64(unseen)) { try advance() }
+            return
+        }
         release()
         var plan = arms.plan
         plan.merge = .ordered([], rowIDDescending: false)
@@ -367,12 +426,14 @@ final class UnionCursor: VirtualTableCursor {
     // MARK: The current row
 
     override func column(_ index: Int, to result: ResultContext) throws {
+        isSeen = true
         if count != nil { try scanAfterAll() }
         guard let current, let arms else { return }
         result.set(column: arms.slots[index], of: current)
     }
 
     override func rowID() throws -> Int64 {
+        isSeen = true
         if count != nil { try scanAfterAll() }
         return current?.int64(at: 0) ?? 0
     }

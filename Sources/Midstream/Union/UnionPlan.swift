@@ -59,6 +59,14 @@ struct UnionPlan: Hashable {
         return constraints.first { $0.column == -1 && $0.comparison == .equal }?.argument
     }
 
+    /// Whether the statement can hardly want more of the rows than how many they are: it uses no column but those that it
+    /// has values for.
+    var isLikelyCounted: Bool {
+        guard case .ordered = merge, scope == .whole else { return false }
+        let compared = constraints.filter { (0..<63).contains($0.column) && $0.takesNumbers }
+        return usedColumns & ~compared.reduce(0) { $0 | 1 << UInt64($1.column) } == 0
+    }
+
     func uses(_ column: Int) -> Bool {
         usedColumns & (1 << UInt64(min(column, 63))) != 0
     }

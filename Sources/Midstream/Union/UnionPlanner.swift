@@ -12,6 +12,9 @@ struct UnionPlanner {
     let isSimpleStatement: Bool
     /// Whether a row value may stand before an IN in the statement.
     let hasRowMembership: Bool
+    /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
+    /// which it does not speak to virtual tables.
+    let mayTakeFirstAsMinimum: Bool
 
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
@@ -35,7 +38,8 @@ struct UnionPlanner {
         // An IN is a scan for each of its values, which is worth it where an index finds them.
         let used = usable.filter { !$0.isMembership || best.fixed.contains($0.column) }
         for (position, item) in used.enumerated() {
-            info.use(constraint: item.index, asArgument: position, isChecked: item.takesNumbers)
+            let isChecked = item.takesNumbers && !(Self.forgetsRowValues && Self.ranges.contains(item.comparison))
+            info.use(constraint: item.index, asArgument: position, isChecked: isChecked)
             constraints.append(
                 UnionPlan.Constraint(
                     column: item.column,
@@ -71,6 +75,11 @@ struct UnionPlanner {
     private static let operators: Set<IndexInfo.Comparison> = [
         .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull,
     ]
+
+    private static let ranges: Set<IndexInfo.Comparison> = [.greater, .greaterOrEqual, .less, .lessOrEqual]
+
+    /// Older versions compare no more than the first of a row value's columns when the table has checked that.
+    private static let forgetsRowValues = Connection.libraryVersionNumber < 3_030_000
 
     private func usableConstraints(_ info: IndexInfo) -> [Usable] {
         (0..<info.constraintCount).compactMap { index in
@@ -205,6 +214,7 @@ struct UnionPlanner {
                 return wanted.column == -1 && (isReversed ?? wanted.isDescending) == wanted.isDescending
             }
             guard term.column == wanted.column, canMerge(term) else { return false }
+            if mayTakeFirstAsMinimum, order.count == 1, !wanted.isDescending, wanted.column >= 0 { return false }
             let reversed = term.isDescending != wanted.isDescending
             if let isReversed, isReversed != reversed { return false }
             isReversed = reversed

@@ -57,7 +57,8 @@ final class UnionTable: VirtualTable {
             table: table,
             scope: scope,
             isSimpleStatement: tables.watch.isSimple,
-            hasRowMembership: tables.watch.hasRowMembership
+            hasRowMembership: tables.watch.hasRowMembership,
+            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && tables.watch.hasMinimum
         )
         info.setPlan(number(of: planner.plan(info)))
     }

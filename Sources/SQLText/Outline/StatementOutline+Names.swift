@@ -43,6 +43,24 @@ extension StatementOutline {
         mentions(SQLNameSet(lowercasedNames))
     }
 
+    /// Whether any name, quoted name or string from an offset on is one of these.
+    ///
+    /// - Complexity: O(n) in the bytes of the statement's names.
+    public func mentions(_ lowercasedNames: Set<String>, from offset: Int) -> Bool {
+        let names = SQLNameSet(lowercasedNames)
+        return tokens.contains { $0.range.lowerBound >= offset && names.contains($0, of: bytes) }
+    }
+
+    /// Whether `min()` may be called, at any depth.
+    public var hasMinimum: Bool {
+        !isComplete || functionCalls.contains { $0.name == "min" }
+    }
+
+    /// The tables that the statement names without a schema, at any depth.
+    public var tablesNamedWithoutSchema: Set<String> {
+        Set(tableReferences.lazy.filter { $0.name.schema == nil && !$0.isTableFunction }.map(\.name.name))
+    }
+
     /// Whether a range of the statement has the same name twice, be it quoted or not, calls and qualifiers left out.
     ///
     /// - Complexity: O(n) in the tokens of the statement.

@@ -31,7 +31,7 @@ extension Outliner {
         // SQLite takes ON for the join's even where an upsert could follow:
         // https://sqlite.org/lang_upsert.html#parsing_ambiguity
         if take(.on) {
-            try scan(in: scope)
+            try scan(in: scope, .one)
         } else if take(.using) {
             _ = try parseNameList()
         }

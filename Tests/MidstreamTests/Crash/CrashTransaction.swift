@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 
 /// One transaction of the application, in one of the ways that there are to write one.
 enum CrashTransaction: CustomStringConvertible {
@@ -67,7 +68,7 @@ enum CrashTransaction: CustomStringConvertible {
                     change[0], change[1],
                     "DELETE FROM accounts WHERE code = 'c\((a + b) / 2)'",
                 ])
-            case 6:
+            case 6 where SQLiteFeature.upsert.isAvailable:
                 return .single(
                     "INSERT INTO accounts(owner, code, amount) VALUES (\(owner), 'c\(b)', 1) "
                         + "ON CONFLICT(code) DO UPDATE SET amount = amount + 100"

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 #if canImport(Glibc)
@@ -36,6 +37,8 @@ import Testing
             }
             number += 1
         }
+        let missing = SQLiteFeature.missing.map(\.rawValue).joined(separator: ", ")
+        if !missing.isEmpty { print("oracle: without \(missing), which SQLite lacks") }
         print("oracle: seed \(seed), cases \(first) to \(number), \(statements) statements, \(failures) differences")
     }
 

@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 import Synchronization
 import Testing
 
@@ -99,15 +100,28 @@ import Testing
         #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
     }
 
-    @Test(arguments: [
-        ("CREATE TABLE s(a PRIMARY KEY) WITHOUT ROWID", "CREATE TABLE t(a PRIMARY KEY)", "source table s has no rowid"),
-        ("CREATE TABLE s(a PRIMARY KEY)", "CREATE TABLE t(a PRIMARY KEY) WITHOUT ROWID", "target table t has no rowid"),
-        ("CREATE TABLE s(a, b AS (a))", "CREATE TABLE t(a, b)", "column b of source table s is generated"),
-        ("CREATE TABLE s(a, b)", "CREATE TABLE t(a, b AS (a) STORED)", "column b of target table t is generated"),
-        ("CREATE TABLE s(a)", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a) WHERE a > 0", "index i is partial"),
-        ("CREATE TABLE s(a)", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a + 1)", "index i is partial or has"),
-        ("CREATE TABLE s(rowid, oid, _rowid_)", "CREATE TABLE t(rowid, oid, _rowid_)", "has no rowid"),
-    ])
+    @Test(
+        arguments: [
+            (
+                "CREATE TABLE s(a PRIMARY KEY) WITHOUT ROWID", "CREATE TABLE t(a PRIMARY KEY)",
+                "source table s has no rowid"
+            ),
+            (
+                "CREATE TABLE s(a PRIMARY KEY)", "CREATE TABLE t(a PRIMARY KEY) WITHOUT ROWID",
+                "target table t has no rowid"
+            ),
+            ("CREATE TABLE s(a)", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a) WHERE a > 0", "index i is partial"),
+            ("CREATE TABLE s(a)", "CREATE TABLE t(a); CREATE UNIQUE INDEX i ON t(a + 1)", "index i is partial or has"),
+            ("CREATE TABLE s(rowid, oid, _rowid_)", "CREATE TABLE t(rowid, oid, _rowid_)", "has no rowid"),
+        ]
+            + SQLiteFeature.generatedColumns.ifAvailable([
+                ("CREATE TABLE s(a, b AS (a))", "CREATE TABLE t(a, b)", "column b of source table s is generated"),
+                (
+                    "CREATE TABLE s(a, b)", "CREATE TABLE t(a, b AS (a) STORED)",
+                    "column b of target table t is generated"
+                ),
+            ])
+    )
     func tablesOfAKindThatCannotMoveYet(_ source: String, _ target: String, _ message: String) throws {
         let error = try refusal(source: source, target: target)
         #expect(error?.code == .unsupported && error?.table == "t")

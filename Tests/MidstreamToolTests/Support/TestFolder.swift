@@ -30,11 +30,11 @@ final class TestFolder {
         return file(name)
     }
 
-    /// The first column of a query's first row, read by plain SQLite.
-    func value(_ name: String, _ sql: String) throws -> SQLiteValue? {
+    /// The first column of a query's first row, or the one of that name, read by plain SQLite.
+    func value(_ name: String, _ sql: String, column: String? = nil) throws -> SQLiteValue? {
         let connection = try Connection(path: file(name), options: OpenOptions(access: .readWrite))
         defer { connection.close() }
-        return try connection.fetchOne(sql).map { $0[0] }
+        return try connection.fetchOne(sql).flatMap { row in column.map { row[$0] } ?? row[0] }
     }
 }
 

@@ -127,4 +127,11 @@ struct ScopeTests {
         let it = outline("WITH A AS (SELECT 1) SELECT * FROM a, (WITH \"b\" AS (SELECT 2) SELECT * FROM b)")
         #expect(it.allCommonTables == ["a", "b"])
     }
+
+    @Test("A comma after ON begins a table")
+    func commaAfterOn() {
+        let it = outline("SELECT 1 FROM a JOIN b ON a.x = f(b.y, 1), main.c AS d, e")
+        #expect(it.isComplete)
+        #expect(Set(it.tableReferences.map(\.name.name)) == ["a", "b", "c", "e"])
+    }
 }

@@ -5,7 +5,7 @@ import Testing
 struct SQLiteOracleTests {
     @Test("Statements end where SQLite's do", arguments: ["", ";", " ; -- a\n;", ";\n", "; /* b */"])
     func ends(_ separator: String) throws {
-        for statement in Corpus.all where !statement.hasSuffix("-- the end") {
+        for statement in Corpus.taken where !statement.hasSuffix("-- the end") {
             // Each statement alone behind a plain one: SQLite cannot prepare most of them after the others ran.
             let text = ";;SELECT 0;" + statement + separator
             let oracle = try SQLiteOracle(schema: Corpus.schema)
@@ -28,7 +28,7 @@ struct SQLiteOracleTests {
     @Test("All that SQLite takes is outlined completely", arguments: Corpus.all)
     func complete(_ statement: String) throws {
         let oracle = try SQLiteOracle(schema: Corpus.schema)
-        if oracle.prepare(statement) == nil {
+        if Corpus.taken.contains(statement), oracle.prepare(statement) == nil {
             #expect(!oracle.message.contains("syntax error"), "\(oracle.message)")
         }
         let outline = SQLScript(statement).outline()
@@ -36,7 +36,7 @@ struct SQLiteOracleTests {
         #expect(outline.kind != .other)
     }
 
-    @Test("Every table that SQLite reads or writes is among the references", arguments: Corpus.queries + Corpus.writes)
+    @Test("Every table that SQLite reads or writes is among the references", arguments: Corpus.takenQueriesAndWrites)
     func tables(_ statement: String) throws {
         let oracle = try SQLiteOracle(schema: Corpus.schema)
         _ = try #require(oracle.prepare(statement), "\(oracle.message)")

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 /// Makes a case from a run's seed and the case's number.
 struct CaseGenerator {
@@ -134,15 +135,17 @@ struct CaseGenerator {
         let name = quoted(table.name)
         let column = quoted(dice.pick(table.columns).name)
         return Command(
-            sql: dice.pick([
-                "CREATE INDEX late ON \(name)(\(column))", "CREATE UNIQUE INDEX late_unique ON \(name)(\(column))",
-                "DROP INDEX late", "ALTER TABLE \(name) ADD COLUMN added DEFAULT 7",
-                "ALTER TABLE \(name) RENAME COLUMN \(column) TO renamed", "PRAGMA table_info(\(name))",
-                "PRAGMA main.table_info(\(name))", "VACUUM", "PRAGMA integrity_check",
-                "CREATE TABLE copy AS SELECT * FROM \(name) ORDER BY \(table.rowIDName)", "DROP TABLE copy",
-                "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
-                "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
-            ])
+            sql: dice.pick(
+                [
+                    "CREATE INDEX late ON \(name)(\(column))", "CREATE UNIQUE INDEX late_unique ON \(name)(\(column))",
+                    "DROP INDEX late", "ALTER TABLE \(name) ADD COLUMN added DEFAULT 7",
+                    "PRAGMA table_info(\(name))",
+                    "PRAGMA main.table_info(\(name))", "VACUUM", "PRAGMA integrity_check",
+                    "CREATE TABLE copy AS SELECT * FROM \(name) ORDER BY \(table.rowIDName)", "DROP TABLE copy",
+                    "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
+                    "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
+                ] + SQLiteFeature.renameColumn.ifAvailable(["ALTER TABLE \(name) RENAME COLUMN \(column) TO renamed"])
+            )
         )
     }
 

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 extension StatementGenerator {
     // MARK: Columns
@@ -56,7 +57,7 @@ extension StatementGenerator {
         case 8: "max(\(argument), \(anyValue()))"
         case 9: "instr(\(argument), \(anyValue()))"
         case 10: "trim(\(argument))"
-        case 11: "iif(\(condition(scope, depth)), \(argument), \(anyValue()))"
+        case 11 where SQLiteFeature.iif.isAvailable: "iif(\(condition(scope, depth)), \(argument), \(anyValue()))"
         // Evaluated anew each time, with the same result.
         case 12: "((random() & 0) + \(dice.below(20)))"
         default: "quote(\(argument))"
@@ -98,6 +99,13 @@ extension StatementGenerator {
 
     private static let comparisons = ["=", "=", "=", "==", "<>", "!=", "<", "<=", ">", ">=", "IS", "IS NOT"]
 
+    /// Two sides compared. SQLite 3.15 finds no rowid to be less than a text when it reads them in descending order, so it
+    /// is kept from searching for it.
+    func comparison(_ left: String, _ word: String, _ right: String) -> String {
+        let isKept = SQLiteFeature.rowIDsBelowText.isAvailable || !["<", "<=", ">", ">="].contains(word)
+        return isKept ? "\(left) \(word) \(right)" : "+\(left) \(word) +\(right)"
+    }
+
     func condition(_ scope: [Source], _ depth: Int = 2) -> String {
         if depth > 0 {
             switch dice.below(100) {
@@ -110,22 +118,29 @@ extension StatementGenerator {
             }
         }
         switch dice.below(100) {
-        case ..<35: return "\(column(scope)) \(dice.pick(Self.comparisons)) \(anyValue())"
+        case ..<35: return comparison(column(scope), dice.pick(Self.comparisons), anyValue())
         case ..<45: return rowIDCondition(scope)
-        case ..<55: return "\(column(scope)) \(dice.pick(Self.comparisons)) \(column(scope))"
+        case ..<55: return comparison(column(scope), dice.pick(Self.comparisons), column(scope))
         case ..<61: return "\(column(scope)) \(dice.pick(["IS NULL", "IS NOT NULL", "NOTNULL", "ISNULL"]))"
-        case ..<68: return "\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
+        case ..<68:
+            let sign = SQLiteFeature.rowIDsBelowText.isAvailable ? "" : "+"
+            return
+                "\(sign)\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
         case ..<76: return "\(column(scope)) \(dice.pick(["IN", "IN", "NOT IN"])) (\(list()))"
         case ..<81:
+            // SQLite 3.40 joins nothing where a LEFT JOIN compares an INTEGER PRIMARY KEY with a pattern.
             return
-                "\(column(scope)) \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
+                "\(column(scope))\(scope.count > 1 ? " || ''" : "") \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
         case ..<87:
-            return
-                "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])) \(dice.pick(Self.comparisons)) \(anyValue())"
+            return comparison(
+                "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"]))",
+                dice.pick(Self.comparisons),
+                anyValue()
+            )
         case ..<92:
             return
                 "(\(column(scope)), \(column(scope))) \(dice.pick(["=", "<", ">=", "<>", "IS"])) (\(anyValue()), \(anyValue()))"
-        case ..<96: return "\(expression(scope, depth)) \(dice.pick(Self.comparisons)) \(expression(scope, depth))"
+        case ..<96: return comparison(expression(scope, depth), dice.pick(Self.comparisons), expression(scope, depth))
         default: return expression(scope, 0)
         }
     }
@@ -144,7 +159,7 @@ extension StatementGenerator {
         case 2: return "\(name) \(dice.pick(["<", "<=", ">", ">="])) \(anyRowID())"
         case 3: return "\(name) BETWEEN \(anyRowID()) AND \(anyRowID())"
         case 4: return "\(name) IN (\((0..<dice.between(1, 4)).map { _ in anyRowID() }.joined(separator: ", ")))"
-        default: return "\(name) \(dice.pick(["=", ">", "<="])) \(anyValue())"
+        default: return comparison(name, dice.pick(["=", ">", "<="]), anyValue())
         }
     }
 
@@ -157,10 +172,11 @@ extension StatementGenerator {
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
         if dice.percent(20) {
             let second = "\(source.qualifier).\(dice.pick(source.columns))"
-            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there.
+            // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not find
+            // text that is in a list of numbers: so the list's columns have no affinity.
             filter += (filter.isEmpty ? " WHERE " : " AND ") + "\(column) NOT NULL AND \(second) NOT NULL"
             return
-                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT \(column), \(second) FROM \(from)\(filter))"
+                "(\(self.column(scope)), \(self.column(scope))) \(word) (SELECT +\(column), +\(second) FROM \(from)\(filter))"
         }
         return "\(self.column(scope)) \(word) (SELECT \(column) FROM \(from)\(filter))"
     }
@@ -169,6 +185,6 @@ extension StatementGenerator {
         let (from, source) = tableSource(mayBeBare: false)
         noteRead(from)
         return
-            "\(dice.pick(["EXISTS", "NOT EXISTS"])) (SELECT \(dice.pick(["1", "*", "rowid"])) FROM \(from) WHERE \(source.qualifier).\(dice.pick(source.columns)) \(dice.pick(["=", "IS", "<", "="])) \(column(scope)) AND \(condition(inner(source, scope), depth)))"
+            "\(dice.pick(["EXISTS", "NOT EXISTS"])) (SELECT \(dice.pick(["1", "*", "rowid"])) FROM \(from) WHERE \(comparison("\(source.qualifier).\(dice.pick(source.columns))", dice.pick(["=", "IS", "<", "="]), column(scope))) AND \(condition(inner(source, scope), depth)))"
     }
 }

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 extension StatementGenerator {
     func query() -> Command {
@@ -9,7 +10,7 @@ extension StatementGenerator {
             case ..<52: aggregate()
             case ..<64: grouped()
             case ..<72: compound()
-            case ..<80: window()
+            case ..<80 where SQLiteFeature.windows.isAvailable: window()
             case ..<90: common()
             case ..<94: distinct()
             case ..<97: Query(text: "SELECT count(*) FROM \(tableSource().text)", columnCount: 1)
@@ -47,7 +48,8 @@ extension StatementGenerator {
                 (dice.percent(80) ? column(sources) : expression(sources, 1))
                     + (dice.percent(15) ? " COLLATE " + dice.pick(["NOCASE", "BINARY"]) : "")
                     + (dice.percent(70) ? direction : dice.pick(["", " DESC"]))
-                    + (dice.percent(8) ? dice.pick([" NULLS FIRST", " NULLS LAST"]) : "")
+                    + (SQLiteFeature.nullsOrder.isAvailable && dice.percent(8)
+                        ? dice.pick([" NULLS FIRST", " NULLS LAST"]) : "")
             )
         }
         terms += sources.flatMap(\.totalOrder).map { $0 + direction }
@@ -88,7 +90,9 @@ extension StatementGenerator {
     /// An aggregate that the order of rows does not show in.
     private func aggregateTerm(_ sources: [Source]) -> String {
         let column = column(sources)
-        let filter = dice.percent(12) ? " FILTER (WHERE \(condition(sources, 1)))" : ""
+        let filter =
+            SQLiteFeature.aggregateFilter.isAvailable && dice.percent(12)
+            ? " FILTER (WHERE \(condition(sources, 1)))" : ""
         switch dice.below(8) {
         case 0: return "count(*)\(filter)"
         case 1: return "count(\(column))\(filter)"
@@ -188,13 +192,18 @@ extension StatementGenerator {
     }
 
     /// `WITH …`, to stand before a statement, and the sources that it makes.
-    func with() -> (text: String, from: String, source: Source) {
+    func with(mayRecur: Bool = true) -> (text: String, from: String, source: Source) {
         let derived = derivedTable()
         // Often by the name of a moving table, which it then hides.
-        let label = dice.percent(40) ? name(table().name) : "cte"
+        let mayHide = views.isEmpty || SQLiteFeature.viewsApartFromCommonTables.isAvailable
+        let label =
+            mayHide && (mayRecur || !derived.text.contains(" UNION ALL ")) && dice.percent(40)
+            ? name(table().name) : "cte"
         let columns = dice.percent(30) ? derived.columns.map { $0 + "1" } : derived.columns
         let list = columns == derived.columns ? "" : "(\(columns.joined(separator: ", ")))"
-        let hint = dice.percent(15) ? dice.pick([" MATERIALIZED", " NOT MATERIALIZED"]) : ""
+        let hint =
+            SQLiteFeature.materialized.isAvailable && dice.percent(15)
+            ? dice.pick([" MATERIALIZED", " NOT MATERIALIZED"]) : ""
         return (
             "WITH \(label)\(list) AS\(hint) (\(derived.text)) ", "\(label) AS w",
             Source(qualifier: "w", columns: columns)

@@ -1,3 +1,5 @@
+import SQLiteFeatures
+
 extension StatementGenerator {
     /// A table, or rarely a view, for a FROM clause.
     func tableSource(mayBeBare: Bool = true) -> (text: String, source: Source) {
@@ -49,10 +51,12 @@ extension StatementGenerator {
         var sources = [first]
         for _ in 1..<count {
             let (other, source) = tableSource(mayBeBare: false)
-            let word = dice.weighted([
-                (30, "JOIN"), (20, "LEFT JOIN"), (8, ","), (6, "CROSS JOIN"), (8, "RIGHT JOIN"), (8, "FULL JOIN"),
-                (6, "INNER JOIN"), (4, "LEFT OUTER JOIN"),
-            ])
+            let word = dice.weighted(
+                [
+                    (30, "JOIN"), (20, "LEFT JOIN"), (8, ","), (6, "CROSS JOIN"), (6, "INNER JOIN"),
+                    (4, "LEFT OUTER JOIN"),
+                ] + SQLiteFeature.rightJoin.ifAvailable([(8, "RIGHT JOIN"), (8, "FULL JOIN")])
+            )
             text += " \(word) \(other)"
             if word != "," {
                 let previous = dice.pick(sources)
@@ -60,7 +64,7 @@ extension StatementGenerator {
                     "\(previous.qualifier).\(dice.percent(30) ? previous.rowID ?? dice.pick(previous.columns) : dice.pick(previous.columns))"
                 let right =
                     "\(source.qualifier).\(dice.percent(30) ? source.rowID ?? dice.pick(source.columns) : dice.pick(source.columns))"
-                text += " ON \(left) \(dice.pick(["=", "=", "=", "IS", "<"])) \(right)"
+                text += " ON \(comparison(left, dice.pick(["=", "=", "=", "IS", "<"]), right))"
                 if dice.percent(25) { text += " AND \(condition(sources + [source], 1))" }
             }
             sources.append(source)

@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 extension StatementGenerator {
     func write() -> Command {
@@ -18,12 +19,13 @@ extension StatementGenerator {
     }
 
     private func returning(_ sources: [Source]) -> String {
-        guard dice.percent(18) else { return "" }
+        guard SQLiteFeature.returning.isAvailable, dice.percent(18) else { return "" }
         return " RETURNING " + (dice.percent(40) ? "*" : "\(expression(sources, 1)), \(column(sources))")
     }
 
     private func commonTable() -> String {
-        dice.percent(8) ? with().text : ""
+        // A limited write takes a common table of its target's name for its target. One that recurs has no end.
+        dice.percent(8) ? with(mayRecur: false).text : ""
     }
 
     // MARK: Insert
@@ -71,7 +73,7 @@ extension StatementGenerator {
         let verb = dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())"
         let prefix = commonTable()
         var text = "\(prefix)\(verb) INTO \(tableName(table))"
-        let alias = dice.percent(15) ? alias() : nil
+        let alias = SQLiteFeature.targetAlias.isAvailable && dice.percent(15) ? alias() : nil
         if let alias { text += " AS \(alias)" }
         let source = source(table, alias ?? name(table.name), isMain: false)
         if dice.percent(4) { return text + " DEFAULT VALUES" + returning([source]) }
@@ -90,7 +92,7 @@ extension StatementGenerator {
     }
 
     private func upsert(_ table: TablePlan, _ source: Source) -> String {
-        guard dice.percent(35) else { return "" }
+        guard SQLiteFeature.upsert.isAvailable, dice.percent(35) else { return "" }
         var keys = table.uniqueKeys
         if let key = table.rowIDColumn { keys.append([key]) }
         if keys.isEmpty || dice.percent(15) { return " ON CONFLICT DO NOTHING" }
@@ -130,7 +132,9 @@ extension StatementGenerator {
         text += "(\(columns.map(name).joined(separator: ", "))) SELECT \(list.joined(separator: ", ")) FROM \(from)"
         text += " WHERE \(dice.percent(70) ? condition([source], 1) : "1")"
         text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 10))"
-        if dice.percent(15), !text.hasPrefix("REPLACE") { text += " ON CONFLICT DO NOTHING" }
+        if SQLiteFeature.upsert.isAvailable, dice.percent(15), !text.hasPrefix("REPLACE") {
+            text += " ON CONFLICT DO NOTHING"
+        }
         return text
     }
 
@@ -138,7 +142,7 @@ extension StatementGenerator {
 
     private func target() -> (text: String, source: Source, table: TablePlan) {
         let table = table()
-        let alias = dice.percent(20) ? alias() : nil
+        let alias = SQLiteFeature.targetAlias.isAvailable && dice.percent(20) ? alias() : nil
         var text = tableName(table)
         if let alias { text += " AS \(alias)" }
         return (text, source(table, alias ?? name(table.name), isMain: alias == nil), table)
@@ -185,7 +189,7 @@ extension StatementGenerator {
         let prefix = commonTable()
         let (text, source, table) = target()
         let verb = "\(prefix)UPDATE\(conflictWord()) \(text) SET "
-        if dice.percent(12) { return verb + updateFrom(table, source) }
+        if SQLiteFeature.updateFrom.isAvailable, dice.percent(12) { return verb + updateFrom(table, source) }
         changesKey = false
         let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source]) }
         return verb + assignments.joined(separator: ", ") + rest(source, of: table)

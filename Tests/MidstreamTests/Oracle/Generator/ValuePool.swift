@@ -1,4 +1,5 @@
 import SQLiteConnection
+import SQLiteFeatures
 
 /// The values that one case is made of. They are few, so that rows and statements meet.
 ///
@@ -7,12 +8,14 @@ struct ValuePool {
     let values: [SQLiteValue]
     let rowIDs: [Int64]
 
-    private static let candidates: [SQLiteValue] = [
-        .null, 0, 1, 2, 3, 5, 10, -1, .integer(.max), 1.0, 5.0, 2.5, -7.25, 1e15,
-        9223372036854775807.0, "5", "05", "5.0", " 5", "1", "1e1", "-1", "a", "A", "a ", "A  ", "b", "B", "abc", "ABC",
-        "", " ", "é", "É", "o'clock", "%", "a_c", .blob([]), .blob([0]), .blob([0x35]), .blob([0x61]),
-        .blob([0x27, 0xff]),
-    ]
+    private static let candidates: [SQLiteValue] =
+        [
+            .null, 0, 1, 2, 3, 5, 10, -1, 1.0, 5.0, 2.5, -7.25, 1e15, "5", "5.0", "1", "1e1", "-1", "a",
+            "A", "a ", "A  ", "b", "B", "abc", "ABC",
+            "", " ", "é", "É", "o'clock", "%", "a_c", .blob([]), .blob([0]), .blob([0x35]), .blob([0x61]),
+            .blob([0x27, 0xff]),
+        ] + SQLiteFeature.rowIDsEqualToText.ifAvailable(["05", " 5"])
+        + SQLiteFeature.largestIntegersInRealColumns.ifAvailable([.integer(.max), 9223372036854775807.0])
 
     init(_ dice: Dice) {
         values =

@@ -91,7 +91,7 @@ final class CaseFiles {
         guard let sourceName = table.sourceName, let condition = table.condition else { return }
         // Rows that do not belong stay in the source alone.
         for row in try source.fetchAll(
-            "SELECT \(table.rowIDName) FROM \(quoted(sourceName)) WHERE (\(condition)) IS NOT TRUE"
+            "SELECT \(table.rowIDName) FROM \(quoted(sourceName)) WHERE NOT ifnull(\(condition), 0)"
         ) {
             try native.execute("DELETE FROM \(name) WHERE \(table.rowIDName) = ?", [row.get(0, as: Int64.self)])
         }

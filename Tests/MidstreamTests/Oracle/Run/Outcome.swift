@@ -52,7 +52,10 @@ extension Outcome {
 
     /// Of two names that do not exist, SQLite reports the one that it comes upon first.
     private static func isAboutNames(_ failure: String) -> Bool {
-        ["1: no such ", "1: circular reference: ", "1: ambiguous column name: "].contains(where: failure.hasPrefix)
+        [
+            "1: no such ", "1: circular reference: ", "1: recursive reference in a subquery: ",
+            "1: ambiguous column name: ",
+        ].contains(where: failure.hasPrefix)
     }
 
     /// SQLite promises no name for an expression without AS; it happens to be its text, of which parts may have been
@@ -62,6 +65,7 @@ extension Outcome {
     private static func areSameNames(_ mine: String, _ native: String) -> Bool {
         mine == native || native.contains("(") || native.hasPrefix("?") || native.lowercased().contains("main.")
             || native.contains("\"main\".") || ["rowid", "oid", "_rowid_"].contains(mine.lowercased())
+            || [".rowid", ".oid", "._rowid_"].contains(where: native.lowercased().hasSuffix)
     }
 
     /// Takes values to be the same that are equal by a collation or by number.
