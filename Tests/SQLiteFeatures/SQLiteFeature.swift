@@ -7,7 +7,7 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
     case limitedWrites, vacuumInto, iif
     // What older versions have, and do wrong.
     case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, rowIDsEqualToText
-    case checksOfStoredValues, partialIndexes, viewsApartFromCommonTables
+    case checksOfStoredValues, partialIndexes, viewsApartFromCommonTables, rowValuesInQueries, rowIDsChosenBetweenOthers
 
     /// A statement that SQLite prepares only where it has the feature, or a script that fails where it does it wrong.
     private enum Probe {
@@ -67,6 +67,16 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
                 """
                 CREATE VIEW v AS SELECT b FROM t; INSERT INTO t VALUES (1, 2);
                 INSERT INTO holds WITH t(b) AS (SELECT 0) SELECT b FROM v
+                """
+            )
+        case .rowValuesInQueries:
+            .prepares("SELECT 1 FROM t JOIN t AS x ON t.b = x.a WHERE (x.a, t.b) IN (SELECT a, b FROM t)")
+        case .rowIDsChosenBetweenOthers:
+            // The rows behind the one with NULL may be put out of order, and be lost.
+            .runs(
+                """
+                INSERT INTO t VALUES (2, 1), (NULL, 2), (31, 3), (11, 4), (30, 5);
+                INSERT INTO holds SELECT count(*) FROM t WHERE a = 11
                 """
             )
         case .checksOfStoredValues:
