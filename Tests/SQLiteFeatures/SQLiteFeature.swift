@@ -70,7 +70,12 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
                 """
             )
         case .rowValuesInQueries:
-            .prepares("SELECT 1 FROM t JOIN t AS x ON t.b = x.a WHERE (x.a, t.b) IN (SELECT a, b FROM t)")
+            .runs(
+                """
+                CREATE TABLE v(a INTEGER PRIMARY KEY, b, c);
+                SELECT 1 FROM v AS x JOIN v AS y ON x.b = y.a WHERE (y.a, x.c) IN (SELECT a, b FROM t)
+                """
+            )
         case .rowIDsChosenBetweenOthers:
             // The rows behind the one with NULL may be put out of order, and be lost.
             .runs(
