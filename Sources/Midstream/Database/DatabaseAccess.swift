@@ -596,6 +596,16 @@ public final class DatabaseAccess {
 
     /// Begins a transaction that holds the target's write lock, and no other file's.
     private func beginWriting() throws {
+        do {
+            try takeWriteLock()
+        } catch let error as SQLiteError where error.code == .readOnly && !connection.isInTransaction {
+            // Before 3.28 BEGIN IMMEDIATE fails where a source is attached, be it needed no longer.
+            try overlay.refresh()
+            try takeWriteLock()
+        }
+    }
+
+    private func takeWriteLock() throws {
         if overlay.isEmpty {
             try connection.execute("BEGIN IMMEDIATE")
         } else {

@@ -51,7 +51,7 @@ enum Corpus {
         "SELECT * FROM t NATURAL LEFT OUTER JOIN \"left\" CROSS JOIN u",
         "SELECT * FROM t AS x INNER JOIN (u JOIN \"left\" ON u.a = x) ON x.a = u.a",
         "SELECT * FROM (t), (SELECT a AS z FROM u) AS q WHERE q.z = 1",
-        "SELECT u.a FROM t JOIN u ON t.a = u.a AND u.b IN (1, 2), main.\"left\" AS l, \"order\" WHERE l.x",
+        "SELECT u.a FROM t JOIN u ON t.a = u.a AND u.b IN (1, 2), main.\"left\" AS l, \"order\" AS o WHERE l.x AND o.a",
         "SELECT * FROM left",
         "SELECT * FROM t INDEXED BY tb WHERE b = 1",
         "SELECT * FROM t x NOT INDEXED WHERE b = 1",

@@ -170,7 +170,7 @@ extension StatementGenerator {
         let word = dice.pick(["IN", "IN", "NOT IN"])
         let first = dice.percent(25) ? source.rowID.map { "\(source.qualifier).\($0)" } : nil
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
-        if dice.percent(20) {
+        if SQLiteFeature.rowValuesInQueries.isAvailable, dice.percent(20) {
             let second = "\(source.qualifier).\(dice.pick(source.columns))"
             // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not find
             // text that is in a list of numbers: so the list's columns have no affinity.

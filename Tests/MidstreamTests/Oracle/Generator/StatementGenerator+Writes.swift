@@ -47,8 +47,10 @@ extension StatementGenerator {
         return (columns, columns.isEmpty ? nil : rowID ?? columns.firstIndex { $0 == table.rowIDColumn })
     }
 
-    private func rowIDValue() -> String {
+    private func rowIDValue(isAlone: Bool = true) -> String {
+        let mayBeNull = isAlone || SQLiteFeature.rowIDsChosenBetweenOthers.isAvailable
         switch dice.below(20) {
+        case let kind where !mayBeNull && [0, 1, 2, 7].contains(kind): return anyRowID()
         case 0, 1, 2: return "NULL"
         case 3: return value(.text("\(dice.pick(pool.rowIDs))"))
         case 4: return value(.text("abc"))
@@ -59,9 +61,9 @@ extension StatementGenerator {
         }
     }
 
-    private func rowValues(_ count: Int, _ rowID: Int?) -> String {
+    private func rowValues(_ count: Int, _ rowID: Int?, isAlone: Bool) -> String {
         (0..<count).map { index in
-            if index == rowID { return rowIDValue() }
+            if index == rowID { return rowIDValue(isAlone: isAlone) }
             if dice.percent(90) { return anyValue() }
             return dice.percent(50) ? expression([], 1) : dice.pick(["changes()", "last_insert_rowid()"])
         }
@@ -83,9 +85,8 @@ extension StatementGenerator {
             ? (table.columns.map(\.name), table.columns.firstIndex { $0.name == table.rowIDColumn })
             : insertColumns(table)
         if !isWhole { text += "(\(columns.map(name).joined(separator: ", ")))" }
-        let rows = (0..<dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])).map { _ in
-            "(\(rowValues(columns.count, rowID)))"
-        }
+        let count = dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])
+        let rows = (0..<count).map { _ in "(\(rowValues(columns.count, rowID, isAlone: count == 1)))" }
         text += " VALUES \(rows.joined(separator: ", "))"
         if verb.hasPrefix("INSERT") { text += upsert(table, source) }
         return text + returning([source])
