@@ -56,7 +56,9 @@ extension StatementGenerator {
         case 4: return value(.text("abc"))
         case 5: return value(.real(Double(dice.below(40))))
         case 6: return "((random() & 0) + \(dice.below(40)))"
-        case 7: return "(SELECT max(rowid) FROM \(tableName(table())))"
+        case 7:
+            let other = table()
+            return "(SELECT max(\(other.rowIDName)) FROM \(tableName(other)))"
         default: return anyRowID()
         }
     }

@@ -46,8 +46,8 @@ struct NativeSide: Side {
 
     /// Whether the statement scans one table by its rowid and does nothing else.
     func scansByRowID(_ command: Command) -> Bool {
-        // The union tables choose as SQLite would without the hint.
-        if command.sql.contains("NOT INDEXED") { return false }
+        // The union tables choose as SQLite would without the hint, and search by each term of an OR.
+        if command.sql.contains("NOT INDEXED") || command.sql.contains(" OR ") { return false }
         guard let plan = try? connection.fetchAll("EXPLAIN QUERY PLAN " + command.sql), plan.count == 1,
             case .text(let detail)? = plan[0]["detail"]
         else { return false }
