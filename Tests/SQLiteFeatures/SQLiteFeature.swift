@@ -72,7 +72,7 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
         case .rowValuesInQueries:
             .runs(
                 """
-                CREATE TABLE v(a INTEGER PRIMARY KEY, b, c);
+                CREATE TABLE v(a INTEGER PRIMARY KEY, b REAL, c);
                 SELECT 1 FROM v AS x JOIN v AS y ON x.b = y.a WHERE (y.a, x.c) IN (SELECT a, b FROM t)
                 """
             )
