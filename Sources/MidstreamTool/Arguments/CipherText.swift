@@ -31,7 +31,10 @@ enum CipherText {
         }
         switch name {
         case "compatibility":
-            settings.compatibility = try checked(number(value) { (1...4).contains($0) }, "a version of SQLCipher, 1 to 4")
+            settings.compatibility = try checked(
+                number(value) { (1...4).contains($0) },
+                "a version of SQLCipher, 1 to 4"
+            )
         case "page-size":
             settings.pageSize = try checked(
                 number(value) { (512...65_536).contains($0) && $0.nonzeroBitCount == 1 },
@@ -43,7 +46,9 @@ enum CipherText {
                 "a number from 1 to 2147483647"
             )
         case "kdf-algorithm":
-            let algorithms: [String: CipherSettings.KDFAlgorithm] = ["sha1": .sha1, "sha256": .sha256, "sha512": .sha512]
+            let algorithms: [String: CipherSettings.KDFAlgorithm] = [
+                "sha1": .sha1, "sha256": .sha256, "sha512": .sha512,
+            ]
             settings.kdfAlgorithm = try checked(algorithms[value], "sha1, sha256 or sha512")
         case "hmac":
             let algorithms: [String: CipherSettings.HMACAlgorithm] = [

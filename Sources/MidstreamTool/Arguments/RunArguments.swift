@@ -9,7 +9,11 @@ struct RunArguments {
 
     static let options: [OptionSpec] = [
         .option("budget", "duration", "The time that one step may take, such as 10ms, which is the default."),
-        .option("pace", "pace", "fast or gentle: pause between steps, so that others have their turn. Default: no pause."),
+        .option(
+            "pace",
+            "pace",
+            "fast or gentle: pause between steps, so that others have their turn. Default: no pause."
+        ),
         .flag("json", "Print JSON objects, one to a line; the last is the summary."),
     ]
 

@@ -111,7 +111,7 @@ extension Connection {
         guard canEncrypt, let connection = try? Connection(path: ":memory:") else { return }
         defer { connection.close() }
         try? connection.unlock(schema: "main", with: .raw([UInt8](repeating: 0, count: 32)))
-        try? connection.pragma("main", "cipher_log_level", "NONE")
+        _ = try? connection.pragma("main", "cipher_log_level", "NONE")
     }
 
     /// Gives a file its key, before anything is read of it.

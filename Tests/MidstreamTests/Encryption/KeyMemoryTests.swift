@@ -98,7 +98,9 @@
                 Pattern(name: name + ", its first half", count: 16) { secret[$0] },
                 Pattern(name: name + ", its second half", count: 16) { secret[16 + $0] },
                 Pattern(name: name + " as hexadecimal digits", count: 2 * secret.count) { digit($0, secret, 0x61) },
-                Pattern(name: name + " as large hexadecimal digits", count: 2 * secret.count) { digit($0, secret, 0x41) },
+                Pattern(name: name + " as large hexadecimal digits", count: 2 * secret.count) {
+                    digit($0, secret, 0x41)
+                },
             ]
         }
 

@@ -17,7 +17,9 @@
         ///   pattern as a whole stands nowhere.
         static func count(_ patterns: [(count: Int, byte: (Int) -> UInt8)]) -> [Int] {
             let size = chunk + overlap
-            guard let buffer = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) else { return [] }
+            guard let buffer = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) else {
+                return []
+            }
             defer { munmap(buffer, size) }
             let bytes = buffer.assumingMemoryBound(to: UInt8.self)
             let own = UInt(bitPattern: buffer)..<(UInt(bitPattern: buffer) + UInt(size))
@@ -84,7 +86,8 @@
         fileprivate func without(_ hole: Range<UInt>) -> [Range<UInt>] {
             guard overlaps(hole) else { return [self] }
             return [
-                lowerBound..<Swift.max(lowerBound, hole.lowerBound), Swift.min(upperBound, hole.upperBound)..<upperBound,
+                lowerBound..<Swift.max(lowerBound, hole.lowerBound),
+                Swift.min(upperBound, hole.upperBound)..<upperBound,
             ].filter { !$0.isEmpty }
         }
     }
