@@ -34,7 +34,14 @@
         private static func key(_ passphrase: MaskedSecret) -> EncryptionKey {
             var settings = CipherSettings()
             settings.kdfIterations = iterations
-            return passphrase.revealed { EncryptionKey.passphrase(bytes: $0, settings: settings) }
+            return passphrase.revealed { bytes in
+                if passphrase.count % 2 == 0 { return .passphrase(bytes: bytes, settings: settings) }
+                // As the command reads it.
+                return .passphrase(capacity: 4096, settings: settings) { buffer in
+                    buffer.copyMemory(from: UnsafeRawBufferPointer(bytes))
+                    return bytes.count
+                }
+            }
         }
 
         private static let iterations = 100
