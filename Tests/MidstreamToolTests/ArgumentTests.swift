@@ -90,8 +90,8 @@ import Testing
         let command = try MigrateCommand(
             parse("--source=a", "--target=b", "--all-tables", "--pace=gentle", "--budget=5ms")
         )
-        #expect(command.pace == .gentle)
-        #expect(command.budget == .milliseconds(5))
+        #expect(command.run.pace == .gentle)
+        #expect(command.run.budget == .milliseconds(5))
         #expect(throws: UsageError.self) { try MigrateCommand(parse("--target=b", "--pace=slow")) }
         #expect(throws: UsageError.self) { try MigrateCommand(parse("--target=b", "--budget=soon")) }
         #expect(throws: UsageError.self) { try MigrateCommand(parse("--source=b")) }

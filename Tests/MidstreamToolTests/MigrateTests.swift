@@ -197,7 +197,15 @@ import Testing
     @Test func usageErrorsExitWith64AndAHint() throws {
         let cases: [[String]] = [
             ["migrate"], ["migrate", "--target", "a", "--wrong=secret"], ["migrate", "--target", "a", "--source", "b"],
-            ["sql"], ["status", "a", "secret"], ["nothing"], ["--nothing"], ["demo", "--rows", "secret"],
+            ["sql"], ["status", "a", "secret"], ["encrypt", "secret"], ["decrypt", "a", "b"],
+            ["encrypt", "a", "b", "--source-key-env", "secret"], ["encrypt", "--target-key", "secret", "a", "b"],
+            ["encrypt", "a", "b", "--target-key-env=x", "--pace=secret"], ["status", "a", "--source-key-env=secret"],
+            ["migrate", "--target=a", "--target-key-env=secret", "--target-key-ask"],
+            ["sql", "a", "--target-key-file="],
+            ["migrate", "--target=a", "--target-cipher=compatibility=3"],
+            ["status", "a", "--target-key-env=x", "--target-cipher=secret"],
+            ["sql", "a", "--source-key-ask", "--source-cipher=salt=secret"], ["nothing"], ["--nothing"],
+            ["demo", "--rows", "secret"],
         ]
         for arguments in cases {
             let result = try Subprocess.run(BuiltTool.path, arguments)
@@ -212,7 +220,7 @@ import Testing
     @Test func helpAndVersionAreForStandardOutput() throws {
         for arguments in [
             [], ["--help"], ["-h"], ["help"], ["help", "sql"], ["migrate", "--help"], ["status", "-h"],
-            ["demo", "--help"],
+            ["demo", "--help"], ["encrypt", "--help"], ["help", "decrypt"],
         ] {
             let result = try Subprocess.run(BuiltTool.path, arguments)
             #expect(result.status == 0, "\(arguments)")

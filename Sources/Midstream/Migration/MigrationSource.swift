@@ -30,7 +30,7 @@ extension MigrationSource: Hashable {
     /// Whether they are the same place, by whatever key.
     public static func == (a: MigrationSource, b: MigrationSource) -> Bool { a.location == b.location }
 
-    /// Hashes the place, and not the key.
+    /// Hashes the place alone.
     public func hash(into hasher: inout Hasher) { hasher.combine(location) }
 }
 

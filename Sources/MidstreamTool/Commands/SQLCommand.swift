@@ -16,7 +16,7 @@ struct SQLCommand: Command {
         options: MoveArguments.options + [
             .flag("json", "Print one JSON object for each statement, on a line of its own."),
             .flag("bail", "Stop after the first error."),
-        ]
+        ] + KeyArguments.options(.source, .target)
     )
 
     let target: String
@@ -24,6 +24,7 @@ struct SQLCommand: Command {
     let move: MoveArguments
     let isJSON: Bool
     let bails: Bool
+    let keys: KeyArguments
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         target = arguments.positionals.first ?? ""
@@ -31,15 +32,17 @@ struct SQLCommand: Command {
         move = try MoveArguments(arguments, command: Self.spec.name)
         isJSON = arguments.has("json")
         bails = arguments.has("bail")
+        keys = try KeyArguments(arguments, command: Self.spec.name)
     }
 
     func run(_ output: Output) throws -> ExitCode {
         // A script that cannot be read must not have begun a migration.
+        let keys = try keys.read(targetPath: target)
         let reader = try ScriptSource.reader(path: script, output)
-        let database = try TargetDatabase.open(target, move, createsFile: true, command: Self.spec.name)
+        let database = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
         defer { database.close() }
         let printer: any ScriptPrinter = isJSON ? JSONPrinter(output) : ListPrinter(output)
-        let runner = ScriptRunner(database, reader, printer, bails: bails)
+        let runner = ScriptRunner(database, reader, printer, keys: keys, bails: bails)
         try runner.run()
         return runner.hasFailed ? .failure : .success
     }

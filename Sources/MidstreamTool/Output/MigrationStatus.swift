@@ -19,10 +19,10 @@ struct MigrationStatus {
     /// Counts the rows of tables for which no step has done so yet.
     ///
     /// - Complexity: O(rows) for these, O(1) for others.
-    init(_ progress: MigrationProgress, target: String) {
+    init(_ progress: MigrationProgress, target: String, keys: FileKeys) {
         self.target = target
         tables = progress.tables.map { table in
-            Table(progress: table, total: table.countedRows(target: target))
+            Table(progress: table, total: table.countedRows(target: target, keys: keys))
         }
     }
 

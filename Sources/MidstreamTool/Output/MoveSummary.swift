@@ -1,13 +1,27 @@
 internal import Midstream
 
-/// What a migration came to, for the end of `midstream migrate`.
+/// What a migration came to, for its end.
 struct MoveSummary {
     var tally: MoveTally
     var elapsed: Duration
-    var isInterrupted: Bool
+    /// What ended it before all had moved.
+    var signal: Int32?
+    /// The file that has moved as a whole, and whether it has been wiped.
+    var source: (path: String, isWiped: Bool)?
+
+    var isInterrupted: Bool { signal != nil }
 
     var text: String {
-        if tally.tables.isEmpty { return "There is nothing to move.\n" }
+        (tally.tables.isEmpty ? "There is nothing to move.\n" : moved) + (source.map(Self.fate) ?? "")
+    }
+
+    private static func fate(_ source: (path: String, isWiped: Bool)) -> String {
+        source.isWiped
+            ? "\(source.path) has been overwritten and deleted.\n"
+            : "\(source.path) still has all rows: delete it, or run the command again with --wipe.\n"
+    }
+
+    private var moved: String {
         var text = ""
         for table in tally.tables { text += line(table) + "\n" }
         let seconds = NumberText.seconds(in: elapsed)
@@ -31,13 +45,15 @@ struct MoveSummary {
     }
 
     var json: JSON {
-        JSON(object: [
-            "finished": JSON(tally.isFinished),
-            "interrupted": JSON(isInterrupted),
-            "rows": JSON(tally.moved),
-            "seconds": JSON(NumberText.seconds(in: elapsed)),
-            "tables": JSON(array: tally.tables.map(Self.json)),
-        ])
+        var members = [
+            ("finished", JSON(tally.isFinished)),
+            ("interrupted", JSON(isInterrupted)),
+            ("rows", JSON(tally.moved)),
+            ("seconds", JSON(NumberText.seconds(in: elapsed))),
+            ("tables", JSON(array: tally.tables.map(Self.json))),
+        ]
+        if let source { members.append(("sourceWiped", JSON(source.isWiped))) }
+        return JSON(members: members)
     }
 
     private static func json(_ table: MoveTally.Table) -> JSON {

@@ -9,15 +9,17 @@ final class ScriptRunner {
     private let database: Database
     private let printer: any ScriptPrinter
     private let bails: Bool
+    private let keys: FileKeys
     private var reader: ScriptReader
     private var isOver = false
     /// Whether any statement or command has failed.
     private(set) var hasFailed = false
 
-    init(_ database: Database, _ reader: ScriptReader, _ printer: any ScriptPrinter, bails: Bool) {
+    init(_ database: Database, _ reader: ScriptReader, _ printer: any ScriptPrinter, keys: FileKeys, bails: Bool) {
         self.database = database
         self.reader = reader
         self.printer = printer
+        self.keys = keys
         self.bails = bails
     }
 
@@ -138,6 +140,6 @@ final class ScriptRunner {
     }
 
     private func status(_ progress: MigrationProgress) -> MigrationStatus {
-        MigrationStatus(progress, target: database.path)
+        MigrationStatus(progress, target: database.path, keys: keys)
     }
 }

@@ -25,8 +25,17 @@ func message(of error: any Error) -> String {
     case let error as CommandFailure: error.message
     case let error as UsageError: error.message
     case let error as SQLiteError: error.message
-    case let error as MigrationError:
-        error.message + (error.cause.map { " (\($0.message))" } ?? "")
+    case let error as MigrationError: message(ofMigration: error)
     default: "\(error)"
     }
+}
+
+private func message(ofMigration error: MigrationError) -> String {
+    guard let cause = error.cause else { return error.message }
+    guard cause.code == .notADatabase else { return "\(error.message) (\(cause.message))" }
+    // The message has the cause's in it, and says by which call a key is given.
+    return error.message.replacing(
+        ", by the source of addMigration or by DatabaseConfiguration.sourceKey",
+        with: ", by --source-key-file, --source-key-env or --source-key-ask"
+    )
 }

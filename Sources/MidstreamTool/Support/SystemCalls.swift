@@ -39,19 +39,27 @@ enum SystemCalls {
     ///
     /// - Returns: `nil` when it cannot be read.
     static func read(_ descriptor: Int32, atMost capacity: Int = 65_536) -> [UInt8]? {
+        var count: Int?
+        let bytes = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, initialized in
+            count = read(descriptor, into: UnsafeMutableRawBufferPointer(buffer))
+            initialized = count ?? 0
+        }
+        return count.map { _ in bytes }
+    }
+
+    /// Reads what is there into memory: so many bytes, at least one; 0 at the end.
+    ///
+    /// - Returns: `nil` when it cannot be read.
+    static func read(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         while true {
-            var count = 0
-            let bytes = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, initialized in
-                #if canImport(Glibc)
-                    count = Glibc.read(descriptor, buffer.baseAddress, capacity)
-                #elseif canImport(Darwin)
-                    count = Darwin.read(descriptor, buffer.baseAddress, capacity)
-                #else
-                    count = Musl.read(descriptor, buffer.baseAddress, capacity)
-                #endif
-                initialized = max(0, count)
-            }
-            if count >= 0 { return bytes }
+            #if canImport(Glibc)
+                let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            #elseif canImport(Darwin)
+                let count = Darwin.read(descriptor, buffer.baseAddress, buffer.count)
+            #else
+                let count = Musl.read(descriptor, buffer.baseAddress, buffer.count)
+            #endif
+            if count >= 0 { return count }
             if errno != EINTR { return nil }
         }
     }
@@ -60,6 +68,34 @@ enum SystemCalls {
     static func openForReading(_ path: String) -> Int32? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         return descriptor < 0 ? nil : descriptor
+    }
+
+    /// Opens the terminal that the process was started from; `nil` when there is none.
+    static func openTerminal() -> Int32? {
+        let descriptor = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)
+        return descriptor < 0 ? nil : descriptor
+    }
+
+    static func close(_ descriptor: Int32) {
+        #if canImport(Glibc)
+            _ = Glibc.close(descriptor)
+        #elseif canImport(Darwin)
+            _ = Darwin.close(descriptor)
+        #else
+            _ = Musl.close(descriptor)
+        #endif
+    }
+
+    /// Moves a variable's value out of the environment: it is overwritten there, and then removed.
+    ///
+    /// - Returns: The value's length, that of the buffer when it does not fit; `nil` when there is no such variable.
+    static func takeEnvironment(_ name: String, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
+        guard let value = getenv(name) else { return nil }
+        let length = strlen(value)
+        buffer.copyMemory(from: UnsafeRawBufferPointer(start: value, count: min(length, buffer.count)))
+        memset(value, 0, length)
+        unsetenv(name)
+        return min(length, buffer.count)
     }
 
     /// What the last call that failed had to say.

@@ -12,17 +12,19 @@ struct MoveRequest {
     var keepsSource: Bool
     private var schema: SourceSchema
     private var isSameFile: Bool
+    private var keys: FileKeys
 
     /// Reads the source, and finds out which of its tables are meant.
     ///
     /// - Throws: ``CommandFailure`` before anything has been done.
-    init(_ arguments: MoveArguments, source: String, target: String) throws {
+    init(_ arguments: MoveArguments, source: String, target: String, keys: FileKeys) throws {
         self.source = source
         self.target = target
         condition = arguments.condition
         keepsSource = arguments.keepsSource
-        schema = try SourceSchema(path: source)
+        self.keys = keys
         isSameFile = Files.areSame(source, target)
+        schema = try SourceSchema(path: source, key: isSameFile ? keys.target : keys.source)
         tables = arguments.tables
         if arguments.movesAllTables {
             guard !isSameFile else {
@@ -46,7 +48,8 @@ struct MoveRequest {
         self.target = target
         self.tables = tables.map { TableChoice(target: $0, source: $0) }
         keepsSource = false
-        schema = try SourceSchema(path: source)
+        keys = FileKeys()
+        schema = try SourceSchema(path: source, key: nil)
         isSameFile = Files.areSame(source, target)
     }
 
@@ -71,7 +74,7 @@ struct MoveRequest {
         let hasBegun = Flag()
         defer { hasBegun.raise() }
         try database.addMigration(
-            source: isSameFile ? .sameDatabase : .file(source),
+            source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
             retirement: keepsSource ? .keep : .drop
         ) { [condition] table in
             guard !hasBegun.isRaised, let name = sources[SQLIdentifier.lowercased(table.name)] else { return }

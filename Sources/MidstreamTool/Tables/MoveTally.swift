@@ -17,10 +17,10 @@ struct MoveTally {
     private(set) var outcome = MigrationProgress.Outcome.idle
 
     /// Counts the rows of tables for which no step has done so yet.
-    init(_ progress: MigrationProgress, target: String) {
+    init(_ progress: MigrationProgress, target: String, keys: FileKeys = FileKeys()) {
         var progress = progress
         for index in progress.tables.indices {
-            progress.tables[index].totalRows = progress.tables[index].countedRows(target: target)
+            progress.tables[index].totalRows = progress.tables[index].countedRows(target: target, keys: keys)
         }
         add(progress)
     }

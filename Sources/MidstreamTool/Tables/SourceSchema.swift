@@ -20,12 +20,13 @@ struct SourceSchema {
     private(set) var tables: [Table] = []
 
     /// - Throws: ``CommandFailure`` when the file is missing or is no database.
-    init(path: String) throws {
+    init(path: String, key: EncryptionKey?) throws {
         guard Files.exists(path) else { throw CommandFailure("there is no source file \(path)") }
         tables = try CommandFailure.naming(path) {
-            let connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
+            let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
             defer { connection.close() }
             connection.setBusyTimeout(milliseconds: 5000)
+            try connection.checkReadable(schema: "main", key: key)
             return try connection.transaction { try Self.read(connection) }
         }
     }

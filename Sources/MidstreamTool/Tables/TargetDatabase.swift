@@ -9,35 +9,42 @@ enum TargetDatabase {
     static func open(
         _ path: String,
         _ arguments: MoveArguments,
+        _ keys: FileKeys,
         createsFile: Bool,
         command: String
     ) throws -> Database {
         guard let source = arguments.source else {
             if !createsFile, !Files.exists(path) { throw CommandFailure("there is no file \(path)") }
             // Nothing begins: the file keeps the journal that it has.
-            return try open(path, journalMode: .unchanged)
+            return try open(path, keys, journalMode: .unchanged)
         }
-        if !arguments.namesTables, try !hasMigrations(path) {
+        if !arguments.namesTables, try !hasMigrations(path, keys) {
             throw UsageError("name the tables that move: --table, or --all-tables", command: command)
         }
-        let request = try MoveRequest(arguments, source: source, target: path)
-        let database = try open(path, journalMode: .wal)
+        let request = try MoveRequest(arguments, source: source, target: path, keys: keys)
+        let database = try open(path, keys, journalMode: .wal)
         try CommandFailure.naming(path) { try request.begin(in: database) }
         return database
     }
 
-    private static func hasMigrations(_ path: String) throws -> Bool {
+    private static func hasMigrations(_ path: String, _ keys: FileKeys) throws -> Bool {
         guard Files.exists(path) else { return false }
-        return try CommandFailure.naming(path) { try !Database.readMigrationProgress(ofFile: path).tables.isEmpty }
+        return try CommandFailure.naming(path) {
+            try !Database.readMigrationProgress(ofFile: path, key: keys.target).tables.isEmpty
+        }
     }
 
     private static func open(
         _ path: String,
+        _ keys: FileKeys,
         journalMode: DatabaseConfiguration.JournalMode
     ) throws -> Database {
         var configuration = DatabaseConfiguration()
         configuration.journalMode = journalMode
         configuration.synchronous = .full
-        return try CommandFailure.naming(path) { try Database(path: path, configuration: configuration) }
+        configuration.sourceKey = { _ in keys.source }
+        return try CommandFailure.naming(path) {
+            try Database(path: path, key: keys.target, configuration: configuration)
+        }
     }
 }

@@ -24,13 +24,23 @@ extension Connection {
 
     // MARK: Keys
 
-    static func requireCodec() throws(SQLiteError) {
+    /// - Throws: ``SQLiteError`` when the linked library does not encrypt.
+    package static func requireCodec() throws(SQLiteError) {
         guard canEncrypt else {
             throw SQLiteError(
                 code: .misuse,
                 message: "a key was given, and \(library) does not encrypt: build with the package trait SQLCipher"
             )
         }
+    }
+
+    /// Keeps SQLCipher 4 from writing to standard error when a key does not fit, for the whole process. Errors say it.
+    package static func silenceCipherLog() {
+        // Known only where a codec is, and SQLCipher 3 has none to silence.
+        guard canEncrypt, let connection = try? Connection(path: ":memory:") else { return }
+        defer { connection.close() }
+        try? connection.unlock(schema: "main", with: .raw([UInt8](repeating: 0, count: 32)))
+        _ = try? connection.pragma("main", "cipher_log_level", "NONE")
     }
 
     /// Gives a file its key, before anything is read of it.

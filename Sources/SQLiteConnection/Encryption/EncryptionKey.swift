@@ -46,6 +46,19 @@ public struct EncryptionKey: Sendable {
         EncryptionKey(.passphrase, SecretBytes(passphrase), nil, settings)
     }
 
+    /// A passphrase that is read into its place, so that no copy of it is left elsewhere.
+    ///
+    /// - Parameters:
+    ///   - capacity: The most bytes that `read` may write.
+    ///   - read: Writes the passphrase at the buffer's beginning, and returns its length. The buffer is wiped after.
+    package static func passphrase(
+        capacity: Int,
+        settings: CipherSettings = CipherSettings(),
+        readingWith read: (UnsafeMutableRawBufferPointer) throws -> Int
+    ) rethrows -> EncryptionKey {
+        EncryptionKey(.passphrase, try SecretBytes(capacity: capacity, read), nil, settings)
+    }
+
     /// The key itself.
     ///
     /// - Parameters:

@@ -19,9 +19,21 @@ final class SecretBytes: @unchecked Sendable {
         do {
             try body(memory)
         } catch {
+            midstream_wipe(memory.baseAddress, memory.count)
             memory.deallocate()
             throw error
         }
+    }
+
+    /// Has `body` write as many bytes as it finds, and say how many. What it wrote them into is wiped.
+    convenience init(capacity: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Int) rethrows {
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 1)
+        defer {
+            midstream_wipe(scratch.baseAddress, scratch.count)
+            scratch.deallocate()
+        }
+        let count = try body(scratch)
+        self.init(UnsafeRawBufferPointer(rebasing: scratch[..<count]))
     }
 
     deinit {

@@ -46,6 +46,16 @@ enum Files {
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
     }
 
+    /// All of a file; nothing when it cannot be read.
+    static func bytes(_ path: String) -> [UInt8] {
+        let file = open(path, O_RDONLY)
+        guard file >= 0 else { return [] }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: size(path))
+        let count = read(file, &bytes, bytes.count)
+        return Array(bytes.prefix(max(0, count)))
+    }
+
     static func environment(_ name: String) -> String? {
         getenv(name).map { String(cString: $0) }
     }

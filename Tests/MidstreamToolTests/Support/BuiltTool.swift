@@ -28,8 +28,9 @@ enum BuiltTool {
     static func run(
         _ arguments: String...,
         input: String = "",
+        environment: [String: String] = [:],
         started: (pid_t) -> Void = { _ in }
     ) throws -> Subprocess.Result {
-        try Subprocess.run(path, arguments, input: input, started: started)
+        try Subprocess.run(path, arguments, input: input, environment: environment, started: started)
     }
 }

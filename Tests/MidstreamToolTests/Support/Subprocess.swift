@@ -16,40 +16,91 @@ struct Subprocess {
 
     /// Runs a program to its end.
     ///
-    /// - Parameter started: Called with the process's number when it runs.
+    /// - Parameters:
+    ///   - environment: Variables that it has besides those of this process.
+    ///   - started: Called with the process's number when it runs.
     static func run(
         _ program: String,
         _ arguments: [String],
         input: String = "",
+        environment: [String: String] = [:],
         started: (pid_t) -> Void = { _ in }
     ) throws -> Result {
         let files = try Files()
         defer { files.remove() }
         try write(input, to: files.input)
         #if canImport(Glibc)
-            var actions = posix_spawn_file_actions_t()
+            var actions = Actions()
         #else
-            var actions: posix_spawn_file_actions_t?
+            var actions: Actions
         #endif
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, files.input, O_RDONLY, 0)
         posix_spawn_file_actions_addopen(&actions, 1, files.output, O_WRONLY | O_CREAT, 0o600)
         posix_spawn_file_actions_addopen(&actions, 2, files.error, O_WRONLY | O_CREAT, 0o600)
-        var argv = ([program] + arguments).map { strdup($0) } + [nil]
-        defer { for argument in argv { free(argument) } }
-        var pid = pid_t()
-        let code = posix_spawnp(&pid, program, &actions, nil, &argv, environ)
-        guard code == 0 else { throw Failure(message: "\(program): \(String(cString: strerror(code)))") }
+        let pid = try spawn(program, arguments, environment, &actions)
         started(pid)
-        var status: Int32 = 0
-        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
-        let signal = status & 0x7f
         return Result(
-            status: signal == 0 ? (status >> 8) & 0xff : 128 + signal,
+            status: wait(for: pid),
             output: files.read(files.output),
             error: files.read(files.error)
         )
+    }
+
+    #if canImport(Glibc)
+        typealias Actions = posix_spawn_file_actions_t
+    #else
+        typealias Actions = posix_spawn_file_actions_t?
+    #endif
+
+    /// Starts a program apart from this one's terminal: it has none, but one that the actions open.
+    static func spawn(
+        _ program: String,
+        _ arguments: [String],
+        _ environment: [String: String],
+        _ actions: inout Actions
+    ) throws -> pid_t {
+        #if canImport(Glibc)
+            var attributes = posix_spawnattr_t()
+        #else
+            var attributes: posix_spawnattr_t?
+        #endif
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        #if canImport(Glibc)
+            // POSIX_SPAWN_SETSID, which only GNU sources see.
+            let setsid: Int16 = 0x80
+        #else
+            let setsid = Int16(POSIX_SPAWN_SETSID)
+        #endif
+        posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGMASK))
+        // The thread of a test may have signals blocked.
+        var none = sigset_t()
+        sigemptyset(&none)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        var argv = ([program] + arguments).map { strdup($0) } + [nil]
+        defer { for argument in argv { free(argument) } }
+        var inherited: [String] = []
+        var next = environ
+        while let variable = next.pointee {
+            inherited.append(String(cString: variable))
+            next += 1
+        }
+        var variables = (environment.map { "\($0.key)=\($0.value)" } + inherited).map { strdup($0) } + [nil]
+        defer { for variable in variables { free(variable) } }
+        var pid = pid_t()
+        let code = posix_spawnp(&pid, program, &actions, &attributes, &argv, &variables)
+        guard code == 0 else { throw Failure(message: "\(program): \(String(cString: strerror(code)))") }
+        return pid
+    }
+
+    /// - Returns: The exit code; 128 and the number of the signal that ended it.
+    static func wait(for pid: pid_t) -> Int32 {
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+        let signal = status & 0x7f
+        return signal == 0 ? (status >> 8) & 0xff : 128 + signal
     }
 
     private struct Files {

@@ -23,18 +23,63 @@ final class TestFolder {
 
     /// Makes a database.
     @discardableResult
-    func database(_ name: String, _ sql: String) throws -> String {
-        let connection = try Connection(path: file(name))
+    func database(_ name: String, _ sql: String, key: EncryptionKey? = nil) throws -> String {
+        let connection = try Connection(path: file(name), options: OpenOptions(key: key))
         defer { connection.close() }
         try connection.execute(script: sql)
         return file(name)
     }
 
     /// The first column of a query's first row, or the one of that name, read by plain SQLite.
-    func value(_ name: String, _ sql: String, column: String? = nil) throws -> SQLiteValue? {
-        let connection = try Connection(path: file(name), options: OpenOptions(access: .readWrite))
+    func value(
+        _ name: String,
+        _ sql: String,
+        column: String? = nil,
+        key: EncryptionKey? = nil
+    ) throws -> SQLiteValue? {
+        let connection = try Connection(path: file(name), options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
         return try connection.fetchOne(sql).flatMap { row in column.map { row[$0] } ?? row[0] }
+    }
+
+    /// All that a database has, as text.
+    func dump(_ name: String, key: EncryptionKey? = nil) throws -> String {
+        let connection = try Connection(path: file(name), options: OpenOptions(access: .readWrite, key: key))
+        defer { connection.close() }
+        let objects = try connection.fetchAll(
+            "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite%' ORDER BY name"
+        )
+        var lines = objects.map { "\($0.values)" }
+        for object in objects where object[0] == .text("table") {
+            let table: String = try object.get(1)
+            lines += try connection.fetchAll("SELECT rowid, * FROM \"\(table)\" ORDER BY rowid").map { "\($0.values)" }
+        }
+        lines.append("\(try connection.fetchAll("PRAGMA user_version").map(\.values))")
+        return lines.joined(separator: "\n")
+    }
+
+    /// The names of its files.
+    var names: [String] {
+        guard let folder = opendir(path) else { return [] }
+        defer { closedir(folder) }
+        var names: [String] = []
+        while let entry = readdir(folder) {
+            withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { names.append(String(cString: $0)) }
+            }
+        }
+        return names.filter { !$0.hasPrefix(".") }.sorted()
+    }
+
+    func exists(_ name: String) -> Bool { access(file(name), F_OK) == 0 }
+
+    /// A file's bytes as characters.
+    static func text(ofFile path: String) -> String {
+        guard let file = fopen(path, "r") else { return "" }
+        defer { fclose(file) }
+        var bytes: [UInt8] = []
+        while case let byte = fgetc(file), byte != EOF { bytes.append(UInt8(truncatingIfNeeded: byte)) }
+        return String(decoding: bytes, as: Unicode.ASCII.self)
     }
 }
 

@@ -1,0 +1,86 @@
+internal import SQLiteConnection
+
+/// Reads a key where the command line says that it is, into memory that is wiped.
+///
+/// Errors name the option and not its value, which may be a key that was given by mistake.
+struct KeyReader {
+    let file: KeyedFile
+    let settings: CipherSettings
+    /// Whether it is a new file's: then what was mistyped would lock its owner out.
+    let isNew: Bool
+
+    /// The most bytes that a key may have.
+    static let capacity = 65_536
+
+    /// - Throws: ``CommandFailure`` when there is none.
+    func read(_ origin: KeyOrigin) throws -> EncryptionKey {
+        try EncryptionKey.passphrase(capacity: Self.capacity, settings: settings) { buffer in
+            switch origin {
+            case .file(let path): try readFile(path, buffer)
+            case .environment(let name): try readEnvironment(name, buffer)
+            case .terminal: try ask(buffer)
+            }
+        }
+    }
+
+    private func readFile(_ path: String, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+        let option = "--\(file)-key-file"
+        func unreadable() -> CommandFailure {
+            CommandFailure("the file of \(option) cannot be read: \(SystemCalls.lastError)")
+        }
+        guard let descriptor = SystemCalls.openForReading(path) else { throw unreadable() }
+        defer { SystemCalls.close(descriptor) }
+        var count = 0
+        while count < buffer.count {
+            let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[count...])
+            guard let more = SystemCalls.read(descriptor, into: rest) else { throw unreadable() }
+            if more == 0 { break }
+            count += more
+        }
+        guard count < buffer.count else { throw tooLong(option) }
+        if count > 0, buffer[count - 1] == UInt8(ascii: "\n") { count -= 1 }
+        guard count > 0 else { throw CommandFailure("the file of \(option) is empty") }
+        return count
+    }
+
+    private func readEnvironment(_ name: String, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+        let option = "--\(file)-key-env"
+        guard let count = SystemCalls.takeEnvironment(name, into: buffer) else {
+            throw CommandFailure("there is no environment variable of the name that \(option) gives")
+        }
+        guard count < buffer.count else { throw tooLong(option) }
+        guard count > 0 else { throw CommandFailure("the environment variable of \(option) is empty") }
+        return count
+    }
+
+    private func ask(_ buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+        let option = "--\(file)-key-ask"
+        func ask(_ prompt: String, _ buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+            guard let count = try TerminalPrompt.ask(prompt, into: buffer) else {
+                throw CommandFailure(
+                    "\(option) asks on the terminal, and there is none: give --\(file)-key-file or --\(file)-key-env"
+                )
+            }
+            guard count < buffer.count else { throw tooLong(option) }
+            return count
+        }
+        let half = buffer.count / 2
+        let (first, second) = (
+            UnsafeMutableRawBufferPointer(rebasing: buffer[..<half]),
+            UnsafeMutableRawBufferPointer(rebasing: buffer[half...])
+        )
+        let count = try ask("Key of the \(file): ", first)
+        guard count > 0 else { throw CommandFailure("the key of the \(file) is empty") }
+        if isNew {
+            let again = try ask("The same key again: ", second)
+            guard again == count, first[..<count].elementsEqual(second[..<count]) else {
+                throw CommandFailure("these were two keys: nothing has been done")
+            }
+        }
+        return count
+    }
+
+    private func tooLong(_ option: String) -> CommandFailure {
+        CommandFailure("what \(option) gives is too long for a key: it has \(Self.capacity) bytes or more")
+    }
+}

@@ -1,0 +1,37 @@
+internal import Midstream
+internal import Synchronization
+
+/// Moves all that is left, and shows progress and summary.
+struct MigrationRun {
+    let arguments: RunArguments
+    let signals: SignalWatch
+    let output: Output
+
+    /// Makes steps until all has moved, or a signal comes.
+    func move(_ database: Database, target: String, keys: FileKeys) throws -> MoveSummary {
+        let kept = Mutex<[(table: String, reason: String)]>([])
+        database.onMigrated { event in
+            if case .sourceKept(let table, let reason) = event { kept.withLock { $0.append((table, reason)) } }
+        }
+        var tally = MoveTally(try database.readMigrationProgress(), target: target, keys: keys)
+        var display = ProgressDisplay(ProgressDisplay.style(isJSON: arguments.isJSON), output)
+        let loop = StepLoop(
+            database: database,
+            signals: signals,
+            budget: arguments.budget,
+            interval: arguments.pace?.interval ?? .zero
+        )
+        defer { display.end() }
+        let signal = try loop.run { progress in
+            tally.add(progress)
+            display.show(tally)
+        }
+        for (table, reason) in kept.withLock(\.self) { tally.noteKept(sourceTable: table, because: reason) }
+        return MoveSummary(tally: tally, elapsed: display.elapsed, signal: signal)
+    }
+
+    func show(_ summary: MoveSummary) -> ExitCode {
+        output.write(arguments.isJSON ? JSON(object: ["summary": summary.json]).text + "\n" : summary.text)
+        return summary.signal.map { .signal($0) } ?? .success
+    }
+}
