@@ -26,7 +26,7 @@ struct SourceSchema {
             let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
             defer { connection.close() }
             connection.setBusyTimeout(milliseconds: 5000)
-            try connection.checkReadable(schema: "main", key: key)
+            try connection.checkReadable()
             return try connection.transaction { try Self.read(connection) }
         }
     }
