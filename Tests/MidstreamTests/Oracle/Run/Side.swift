@@ -12,6 +12,10 @@ protocol Side {
 
 extension DatabaseAccess: Side {
     func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
+        // Natively it took less than three seconds.
+        let alarm = DispatchWorkItem { print("oracle: more than a minute: \(sql)") }
+        DispatchQueue.global().asyncAfter(deadline: .now() + 60, execute: alarm)
+        defer { alarm.cancel() }
         try forEachRow(sql, arguments, body)
     }
 }
