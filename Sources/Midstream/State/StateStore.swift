@@ -47,6 +47,12 @@ struct StateStore {
     ///
     /// - Throws: ``MigrationError`` when another version of Midstream wrote it in another format.
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
+        // In one snapshot: another process may end the last migration meanwhile, and drop the tables.
+        if connection.isInTransaction { return try loadHere() }
+        return try connection.transaction { try loadHere() }
+    }
+
+    private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         guard try exists() else { return ([], []) }
         let format: Int64? = try connection.fetchValue("SELECT format FROM main.midstream_state")
         guard format == Self.format else {

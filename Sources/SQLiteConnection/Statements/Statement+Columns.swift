@@ -39,7 +39,14 @@ extension Statement {
     @inlinable
     public func withBytes<Result>(at index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         let column = Int32(clamping: index)
-        // The count first: in a UTF-16 database it converts the text, and would free a pointer taken before.
+        if sqlite3_column_type(handle, column) == SQLITE_TEXT {
+            // Asked for its blob, a text would count as both from then on. Passed on like that, newer versions of SQLite
+            // may miss it in a Bloom filter.
+            let text = sqlite3_column_text(handle, column)
+            let count = Int(sqlite3_column_bytes(handle, column))
+            return try body(UnsafeRawBufferPointer(start: text, count: text == nil ? 0 : count))
+        }
+        // The count first: it converts a number, and would free a pointer taken before.
         // Source: <https://www.sqlite.org/c3ref/column_blob.html>.
         let count = Int(sqlite3_column_bytes(handle, column))
         let start = sqlite3_column_blob(handle, column)

@@ -187,6 +187,19 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 5") == 1)
     }
 
+    @Test func aTextThatTheMergeComparedIsFoundByABloomFilter() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); CREATE INDEX ta ON t(a, b)",
+            rows: "INSERT INTO t VALUES (1, 'x', 1), (2, 'y', 2), (3, 4, 5)",
+            tables: ["t"],
+            moved: 1
+        )
+        let sql = """
+            SELECT DISTINCT t.a FROM t JOIN (SELECT ifnull(a, NULL) AS p FROM t LIMIT 50) AS s ON t.a IS s.p ORDER BY 1
+            """
+        #expect(try texts(pair.database.fetchAll(sql)) == texts(pair.native.fetchAll(sql)))
+    }
+
     @Test func aColumnThatIsKnownToEqualANumberComparesAsAColumn() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
