@@ -209,6 +209,7 @@ struct Router {
         guard outline.isComplete, let target = outline.target else { return drained }
         // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
         if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return drained }
+        if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow { return drained }
         var route = route
         route.redirected = table.id
         var edits = SQLEdits()
@@ -233,6 +234,14 @@ struct Router {
         guard let sql = try? edits.extract(outline.range, from: text) else { return drained }
         route.sql = sql
         return route
+    }
+
+    /// Whether a subquery of RETURNING reads what may be the table that is written.
+    private func returningReadsOverlay(_ outline: StatementOutline) -> Bool {
+        guard let returning = outline.returning else { return false }
+        return outline.tableReferences.contains { reference in
+            returning.contains(reference.name.range.lowerBound) && isOverlaid(reference.name)
+        }
     }
 
     /// Whether the values of an INSERT's later rows may tell of its earlier ones: with a trigger, SQLite computes all rows
