@@ -28,6 +28,7 @@ import Testing
         while statements < wanted, clock.now < end {
             if Self.setting("VERBOSE") != nil { Self.say("case \(number)") }
             let oracleCase = CaseGenerator(seed: seed, number: number).generate(statements: 80)
+            if Self.setting("VERBOSE") == 2 { Self.say("\(oracleCase)") }
             let (difference, count) = CaseRunner(oracleCase: oracleCase).run()
             statements += count
             if let difference {

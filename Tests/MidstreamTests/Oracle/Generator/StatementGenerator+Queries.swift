@@ -192,12 +192,12 @@ extension StatementGenerator {
     }
 
     /// `WITH …`, to stand before a statement, and the sources that it makes.
-    func with(mayRecur: Bool = true) -> (text: String, from: String, source: Source) {
+    func with() -> (text: String, from: String, source: Source) {
         let derived = derivedTable()
-        // Often by the name of a moving table, which it then hides.
+        // Often by the name of a moving table, which it then hides. In a compound it would be recursion without an end.
         let mayHide = views.isEmpty || SQLiteFeature.viewsApartFromCommonTables.isAvailable
         let label =
-            mayHide && (mayRecur || !derived.text.contains(" UNION ALL ")) && dice.percent(40)
+            mayHide && !derived.text.contains(" UNION ALL ") && dice.percent(40)
             ? name(table().name) : "cte"
         let columns = dice.percent(30) ? derived.columns.map { $0 + "1" } : derived.columns
         let list = columns == derived.columns ? "" : "(\(columns.joined(separator: ", ")))"

@@ -24,8 +24,8 @@ extension StatementGenerator {
     }
 
     private func commonTable() -> String {
-        // A limited write takes a common table of its target's name for its target. One that recurs has no end.
-        dice.percent(8) ? with(mayRecur: false).text : ""
+        // A limited write takes a common table of its target's name for its target.
+        dice.percent(8) ? with().text : ""
     }
 
     // MARK: Insert
