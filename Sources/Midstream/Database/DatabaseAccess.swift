@@ -200,7 +200,7 @@ public final class DatabaseAccess {
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
         let unqualified =
             AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : outline.tablesNamedWithoutSchema
-        let names = unqualified.filter { !route.commonTables.contains(SQLIdentifier.lowercased($0)) }
+        let names = unqualified.filter { !route.traits.commonTables.contains(SQLIdentifier.lowercased($0)) }
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
         }

@@ -27,15 +27,10 @@ final class AccessWatch {
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
     /// The triggers that may read moving tables without SQLite's telling of which.
     var readers: [String: Set<Int64>] = [:]
-    /// The statement's common tables, by their names in lower case.
-    private var commonTables: Set<String> = []
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
-    /// What the planner must know of the statement that is being prepared. Of one that is not watched it knows nothing,
-    /// and plans for the worst.
-    private(set) var isSimple = false
-    private(set) var hasRowMembership = true
-    private(set) var hasMinimum = true
+    /// Of the statement that is being prepared. Nothing is known of one that is not watched.
+    private(set) var traits = QueryTraits.unknown
     private var isPreparing = false
     /// Whether a statement of the application's begins to run, which is when SQLite may prepare it anew.
     private var isBeginning = false
@@ -46,7 +41,7 @@ final class AccessWatch {
     /// Watches one statement being prepared.
     ///
     /// - Returns: The tables that it would access past the overlay.
-    func preparing<Result>(_ route: Route?, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
+    func preparing<Result>(_ route: Route, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
         violated.removeAll()
         strayTable = nil
         unqualified.removeAll()
@@ -54,7 +49,7 @@ final class AccessWatch {
         isPreparing = true
         defer {
             isPreparing = false
-            end()
+            traits = .unknown
         }
         let result = try body()
         return (result, violated)
@@ -90,30 +85,21 @@ final class AccessWatch {
 
     /// Whether SQLite names one of the statement's common tables as what reads, and not a trigger or view.
     private func isCommonTable(_ accessor: String) -> Bool {
-        if commonTables.isEmpty { return false }
+        if traits.commonTables.isEmpty { return false }
         let name = SQLIdentifier.lowercased(accessor)
-        return commonTables.contains(name) && !triggers.contains(name)
+        return traits.commonTables.contains(name) && !triggers.contains(name)
     }
 
-    private func begin(_ route: Route?) {
-        commonTables = route?.commonTables ?? []
-        redirected = route?.redirected
-        readsBothSides = route?.role == .query && redirected != nil
-        isSimple = route?.isSimple ?? false
-        hasRowMembership = route?.hasRowMembership ?? true
-        hasMinimum = route?.hasMinimum ?? true
-    }
-
-    private func end() {
-        isSimple = false
-        hasRowMembership = true
-        hasMinimum = true
+    private func begin(_ route: Route) {
+        redirected = route.redirected
+        readsBothSides = route.role == .query && redirected != nil
+        traits = route.traits
     }
 
     /// The statement has begun: what is prepared anew from here on are statements of the engine's own.
     func noteBegun() {
         isBeginning = false
-        end()
+        traits = .unknown
     }
 
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {

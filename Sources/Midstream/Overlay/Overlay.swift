@@ -21,12 +21,8 @@ final class Overlay {
     private var attached: [String: String] = [:]
     /// The views that have twins, by their names as SQLite spells them.
     private(set) var twins: Set<String> = []
-    /// Whether a row value stands before an IN in one of them.
-    private(set) var twinsHaveRowMembership = false
-    /// Whether `min()` is called in one of them.
-    private(set) var twinsHaveMinimum = false
-    /// The names, in lower case, of the common tables in them.
-    private(set) var twinsCommonTables: Set<String> = []
+    /// What a statement may have by reading one of them.
+    private(set) var traitsOfTwins = QueryTraits()
     /// Those, and the ones that a rollback may bring back.
     private var formerTwins: Set<String> = []
     /// Tables that the open transaction drained.
@@ -289,9 +285,7 @@ final class Overlay {
     private func removeTwins() throws {
         for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
         twins.removeAll()
-        twinsHaveRowMembership = false
-        twinsHaveMinimum = false
-        twinsCommonTables.removeAll()
+        traitsOfTwins = QueryTraits()
     }
 
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
@@ -313,9 +307,7 @@ final class Overlay {
             guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
             try execute(twin.sql)
             twins.insert(view.name)
-            if twin.hasRowMembership { twinsHaveRowMembership = true }
-            if twin.hasMinimum { twinsHaveMinimum = true }
-            twinsCommonTables.formUnion(twin.commonTables)
+            traitsOfTwins.add(twin.outline)
             formerTwins.insert(view.name)
         }
     }

@@ -3,9 +3,8 @@ internal import SQLText
 /// The TEMP view that takes the place of a view of `main`, so that its names resolve to the union tables.
 struct ViewTwin {
     let sql: String
-    let hasRowMembership: Bool
-    let hasMinimum: Bool
-    let commonTables: Set<String>
+    /// The view's own text.
+    let outline: StatementOutline
 
     /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
     init?(sql: String, mentioning names: Set<String>) {
@@ -32,8 +31,6 @@ struct ViewTwin {
         }
         guard let text = try? edits.apply(to: sql) else { return nil }
         self.sql = text
-        hasRowMembership = outline.hasRowMembership
-        hasMinimum = outline.hasMinimum
-        commonTables = outline.allCommonTables
+        self.outline = outline
     }
 }

@@ -40,21 +40,12 @@ struct Route {
     var suspendsOverlay = false
     /// The statement may remove or change what the overlay rests on.
     var unsettlesOverlay = false
-    /// Whether the statement's values are literals and parameters alone, and it reads one table.
-    var isSimple = false
-    /// Whether a row value may stand before an IN.
-    var hasRowMembership = false
-    /// Whether `min()` may be called.
-    var hasMinimum = false
-    /// The names, in lower case, of the common tables in the statement and in the views that it may read.
-    var commonTables: Set<String> = []
+    var traits = QueryTraits()
 
     /// The route of the query for the keys of the rows that this route's statement means.
     var ofKeys: Route {
-        var keys = Route(role: .query, sql: "")
-        keys.hasRowMembership = hasRowMembership
-        keys.hasMinimum = hasMinimum
-        keys.commonTables = commonTables
+        var keys = Route(role: .query, sql: "", traits: traits)
+        keys.traits.isSimple = false
         return keys
     }
 }

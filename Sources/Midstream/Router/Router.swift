@@ -14,9 +14,8 @@ struct Router {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
-        route.hasRowMembership = outline.hasRowMembership || overlay.twinsHaveRowMembership
-        route.hasMinimum = outline.hasMinimum || overlay.twinsHaveMinimum
-        route.commonTables = outline.allCommonTables.union(overlay.twinsCommonTables)
+        route.traits = overlay.traitsOfTwins
+        route.traits.add(outline)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -171,7 +170,7 @@ struct Router {
         // A view is a query of its own.
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
         let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
-        route.isSimple =
+        route.traits.isSimple =
             outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
             && !mayCompareColumns(outline)
         return route

@@ -56,9 +56,9 @@ final class UnionTable: VirtualTable {
         let planner = UnionPlanner(
             table: table,
             scope: scope,
-            isSimpleStatement: tables.watch.isSimple,
-            hasRowMembership: tables.watch.hasRowMembership,
-            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && tables.watch.hasMinimum
+            isSimpleStatement: tables.watch.traits.isSimple,
+            hasRowMembership: tables.watch.traits.hasRowMembership,
+            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && tables.watch.traits.hasMinimum
         )
         info.setPlan(number(of: planner.plan(info)))
     }

@@ -1,0 +1,24 @@
+internal import SQLText
+
+/// What planner and watch must know of a statement besides what SQLite tells them: of its text and of the views that it
+/// may read.
+struct QueryTraits {
+    /// Whether the statement's values are literals and parameters alone, and it reads one table.
+    var isSimple = false
+    /// Whether a row value may stand before an IN.
+    var hasRowMembership = false
+    /// Whether `min()` may be called.
+    var hasMinimum = false
+    /// The names of common tables, in lower case.
+    var commonTables: Set<String> = []
+
+    /// Of a statement that nobody has looked at: the worst.
+    static let unknown = QueryTraits(hasRowMembership: true, hasMinimum: true)
+
+    /// Adds what a part of the statement has: its text, or a view's.
+    mutating func add(_ outline: StatementOutline) {
+        if outline.hasRowMembership { hasRowMembership = true }
+        if outline.hasMinimum { hasMinimum = true }
+        commonTables.formUnion(outline.allCommonTables)
+    }
+}
