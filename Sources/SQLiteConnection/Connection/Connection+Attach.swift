@@ -50,12 +50,7 @@ extension Connection {
         } catch {
             // ATTACH reads the schema at once, and says no more than that it cannot.
             guard error.code == .notADatabase else { throw error }
-            throw SQLiteError(
-                code: .notADatabase,
-                message: "the file is encrypted, or is no database: "
-                    + (Self.canEncrypt
-                        ? "give its key" : "this SQLite does not decrypt; build with the package trait SQLCipher")
-            )
+            throw Self.missingKey
         }
     }
 
@@ -65,8 +60,7 @@ extension Connection {
         _ schema: String,
         _ key: EncryptionKey
     ) throws(SQLiteError) {
-        try Self.requireCodec()
-        try key.validate()
+        try Self.check(key)
         var base: UnsafeMutablePointer<sqlite3_vfs>?
         sqlite3_file_control(db, "main", SQLITE_FCNTL_VFS_POINTER, &base)
         guard let base = base ?? sqlite3_vfs_find(nil) else { throw SQLiteError(code: .error) }

@@ -66,10 +66,7 @@ public final class Connection {
         case .readOnly: flags |= SQLITE_OPEN_READONLY
         }
         try Self.checkLibrary()
-        if let key = options.key {
-            try Self.requireCodec()
-            try key.validate()
-        }
+        if let key = options.key { try Self.check(key) }
         var handle: OpaquePointer?
         let code = sqlite3_open_v2(path, &handle, flags, options.vfs)
         guard code == SQLITE_OK, let handle else {

@@ -2,7 +2,7 @@ internal import SQLiteC
 
 extension Connection {
     /// Whether the linked library encrypts: whether it is SQLCipher.
-    public static var canEncrypt: Bool { sqlite3_compileoption_used("HAS_CODEC") != 0 }
+    public static let canEncrypt = sqlite3_compileoption_used("HAS_CODEC") != 0
 
     /// The linked library in words, as `SQLite 3.40.1`.
     private static var library: String {
@@ -24,6 +24,12 @@ extension Connection {
 
     // MARK: Keys
 
+    /// Checks a key before a file is touched.
+    static func check(_ key: EncryptionKey) throws(SQLiteError) {
+        try requireCodec()
+        try key.validate()
+    }
+
     /// - Throws: ``SQLiteError`` when the linked library does not encrypt.
     package static func requireCodec() throws(SQLiteError) {
         guard canEncrypt else {
@@ -43,10 +49,8 @@ extension Connection {
         _ = try? connection.pragma("main", "cipher_log_level", "NONE")
     }
 
-    /// Gives a file its key, before anything is read of it.
+    /// Gives a file its key, which has been checked, before anything is read of it.
     func unlock(schema: String, with key: EncryptionKey) throws(SQLiteError) {
-        try Self.requireCodec()
-        try key.validate()
         var held = HeldKey(hasPlaintextHeader: key.settings.plaintextHeaderSize ?? 0 > 0)
         defer { heldKeys[schema] = held }
         switch key.kind {
@@ -195,17 +199,24 @@ extension Connection {
         guard codes.contains(error.code.primary) else { return error }
         let isPlain = header(schema) == Self.plainHeader
         if key == nil, isPlain { return error }
-        var message = "the key or the settings of the cipher do not fit the file, or it is no database"
-        if key == nil {
-            message =
-                "the file is encrypted, or is no database: "
-                + (Self.canEncrypt
+        guard let key else { return Self.missingKey }
+        return SQLiteError(
+            code: .notADatabase,
+            message: isPlain && !key.hasPlaintextHeader
+                ? "the file is not encrypted, and a key was given: open it without one"
+                : "the key or the settings of the cipher do not fit the file, or it is no database"
+        )
+    }
+
+    /// Of a file that cannot be read without a key.
+    static var missingKey: SQLiteError {
+        SQLiteError(
+            code: .notADatabase,
+            message: "the file is encrypted, or is no database: "
+                + (canEncrypt
                     ? "give its key"
-                    : "\(Self.library) does not decrypt; build with the package trait SQLCipher, and give the key")
-        } else if isPlain, key?.hasPlaintextHeader == false {
-            message = "the file is not encrypted, and a key was given: open it without one"
-        }
-        return SQLiteError(code: .notADatabase, message: message)
+                    : "\(library) does not decrypt; build with the package trait SQLCipher, and give the key")
+        )
     }
 
     private static let plainHeader = Array("SQLite format 3\0".utf8)
