@@ -123,9 +123,12 @@ final class UnionArms {
         let isLookup = if case .lookup = plan.merge { true } else { false }
         let isSettled = "\(key) IN (SELECT key FROM \(table.sql.ledger))"
         let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
+        // All that the ledger has is among the rows that are not narrowed.
+        let subtractsLedger = isCount && hasLedger && plan.constraints.isEmpty
+        let settledCount = "(SELECT count(*) FROM \(table.sql.ledger) WHERE key >= ?\(extraParameter))"
         let result =
             isCount
-            ? ["count(*)"]
+            ? [subtractsLedger ? "count(*) - \(settledCount)" : "count(*)"]
             : [key, hasLedger && !isLookup ? isSettled : "0"] + selected.map { table.quotedColumns[$0] }
 
         var terms: [String] = []
@@ -146,7 +149,7 @@ final class UnionArms {
         if isCount, !isTarget {
             // Of two ways to find the rows, the index is to be taken.
             terms.append("\(isBoundedByKey ? "" : "+")\(key) >= ?\(extraParameter)")
-            if hasLedger { terms.append("NOT \(isSettled)") }
+            if hasLedger, !subtractsLedger { terms.append("NOT \(isSettled)") }
         }
         // Without the other columns, the condition is checked when the row is fetched.
         if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {

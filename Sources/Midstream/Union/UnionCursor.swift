@@ -94,7 +94,6 @@ final class UnionCursor: VirtualTableCursor {
         isCurrentFromTarget = false
         switch next.plan.merge {
         case .lookup: try lookUp(next, arguments)
-        case .counted: try countRows()
         case .ordered:
             if next.isLikelyCounted {
                 kept = (next.arguments.map { arguments[$0].value }, table.connection.totalChanges)
@@ -380,61 +379,24 @@ final class UnionCursor: VirtualTableCursor {
         return try statement.step() ? statement.int64(at: 0) : 0
     }
 
-    private func countRows() throws {
-        let state = try table.state()
-        var rows = try integer("SELECT count(*) FROM \(table.sql.target)")
-        if let lower = state.lowerBound {
-            rows += try integer(
-                "SELECT count(*) FROM \(table.sql.source) WHERE \(table.sql.sourceKey) >= ?1\(table.sql.condition)",
-                lower
-            )
-            if state.hasLedger {
-                rows -= try integer("SELECT count(*) FROM \(table.sql.ledger) WHERE key >= ?1", lower)
-            }
-        }
-        count = (rows, 0)
-        isAtEnd = rows == 0
-    }
-
-    private func integer(_ text: String, _ argument: Int64? = nil) throws -> Int64 {
-        let statement = try table.statement(text)
-        defer { statement.reset() }
-        if let argument { try statement.bind(argument, at: 1) }
-        return try statement.step() ? statement.int64(at: 0) : 0
-    }
-
-    /// `SELECT rowid` asks for as little as `SELECT count(*)`: a scan that was only counted is made up for when it turns
-    /// out that somebody looks.
-    private func scanAfterAll() throws {
-        guard let counted = count, let arms else { return }
+    /// Goes on with the scan that was only counted, when somebody looks at a row after all: `LIMIT 5 OFFSET 100`, say.
+    private func resumeScan() throws {
         isSeen = true
-        if kept != nil {
-            count = nil
-            for _ in 0..<(counted.passed + 1 - Int64(unseen)) { try advance() }
-            return
-        }
-        release()
-        var plan = arms.plan
-        plan.merge = .ordered([], rowIDDescending: false)
-        let whole = union.arms(plan)
-        self.arms = whole
-        isAtEnd = false
-        try scan(whole, ValueReferences.none)
-        for _ in 0..<counted.passed { try next() }
+        guard let counted = count else { return }
+        count = nil
+        for _ in 0..<(counted.passed + 1 - Int64(unseen)) { try advance() }
     }
 
     // MARK: The current row
 
     override func column(_ index: Int, to result: ResultContext) throws {
-        isSeen = true
-        if count != nil { try scanAfterAll() }
+        try resumeScan()
         guard let current, let arms else { return }
         result.set(column: arms.slots[index], of: current)
     }
 
     override func rowID() throws -> Int64 {
-        isSeen = true
-        if count != nil { try scanAfterAll() }
+        try resumeScan()
         return current?.int64(at: 0) ?? 0
     }
 }

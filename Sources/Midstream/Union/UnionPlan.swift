@@ -33,8 +33,6 @@ struct UnionPlan: Hashable {
         case lookup
         /// In the order of some columns, then of the rowid.
         case ordered([Order], rowIDDescending: Bool)
-        /// Nothing is asked of the rows but how many they are.
-        case counted
     }
 
     var scope: Scope

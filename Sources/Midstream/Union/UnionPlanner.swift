@@ -32,7 +32,6 @@ struct UnionPlanner {
         let rowID = [TableSchema.Index.Term(column: -1, isDescending: false, collation: "BINARY")]
         let byRowID = candidate(usable, terms: rowID, order: order, isUnique: true)
         if byRowID.total <= best.total { best = byRowID }
-        if usable.isEmpty, order.isEmpty, info.usedColumns == 0, scope == .whole { best.merge = .counted }
 
         var constraints: [UnionPlan.Constraint] = []
         // An IN is a scan for each of its values, which is worth it where an index finds them.

@@ -5,6 +5,10 @@ import Testing
 /// Scans whose rows are counted, since nobody looks at them, and looked at after all.
 @Suite struct CountedScanTests {
     private static let queries = [
+        "SELECT (SELECT count(*) FROM t), 3",
+        "SELECT rowid FROM t ORDER BY rowid LIMIT 3 OFFSET 50",
+        "SELECT rowid FROM t ORDER BY rowid",
+        "SELECT EXISTS (SELECT 1 FROM t)",
         "SELECT count(*) FROM t WHERE a = 1",
         "SELECT count(*) FROM t WHERE a = 1.0",
         "SELECT count(*) FROM t WHERE a > 0",
