@@ -28,6 +28,7 @@ help: ## Show this list.
 	@echo 'Environment of the crash tests (make test, make crash):'
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
 	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not every so-many-th'
+	@echo '  MIDSTREAM_CRASH_ENCRYPTED  1 encrypts the files of all of them, where the library is SQLCipher'
 	@echo 'Environment of make test:'
 	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
 	@echo 'SWIFT=path chooses a toolchain.'

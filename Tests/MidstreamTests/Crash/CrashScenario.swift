@@ -36,10 +36,15 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
         return configuration
     }
 
-    var targetKey: EncryptionKey? { self == .encrypted ? TestKeys.cheap("target") { $0.pageSize = 1024 } : nil }
+    /// `MIDSTREAM_CRASH_ENCRYPTED=1` encrypts all of them.
+    private var isEncrypted: Bool {
+        self == .encrypted || Connection.canEncrypt && Files.environment("MIDSTREAM_CRASH_ENCRYPTED") == "1"
+    }
+
+    var targetKey: EncryptionKey? { isEncrypted ? TestKeys.cheap("target") { $0.pageSize = 1024 } : nil }
 
     var sourceKey: EncryptionKey? {
-        self == .encrypted
+        isEncrypted
             ? TestKeys.cheap("source") {
                 $0.pageSize = 1024
                 $0.hmacAlgorithm = CipherSettings.HMACAlgorithm.none

@@ -47,10 +47,15 @@ extension StatementGenerator {
         return (columns, columns.isEmpty ? nil : rowID ?? columns.firstIndex { $0 == table.rowIDColumn })
     }
 
-    private func rowIDValue(isAlone: Bool = true) -> String {
+    /// A rowid for one of several rows, or of a single one.
+    ///
+    /// When REPLACE meets one that is no integer, SQLite keeps the rows before it, against its documentation; so then
+    /// there is none.
+    private func rowIDValue(isAlone: Bool = true, replaces: Bool = false) -> String {
         let mayBeNull = isAlone || SQLiteFeature.rowIDsChosenBetweenOthers.isAvailable
         switch dice.below(20) {
         case let kind where !mayBeNull && [0, 1, 2, 7].contains(kind): return anyRowID()
+        case 4 where !isAlone && replaces: return anyRowID()
         case 0, 1, 2: return "NULL"
         case 3: return value(.text("\(dice.pick(pool.rowIDs))"))
         case 4: return value(.text("abc"))
@@ -63,9 +68,9 @@ extension StatementGenerator {
         }
     }
 
-    private func rowValues(_ count: Int, _ rowID: Int?, isAlone: Bool) -> String {
+    private func rowValues(_ count: Int, _ rowID: Int?, isAlone: Bool, replaces: Bool) -> String {
         (0..<count).map { index in
-            if index == rowID { return rowIDValue(isAlone: isAlone) }
+            if index == rowID { return rowIDValue(isAlone: isAlone, replaces: replaces) }
             if dice.percent(90) { return anyValue() }
             return dice.percent(50) ? expression([], 1) : dice.pick(["changes()", "last_insert_rowid()"])
         }
@@ -88,7 +93,10 @@ extension StatementGenerator {
             : insertColumns(table)
         if !isWhole { text += "(\(columns.map(name).joined(separator: ", ")))" }
         let count = dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])
-        let rows = (0..<count).map { _ in "(\(rowValues(columns.count, rowID, isAlone: count == 1)))" }
+        let replaces = verb.contains("REPLACE")
+        let rows = (0..<count).map { _ in
+            "(\(rowValues(columns.count, rowID, isAlone: count == 1, replaces: replaces)))"
+        }
         text += " VALUES \(rows.joined(separator: ", "))"
         if verb.hasPrefix("INSERT") { text += upsert(table, source) }
         return text + returning([source])
@@ -123,15 +131,17 @@ extension StatementGenerator {
         let table = table()
         let (columns, rowID) = insertColumns(table)
         let (from, source) = tableSource(mayBeBare: false)
+        let verb = dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())"
+        // A sum that is too large is no integer: see `rowIDValue`.
+        let offsets = verb.contains("REPLACE") ? [""] : ["", "+ 1", "+ 3", "- 2", "+ 40"]
         let list = columns.indices.map { index in
             if index == rowID {
-                return source.rowID.map { "\(source.qualifier).\($0) \(dice.pick(["", "+ 1", "+ 3", "- 2", "+ 40"]))" }
-                    ?? "NULL"
+                return source.rowID.map { "\(source.qualifier).\($0) \(dice.pick(offsets))" } ?? "NULL"
             }
             return expression([source], 1)
         }
         let prefix = commonTable()
-        var text = "\(prefix)\(dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())") INTO \(tableName(table))"
+        var text = "\(prefix)\(verb) INTO \(tableName(table))"
         text += "(\(columns.map(name).joined(separator: ", "))) SELECT \(list.joined(separator: ", ")) FROM \(from)"
         text += " WHERE \(dice.percent(70) ? condition([source], 1) : "1")"
         text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 10))"
@@ -151,11 +161,12 @@ extension StatementGenerator {
         return (text, source(table, alias ?? name(table.name), isMain: alias == nil), table)
     }
 
-    private func assignment(_ table: TablePlan, _ scope: [Source]) -> String {
+    private func assignment(_ table: TablePlan, _ scope: [Source], replaces: Bool) -> String {
         if dice.percent(12) {
             let key = table.rowIDColumn.map(name) ?? table.rowIDName
-            return
-                "\(key) = \(dice.pick([anyRowID(), "\(key) + 1", "\(key) - 1", "60 - \(key)", "\(key) + 100", rowIDValue()]))"
+            // A sum that is too large is no integer: see `rowIDValue`.
+            let sums = replaces ? [] : ["\(key) + 1", "\(key) - 1", "60 - \(key)", "\(key) + 100"]
+            return "\(key) = \(dice.pick([anyRowID(), rowIDValue()] + sums))"
         }
         let plain = table.columns.map(\.name).filter { $0 != table.rowIDColumn }
         let keys = Set(table.uniqueKeys.joined())
@@ -192,20 +203,23 @@ extension StatementGenerator {
         let prefix = commonTable()
         let (text, source, table) = target()
         let verb = "\(prefix)UPDATE\(conflictWord()) \(text) SET "
-        if SQLiteFeature.updateFrom.isAvailable, dice.percent(12) { return verb + updateFrom(table, source) }
+        let replaces = verb.contains("OR REPLACE")
+        if SQLiteFeature.updateFrom.isAvailable, dice.percent(12) {
+            return verb + updateFrom(table, source, replaces: replaces)
+        }
         changesKey = false
-        let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source]) }
+        let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source], replaces: replaces) }
         return verb + assignments.joined(separator: ", ") + rest(source, of: table)
     }
 
     /// Each row of the target meets at most one row of the other table.
-    private func updateFrom(_ table: TablePlan, _ source: Source) -> String {
+    private func updateFrom(_ table: TablePlan, _ source: Source, replaces: Bool) -> String {
         let other = self.table()
         let alias = alias()
         let joined = self.source(other, alias, isMain: false)
         let left = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"
         let key = dice.percent(60) ? left : "\(source.qualifier).\(dice.pick(source.columns))"
-        var text = assignment(table, [source, joined])
+        var text = assignment(table, [source, joined], replaces: replaces)
         text += " FROM \(tableName(other)) AS \(alias) WHERE \(alias).\(other.rowIDName) = \(key)"
         if dice.percent(50) { text += " AND \(condition([source, joined], 1))" }
         return text
