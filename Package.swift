@@ -31,7 +31,9 @@ let package = Package(
         .testTarget(name: "SQLiteConnectionTests", dependencies: ["SQLiteConnection", "SQLiteC"]),
         .testTarget(
             name: "MidstreamTests",
-            dependencies: ["Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection", "SQLiteFeatures"]
+            dependencies: [
+                "Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection", "SQLiteC", "SQLiteFeatures",
+            ]
         ),
         .testTarget(name: "MidstreamToolTests", dependencies: ["MidstreamTool", "SQLiteConnection"]),
     ],
