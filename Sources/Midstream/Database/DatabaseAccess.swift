@@ -280,7 +280,7 @@ public final class DatabaseAccess {
     private func hasKeptRows(of id: Int64, since before: (totalChanges: Int64, rowID: Int64)) throws -> Bool {
         if totalChanges != before.totalChanges { return true }
         guard lastInsertRowID != before.rowID, let table = overlay.tables.byID[id] else { return false }
-        return try table.targetHolds(lastInsertRowID)
+        return try table.targetHolds(rowID: lastInsertRowID)
     }
 
     /// Sees to what kept a statement from running at all, when the schema had changed under it.
@@ -467,32 +467,33 @@ public final class DatabaseAccess {
     private func promote(
         _ prepared: Prepared,
         _ keys: Statement,
-        _ promoteRow: (MovingTable, Int64, LiveState) throws -> Void
+        _ promoteRow: (MovingTable, RowKey, LiveState) throws -> Void
     ) throws {
         defer { keys.reset() }
         try overlay.unnoticed {
             switch prepared.route.preparation {
             case .promote(let id, _):
                 guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
-                while try keys.step() { try promoteRow(table, keys.int64(at: 0), table.state()) }
+                while try keys.step() { try promoteRow(table, table.key.read(keys), table.state()) }
             case .collect(let id, _):
                 guard let table = overlay.tables.byID[id] else { return }
-                try collect(keys)
+                try collect(keys, table)
                 let state = try table.state()
                 guard state.lowerBound != nil else { return }
-                let collected = try overlay.statements.statement(KeyCollection.all)
+                let collected = try overlay.statements.statement(KeyCollection(table).all)
                 defer { collected.reset() }
-                while try collected.step() { try promoteRow(table, collected.int64(at: 0), state) }
+                while try collected.step() { try promoteRow(table, table.key.read(collected), state) }
             case .none: break
             }
         }
     }
 
-    private func collect(_ keys: Statement) throws {
-        try overlay.statements.statement(KeyCollection.clear).run()
-        let insert = try overlay.statements.statement(KeyCollection.insert)
+    private func collect(_ keys: Statement, _ table: MovingTable) throws {
+        let collection = KeyCollection(table)
+        try overlay.statements.statement(collection.clear).run()
+        let insert = try overlay.statements.statement(collection.insert)
         while try keys.step() {
-            try insert.bind(keys.int64(at: 0), at: 1)
+            try insert.bind(table.key.read(keys), at: 1)
             try insert.run()
             overlay.statements.internalChanges += 1
         }

@@ -34,16 +34,26 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var message: String
     /// The table, where one is concerned.
     public var table: String?
-    /// The key of the row, where one is concerned.
+    /// The rowid of the row, where one is concerned.
     public var key: Int64?
+    /// The PRIMARY KEY of the row, where one of a table without rowids is concerned. It is not in the message.
+    public var keyColumns: [SQLiteValue]
     /// The error of SQLite behind it.
     public var cause: SQLiteError?
 
-    init(_ code: Code, _ message: String, table: String? = nil, key: Int64? = nil, cause: SQLiteError? = nil) {
+    init(
+        _ code: Code,
+        _ message: String,
+        table: String? = nil,
+        key: Int64? = nil,
+        keyColumns: [SQLiteValue] = [],
+        cause: SQLiteError? = nil
+    ) {
         self.code = code
         self.message = message
         self.table = table
         self.key = key
+        self.keyColumns = keyColumns
         self.cause = cause
     }
 }

@@ -7,110 +7,179 @@ struct MoveSQL: Sendable {
     let target: String
     /// `"schema"."S"`
     let source: String
-    /// The names by which the rowids are reached.
-    let targetKey: String
-    let sourceKey: String
+    /// By what rows are told apart.
+    let key: KeySQL
     /// Whether the rowids are no column's, so that VACUUM may change them.
     let hasImplicitKey: Bool
     /// `main.midstream_ledger_…`
     let ledger: String
+    /// `main.midstream_watermark_…`, where the key is not the rowid.
+    let watermark: String
     /// The target's name when it is AUTOINCREMENT.
     let sequenceName: String?
     /// `AND (…)`, or nothing.
     let condition: String
+    /// The source's columns, in the order of the target's.
+    let sourceColumns: [String]
     /// The columns of the target that are written, and what of the source is written into them.
-    let insertedColumns: String
-    let selectedColumns: String
+    private let insertedColumns: String
+    private let selectedColumns: String
 
     init(record: TableRecord, migration: MigrationRecord, target: TableSchema, source: TableSchema) {
         id = record.id
         self.target = "main." + SQLIdentifier.quoted(target.name)
         self.source = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
-        targetKey = target.rowIDName ?? "rowid"
-        sourceKey = source.rowIDName ?? "rowid"
+        sourceColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
+        key = KeySQL(target: target, source: source, sourceColumns: sourceColumns)
         ledger = "main." + record.ledger
-        state = Self.state(record.id, ledger)
+        watermark = "main." + record.watermarkTable
         sequenceName = target.isAutoIncrement ? target.name : nil
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
-        let columns = target.columns.map { SQLIdentifier.quoted($0.name) }
-        let implicit = target.rowIDColumn == nil
-        hasImplicitKey = implicit
-        insertedColumns = ((implicit ? [targetKey] : []) + columns).joined(separator: ", ")
-        selectedColumns = ((implicit ? [sourceKey] : []) + columns).joined(separator: ", ")
+        hasImplicitKey = target.hasRowID && target.rowIDColumn == nil
+        let written = target.columns.indices.filter { target.columns[$0].generation == nil }
+        let names = written.map { SQLIdentifier.quoted(target.columns[$0].name) }
+        insertedColumns = KeySQL.list((hasImplicitKey ? key.target : []) + names)
+        selectedColumns = KeySQL.list(
+            (hasImplicitKey ? key.source : []) + written.map { [sourceColumns] in sourceColumns[$0] }
+        )
+        state = Self.state(record.id, ledger, watermark, key)
     }
 
-    /// Phase, watermark, ceiling, and whether the ledger has entries.
+    // MARK: State
+
+    /// Phase, watermark, ceiling, whether the ledger has entries, and the key that the watermark stands for if it is not
+    /// the rowid.
     let state: String
 
-    private static func state(_ id: Int64, _ ledger: String) -> String {
-        "SELECT phase, watermark, ceiling, EXISTS (SELECT 1 FROM \(ledger)) FROM main.midstream_tables WHERE id = \(id)"
+    private static func state(_ id: Int64, _ ledger: String, _ watermark: String, _ key: KeySQL) -> String {
+        "SELECT phase, watermark, ceiling, EXISTS (SELECT 1 FROM \(ledger))"
+            + (key.isRowID ? "" : ", \(KeySQL.list(key.ledger))") + " FROM main.midstream_tables"
+            + (key.isRowID ? "" : " LEFT JOIN \(watermark)") + " WHERE id = \(id)"
     }
 
+    /// The engine's own tables.
+    var createTables: [String] {
+        let ledger = "CREATE TABLE \(ledger)(\(key.ledgerColumns))\(key.ledgerOptions)"
+        if key.isRowID { return [ledger] }
+        return [ledger, "CREATE TABLE \(watermark)(only INTEGER PRIMARY KEY, \(KeySQL.list(key.ledger)))"]
+    }
+
+    /// The key that the watermark stands for.
+    var watermarkKey: String { "SELECT \(KeySQL.list(key.ledger)) FROM \(watermark)" }
+
     /// Source rows that no statement has settled yet. Combine with a lower bound to get the pending ones.
-    var isUnsettled: String { "\(sourceKey) NOT IN (SELECT key FROM \(ledger))\(condition)" }
+    var isUnsettled: String { "NOT \(isSettled)\(condition)" }
+
+    /// Whether the ledger has the source's row.
+    var isSettled: String { "\(KeySQL.tuple(key.source)) IN (SELECT \(KeySQL.list(key.ledger)) FROM \(ledger))" }
+
+    /// Whether the source's row is beyond what the stepper has passed.
+    ///
+    /// - Parameters:
+    ///   - first: The first of the parameters, to which `LiveState.bindBound` binds the bound.
+    ///   - isIndexed: Whether SQLite may find the rows by that.
+    func isBeyond(_ first: Int, isIndexed: Bool = true) -> String {
+        // A rowid is compared with the smallest that may be pending.
+        key.compares(
+            isIndexed ? key.source : key.source.map { "+" + $0 },
+            key.isRowID ? .from : .after,
+            key.parameters(from: first)
+        )
+    }
 
     /// The number of rows on both sides, in one statement and so in one snapshot.
     func wholeCount(named name: String) -> String {
-        "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) THEN 0 "
-            + "WHEN total IS NOT NULL THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
+        let isBeyond =
+            key.isRowID
+            ? "\(key.source[0]) > watermark"
+            : "EXISTS (SELECT 1 FROM \(watermark) WHERE \(key.compares(key.source, .after, key.ledger)))"
+        return
+            "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
+            + "THEN 0 WHEN total IS NOT NULL THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
             + "WHEN watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
-            + "- (SELECT count(*) FROM \(ledger)) "
-            + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(sourceKey) > watermark) AND \(isUnsettled)) "
+            + "- (SELECT count(*) FROM \(ledger)) WHEN watermark = \(Int64.max) THEN 0 "
+            + "ELSE (SELECT count(*) FROM \(source) WHERE \(isBeyond) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
     }
 
     // MARK: One row
 
-    /// Whether the row with key ?1, which is not below the lower bound, is pending.
-    var isPending: String { "SELECT 1 FROM \(source) WHERE \(sourceKey) = ?1 AND \(isUnsettled)" }
-
-    /// Whether the target has the row with key ?1.
-    var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(targetKey) = ?1" }
-
-    /// Copies the row with key ?1. `OR ABORT` stands above what the target's constraints say of conflicts.
-    var copyRow: String {
-        "INSERT OR ABORT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) WHERE \(sourceKey) = ?1"
+    /// Whether the row with the key ?1… is pending. By the rowid, it is not below the lower bound.
+    func isPending(isBounded: Bool) -> String {
+        let bound = isBounded && !key.isRowID ? " AND \(isBeyond(1 + key.count))" : ""
+        return
+            "SELECT 1 FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))\(bound) AND \(isUnsettled)"
     }
 
-    /// Notes that the row with key ?1 is no longer pending.
-    var settle: String { "INSERT INTO \(ledger)(key) VALUES (?1)" }
+    /// Whether the target has the row with the key ?1….
+    var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(key.equals(key.target, key.parameters(from: 1)))" }
 
-    /// For each unique index: the first pending key from ?1 on whose row has the values ?2, ?3, ….
+    /// Copies the row with the key ?1…. `OR ABORT` stands above what the target's constraints say of conflicts.
+    var copyRow: String {
+        "INSERT OR ABORT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) "
+            + "WHERE \(key.equals(key.source, key.parameters(from: 1)))"
+    }
+
+    /// Notes that the row with the key ?1… is no longer pending.
+    var settle: String {
+        "INSERT INTO \(ledger)(\(KeySQL.list(key.ledger))) VALUES (\(KeySQL.list(key.parameters(from: 1))))"
+    }
+
+    /// Whether the ledger has the key ?1….
+    var isInLedger: String { "SELECT 1 FROM \(ledger) WHERE \(key.equals(key.ledger, key.parameters(from: 1)))" }
+
+    /// For each comparable key of the target: the first pending row that has the values ?1, ?2, ….
     ///
     /// The comparison is the target's: an explicit collation takes precedence over the source column's own.
-    func keyLookups(of target: TableSchema) -> [String] {
-        target.uniqueIndexes.map { index in
+    ///
+    /// - Parameter isBounded: Whether the parameters after these are the bound.
+    func keyLookups(of target: TableSchema, isBounded: Bool) -> [String] {
+        target.comparableKeys.map { index in
             let terms = index.terms.enumerated().map { offset, term in
-                let column = term.column.flatMap { $0 >= 0 ? SQLIdentifier.quoted(target.columns[$0].name) : nil }
-                return "\(column ?? sourceKey) = ?\(offset + 2) COLLATE \(SQLIdentifier.quoted(term.collation))"
+                let column = term.column.flatMap { $0 >= 0 ? sourceColumns[$0] : nil }
+                return "\(column ?? key.source[0]) = ?\(offset + 1) COLLATE \(SQLIdentifier.quoted(term.collation))"
             }
-            return "SELECT \(sourceKey) FROM \(source) WHERE \(terms.joined(separator: " AND ")) "
-                + "AND \(sourceKey) >= ?1 AND \(isUnsettled) LIMIT 1"
+            return "SELECT \(KeySQL.list(key.source)) FROM \(source) WHERE \(terms.joined(separator: " AND ")) "
+                + (isBounded ? "AND \(isBeyond(terms.count + 1)) " : "") + "AND \(isUnsettled) LIMIT 1"
         }
     }
 
-    var largestTargetKey: String { "SELECT max(\(targetKey)) FROM \(target)" }
-    var largestSourceKey: String { "SELECT max(\(sourceKey)) FROM \(source)" }
+    // MARK: The largest rowid
 
-    /// The largest pending key from ?1 to ?2.
+    var largestTargetKey: String { "SELECT max(\(key.target[0])) FROM \(target)" }
+    var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" }
+
+    /// The largest pending rowid from ?1 to ?2.
     var largestPendingKey: String {
-        "SELECT \(sourceKey) FROM \(source) WHERE \(sourceKey) BETWEEN ?1 AND ?2 AND \(isUnsettled) "
-            + "ORDER BY \(sourceKey) DESC LIMIT 1"
+        let name = key.source[0]
+        return
+            "SELECT \(name) FROM \(source) WHERE \(name) BETWEEN ?1 AND ?2 AND \(isUnsettled) ORDER BY \(name) DESC LIMIT 1"
     }
 
     var storeCeiling: String { "UPDATE main.midstream_tables SET ceiling = ?1 WHERE id = \(id)" }
 
     // MARK: Many rows
 
-    /// The key that is ?2 rows after the first one from ?1 on.
-    var upperKey: String {
-        "SELECT \(sourceKey) FROM \(source) WHERE \(sourceKey) >= ?1 ORDER BY \(sourceKey) LIMIT 1 OFFSET ?2"
+    /// The terms of a WHERE that say which range of keys is meant: after ?1…, or from the first, and through the key of the
+    /// parameters that follow, or to the last.
+    private func range(isBounded: Bool, isEnded: Bool) -> [String] {
+        (isBounded ? [key.compares(key.source, .after, key.parameters(from: 1))] : [])
+            + (isEnded ? [key.compares(key.source, .through, key.parameters(from: 1 + key.count))] : [])
     }
 
-    /// The key of the ?2-th pending row after the first one from ?1 on.
-    var upperPendingKey: String {
-        "SELECT \(sourceKey) FROM \(source) WHERE \(sourceKey) >= ?1 AND \(isUnsettled) "
-            + "ORDER BY \(sourceKey) LIMIT 1 OFFSET ?2"
+    private func whereClause(_ terms: [String], _ rest: String) -> String {
+        terms.isEmpty && rest.isEmpty
+            ? "" : " WHERE \((terms.isEmpty ? ["1"] : terms).joined(separator: " AND "))\(rest)"
+    }
+
+    /// The key of the row which many rows after the first one of a range: as many as the parameter after those of the range
+    /// says.
+    ///
+    /// - Parameter isPending: Whether pending rows alone are counted.
+    func upperKey(isBounded: Bool, isPending: Bool) -> String {
+        "SELECT \(KeySQL.list(key.source)) FROM \(source)"
+            + whereClause(range(isBounded: isBounded, isEnded: false), isPending ? " AND \(isUnsettled)" : "")
+            + " ORDER BY \(key.order(key.source)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
     }
 
     /// What a copy of many rows undoes when the target refuses one.
@@ -122,31 +191,55 @@ struct MoveSQL: Sendable {
         case transaction = "ROLLBACK"
     }
 
-    /// Copies the pending rows from ?1 to ?2.
-    func copyRange(withLedger: Bool, undoing refusal: Refusal) -> String {
-        "INSERT OR \(refusal.rawValue) INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) "
-            + "WHERE \(sourceKey) BETWEEN ?1 AND ?2" + (withLedger ? " AND \(isUnsettled)" : condition)
+    /// Copies the pending rows of a range.
+    func copyRange(isBounded: Bool, isEnded: Bool, withLedger: Bool, undoing refusal: Refusal) -> String {
+        "INSERT OR \(refusal.rawValue) INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source)"
+            + whereClause(range(isBounded: isBounded, isEnded: isEnded), withLedger ? " AND \(isUnsettled)" : condition)
+            // What is copied in the order of the keys makes the target dense.
+            + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
     }
 
-    /// The pending keys from ?1 to ?2.
-    var pendingKeys: String {
-        "SELECT \(sourceKey) FROM \(source) WHERE \(sourceKey) BETWEEN ?1 AND ?2 AND \(isUnsettled) "
-            + "ORDER BY \(sourceKey)"
+    /// The pending keys of a range.
+    func pendingKeys(isBounded: Bool, isEnded: Bool) -> String {
+        "SELECT \(KeySQL.list(key.source)) FROM \(source)"
+            + whereClause(range(isBounded: isBounded, isEnded: isEnded), " AND \(isUnsettled)")
+            + " ORDER BY \(key.order(key.source))"
     }
 
-    /// Forgets the ledger's entries up to ?1.
-    var forgetSettled: String { "DELETE FROM \(ledger) WHERE key <= ?1" }
+    /// Forgets the ledger's entries up to the key ?1…, or all.
+    func forgetSettled(isEnded: Bool) -> String {
+        "DELETE FROM \(ledger)"
+            + (isEnded ? " WHERE \(key.compares(key.ledger, .through, key.parameters(from: 1)))" : "")
+    }
 
     /// Moves the watermark to ?1 and counts ?2 rows copied and ?3 settled.
     var advance: String {
         "UPDATE main.midstream_tables SET watermark = ?1, copied = copied + ?2, settled = settled + ?3 WHERE id = \(id)"
     }
 
-    /// Of the ?2 rows below ?1, from the largest down: how many there are, how many belong, and the smallest key.
-    var countSlice: String {
-        "SELECT count(*), \(condition.isEmpty ? "count(*)" : "count(CASE WHEN belongs THEN 1 END)"), min(key) FROM "
-            + "(SELECT \(sourceKey) AS key\(condition.isEmpty ? "" : ", (1\(condition)) AS belongs") FROM \(source) "
-            + "WHERE \(sourceKey) <= ?1 ORDER BY \(sourceKey) DESC LIMIT ?2)"
+    /// Has the watermark stand for the key ?1….
+    var storeWatermarkKey: String {
+        "INSERT OR REPLACE INTO \(watermark)(only, \(KeySQL.list(key.ledger))) "
+            + "VALUES (0, \(KeySQL.list(key.parameters(from: 1))))"
+    }
+
+    // MARK: Counting
+
+    /// Of the rows before the key ?1…, or of all, from the last one down: the key of the one that so many follow as the
+    /// parameter after the key says.
+    func sliceStart(isEnded: Bool) -> String {
+        let terms = isEnded ? [key.compares(key.source, .before, key.parameters(from: 1))] : []
+        return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause(terms, "")
+            + " ORDER BY \(key.order(key.source, isReversed: true)) LIMIT 1 OFFSET ?\(key.count + 1)"
+    }
+
+    /// How many rows belong of those before the key ?1…, or of all, from the key on that follows it among the parameters, or
+    /// from the first.
+    func countSlice(isEnded: Bool, isBounded: Bool) -> String {
+        let terms =
+            (isEnded ? [key.compares(key.source, .before, key.parameters(from: 1))] : [])
+            + (isBounded ? [key.compares(key.source, .from, key.parameters(from: 1 + key.count))] : [])
+        return "SELECT count(*) FROM \(source)" + whereClause(terms, condition)
     }
 
     // MARK: Triggers of the target
@@ -159,18 +252,20 @@ struct MoveSQL: Sendable {
     func triggers(of target: TableSchema) -> [String] {
         let name = SQLIdentifier.quoted(target.name)
         let columns = Self.keyColumns(of: target).map { target.columns[$0] }
-        let keyColumns = columns.map { SQLIdentifier.quoted($0.name) }
+        let rowID = key.isRowID ? [key.target[0]] : []
         let keys = columns.map { column in
             let new = "NEW.\(SQLIdentifier.quoted(column.name))"
             // REPLACE puts the default in the place of NULL after the trigger has run.
             return column.replacement.map { "ifnull(\(new), \($0))" } ?? new
         }
-        let call =
-            "SELECT midstream_conflict(" + (["\(id)", "NEW.\(targetKey)"] + keys).joined(separator: ", ") + ");"
-        let changed = ([targetKey] + keyColumns).map { "NEW.\($0) IS NOT OLD.\($0)" }.joined(separator: " OR ")
+        let values = ["\(id)"] + (key.isRowID ? ["NEW.\(key.target[0])"] : ["NULL"]) + keys
+        let call = "SELECT midstream_conflict(\(KeySQL.list(values)));"
+        let changed = (rowID + columns.map { SQLIdentifier.quoted($0.name) }).map { "NEW.\($0) IS NOT OLD.\($0)" }
+            .joined(separator: " OR ")
         return [
             "CREATE TRIGGER main.\(Self.trigger("insert", id)) BEFORE INSERT ON \(name) BEGIN \(call) END",
-            "CREATE TRIGGER main.\(Self.trigger("update", id)) BEFORE UPDATE ON \(name) WHEN \(changed) BEGIN \(call) END",
+            "CREATE TRIGGER main.\(Self.trigger("update", id)) BEFORE UPDATE ON \(name) "
+                + "WHEN \(changed.isEmpty ? "1" : changed) BEGIN \(call) END",
             "CREATE TRIGGER main.\(Self.trigger("delete", id)) BEFORE DELETE ON \(name) "
                 + "WHEN CASE WHEN 1 THEN 0 ELSE midstream_guard() END BEGIN SELECT 1; END",
         ]
@@ -182,8 +277,8 @@ struct MoveSQL: Sendable {
 
     private static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }
 
-    /// The columns of all unique indexes, in the order in which the triggers pass them.
+    /// The columns of all comparable keys, in the order in which the triggers pass them.
     static func keyColumns(of table: TableSchema) -> [Int] {
-        table.uniqueIndexes.flatMap { $0.terms.compactMap(\.column) }
+        table.comparableKeys.flatMap { $0.terms.compactMap(\.column) }
     }
 }

@@ -16,11 +16,12 @@ final class MovingTable {
     let condition: String?
     let sql: MoveSQL
     let connection: Connection
-    /// The columns' names, quoted. They are the same on both sides.
+    /// The names of the target's columns, quoted.
     let quotedColumns: [String]
-    /// See `MovingTable+Promotion`.
-    let keyLookups: [String]
-    /// The columns of all unique indexes.
+    /// See `MovingTable+Promotion`: those without a bound, and those with one.
+    let keyLookups: (unbounded: [String], bounded: [String])
+    /// See `TableSchema.comparableKeys`, and how many columns they have.
+    let comparableKeys: [TableSchema.Index]
     let keyCount: Int
     let statements: InternalStatements
 
@@ -47,7 +48,8 @@ final class MovingTable {
         condition = record.condition
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
-        keyLookups = sql.keyLookups(of: target)
+        keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
+        comparableKeys = target.comparableKeys
         keyCount = MoveSQL.keyColumns(of: target).count
         self.statements = statements
         connection = statements.connection
@@ -55,7 +57,10 @@ final class MovingTable {
 
     var name: String { target.name }
 
-    /// The largest key of the source, which does not change; `nil` when it has no rows.
+    /// By what rows are told apart.
+    var key: KeySQL { sql.key }
+
+    /// The largest rowid of the source, which does not change; `nil` when it has no rows.
     func largestSourceKey() throws -> Int64? {
         if let known = knownLargestSourceKey { return known }
         let key = try integer(sql.largestSourceKey)
@@ -71,11 +76,12 @@ final class MovingTable {
         return statement.int64(at: 0)
     }
 
-    /// Whether the target has a row with that key.
-    func targetHolds(_ key: Int64) throws -> Bool {
+    /// Whether the target has a row with that rowid.
+    func targetHolds(rowID: Int64) throws -> Bool {
+        guard key.isRowID else { return false }
         let statement = try statement(sql.isInTarget)
         defer { statement.reset() }
-        try statement.bind(key, at: 1)
+        try statement.bind(rowID, at: 1)
         return try statement.step()
     }
 
@@ -109,22 +115,40 @@ final class MovingTable {
         }
         defer { statement.reset() }
         guard statement.int64(at: 0) == MigrationPhase.copying.rawValue else { return .over }
-        return LiveState(
-            lowerBound: LowerBound.after(statement.isNull(at: 1) ? nil : statement.int64(at: 1)),
+        let watermark = statement.isNull(at: 1) ? nil : statement.int64(at: 1)
+        var state = LiveState(
+            lowerBound: key.isRowID ? LowerBound.after(watermark) : (watermark == .max ? nil : .min),
             ceiling: statement.isNull(at: 2) ? nil : statement.int64(at: 2),
             hasLedger: statement.int64(at: 3) != 0
         )
+        if !key.isRowID, watermark != nil { state.watermark = key.read(RowReader(statement), from: 4) }
+        return state
     }
 }
 
 /// Where a moving table's rows are, in one snapshot.
 struct LiveState {
-    /// The smallest key that may be pending; `nil` when no row is.
+    /// The smallest rowid that may be pending; `nil` when no row is. Where the key is another, the smallest number.
     var lowerBound: Int64?
-    /// No pending row has a larger key; `nil` when that is not known.
+    /// No pending row has a larger rowid; `nil` when that is not known.
     var ceiling: Int64?
     /// Whether the ledger has entries.
     var hasLedger: Bool
+
+    /// The last key that has been passed, where the key is not the rowid; `nil` before the first.
+    var watermark: RowKey?
+
+    /// Binds what `MoveSQL.isBeyond` compares with, if there is anything.
+    func bindBound(_ statement: Statement, at index: Int) throws {
+        if let watermark {
+            try statement.bind(watermark, at: index)
+        } else if let lowerBound {
+            try statement.bind(lowerBound, at: index)
+        }
+    }
+
+    /// Whether there is a bound to compare keys with.
+    func isBounded(_ key: KeySQL) -> Bool { key.isRowID || watermark != nil }
 
     /// All rows are in the target.
     static let over = LiveState(lowerBound: nil, ceiling: nil, hasLedger: false)

@@ -43,6 +43,8 @@ final class Overlay {
         store = StateStore(connection: connection)
         try defineFunctions()
         try connection.createModule(UnionModule.name, UnionModule(tables: tables))
+        // SQLite has no virtual tables without rowids that can be written, if their key has several columns.
+        try connection.createModule(UnionModule.keyedName, UnionModule(tables: tables), isReadOnly: true)
     }
 
     /// Lets go of everything that was prepared on the connection, which is about to be closed.
@@ -143,7 +145,6 @@ final class Overlay {
         try tieForeignKeys()
         try installTwins()
         if !byName.isEmpty {
-            try execute(KeyCollection.create)
             if Connection.libraryVersionNumber < 3_018_000 { try execute(InsertedRowID.create) }
         }
         try watchAccesses()
@@ -179,9 +180,11 @@ final class Overlay {
         )
         tables.byID[table.id] = table
         byName[SQLIdentifier.lowercased(target.name)] = table
+        try execute(KeyCollection(table).create)
         for (name, scope) in [(target.name, "whole"), (Self.pendingName(table.id), "pending")] {
             try execute(
-                "CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING \(UnionModule.name)(\(table.id), \(scope))"
+                "CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING "
+                    + "\(table.key.isRowID ? UnionModule.name : UnionModule.keyedName)(\(table.id), \(scope))"
             )
         }
     }

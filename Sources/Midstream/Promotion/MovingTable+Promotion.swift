@@ -4,17 +4,21 @@ internal import SQLiteConnection
 // application sees, so it may be done at any time, to any row.
 extension MovingTable {
     /// Promotes the row with that key if it is pending.
-    func promoteIfPending(_ key: Int64, _ state: LiveState) throws {
-        guard let lower = state.lowerBound, key >= lower, let last = try largestSourceKey(), key <= last else { return }
-        let lookup = try statement(sql.isPending)
+    func promoteIfPending(_ key: RowKey, _ state: LiveState) throws {
+        guard let lower = state.lowerBound else { return }
+        if let rowID = key.rowID {
+            guard rowID >= lower, let last = try largestSourceKey(), rowID <= last else { return }
+        }
+        let lookup = try statement(sql.isPending(isBounded: state.isBounded(self.key)))
         try lookup.bind(key, at: 1)
+        if key.rowID == nil { try state.bindBound(lookup, at: 1 + self.key.count) }
         let isPending = try lookup.step()
         lookup.reset()
         if isPending { try promote(key) }
     }
 
     /// Promotes a row that is pending.
-    func promote(_ key: Int64) throws {
+    func promote(_ key: RowKey) throws {
         let before = connection.totalChanges
         defer { statements.internalChanges += connection.totalChanges - before }
         try statements.keepingSequence(of: sql) {
@@ -26,26 +30,26 @@ extension MovingTable {
             }
         }
         statements.epoch += 1
-        recent.note(key)
+        recent.note(self.key.folded(key))
     }
 
     /// Notes that a pending row is gone.
-    func discard(_ key: Int64) throws {
+    func discard(_ key: RowKey) throws {
         let statement = try statement(sql.settle)
         defer { statement.reset() }
         try statement.bind(key, at: 1)
         _ = try statement.step()
         statements.internalChanges += 1
-        recent.note(key)
+        recent.note(self.key.folded(key))
     }
 
     /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a
     /// rowid as it would if the table were whole.
     ///
-    /// - Parameter values: The new row's rowid, then the columns of each unique index.
+    /// - Parameter values: The new row's rowid, or NULL where it has none, then the columns of each comparable key.
     func resolveConflicts(_ values: ValueReferences, from first: Int) throws {
         let state = try state()
-        guard let lower = state.lowerBound else { return }
+        guard state.lowerBound != nil else { return }
         guard values.count == first + 1 + keyCount else {
             throw SQLiteError(
                 code: .schema,
@@ -53,25 +57,26 @@ extension MovingTable {
             )
         }
         let rowID = values[first]
-        if rowID.storageClass == .integer {
-            try promoteIfPending(rowID.int64, state)
+        if rowID.storageClass == .integer, key.isRowID {
+            try promoteIfPending(.rowID(rowID.int64), state)
             // SQLite shows a rowid that it has yet to choose as -1.
             if rowID.int64 == -1 { try promoteLargest(state) }
         }
+        let lookups = state.isBounded(key) ? keyLookups.bounded : keyLookups.unbounded
         var position = first + 1
-        for (ordinal, index) in target.uniqueIndexes.enumerated() {
+        for (ordinal, index) in comparableKeys.enumerated() {
             let range = position..<(position + index.terms.count)
             position = range.upperBound
             // NULLs are never equal to each other.
             if range.contains(where: { values[$0].storageClass == .null }) { continue }
-            let lookup = try statement(keyLookups[ordinal])
+            let lookup = try statement(lookups[ordinal])
             defer { lookup.reset() }
-            try lookup.bind(lower, at: 1)
-            for (offset, argument) in range.enumerated() { try lookup.bind(values[argument], at: offset + 2) }
+            for (offset, argument) in range.enumerated() { try lookup.bind(values[argument], at: offset + 1) }
+            try state.bindBound(lookup, at: range.count + 1)
             while try lookup.step() {
-                let key = lookup.int64(at: 0)
+                let found = key.read(lookup)
                 lookup.reset()
-                try promote(key)
+                try promote(found)
             }
         }
     }
@@ -88,10 +93,10 @@ extension MovingTable {
         defer { search.reset() }
         try search.bind(lower, at: 1)
         try search.bind(bound, at: 2)
-        let key = try search.step() ? search.int64(at: 0) : nil
+        let found = try search.step() ? search.int64(at: 0) : nil
         search.reset()
-        if let key, largest.map({ key > $0 }) ?? true { try promote(key) }
-        let ceiling = key ?? (lower == .min ? lower : lower - 1)
+        if let found, largest.map({ found > $0 }) ?? true { try promote(.rowID(found)) }
+        let ceiling = found ?? (lower == .min ? lower : lower - 1)
         if ceiling != state.ceiling {
             let store = try statement(sql.storeCeiling)
             defer { store.reset() }

@@ -9,7 +9,7 @@
 struct RecentPromotions {
     private var openCursors = 0
     private var clock: UInt64 = 0
-    private var promoted: [Int64: UInt64] = [:]
+    private var promoted: [RowKey: UInt64] = [:]
 
     /// Notes a cursor; returns its time of birth.
     mutating func cursorOpened() -> UInt64 {
@@ -22,15 +22,15 @@ struct RecentPromotions {
         if openCursors == 0 { promoted.removeAll() }
     }
 
-    mutating func note(_ key: Int64) {
+    mutating func note(_ key: RowKey) {
         guard openCursors > 0 else { return }
         clock += 1
         promoted[key] = clock
     }
 
     /// Whether the key was promoted after that time.
-    func contains(_ key: Int64, since time: UInt64) -> Bool {
-        guard clock > time, let promotion = promoted[key] else { return false }
+    func contains(_ key: @autoclosure () -> RowKey, since time: UInt64) -> Bool {
+        guard clock > time, let promotion = promoted[key()] else { return false }
         return promotion > time
     }
 }

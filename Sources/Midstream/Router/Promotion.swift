@@ -11,6 +11,9 @@ struct Promotion {
         SQLIdentifier.quoted(outline.targetAlias?.name ?? outline.target?.name ?? table.name)
     }
 
+    /// The target's key by that name.
+    private var key: [String] { table.key.target.map { "\(alias).\($0)" } }
+
     /// `WITH … SELECT alias.key FROM temp.relation AS alias, … WHERE … ORDER BY … LIMIT …`
     ///
     /// - Parameters:
@@ -31,7 +34,7 @@ struct Promotion {
                 try range.map { "\n" + word + " " + (try edits.extract($0, from: text)) } ?? ""
             }
             return try clause(outline.with, after: "")
-                + "\nSELECT \(alias).\(table.sql.targetKey) FROM temp.\(SQLIdentifier.quoted(relation)) AS \(alias)"
+                + "\nSELECT \(KeySQL.list(key)) FROM temp.\(SQLIdentifier.quoted(relation)) AS \(alias)"
                 + clause(outline.from, after: ",") + clause(outline.whereClause, after: "WHERE")
                 + clause(outline.orderBy, after: "ORDER BY") + clause(outline.limit, after: "LIMIT")
         } catch {
@@ -41,7 +44,7 @@ struct Promotion {
 
     /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.
     func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) {
-        var condition = "\(alias).\(table.sql.targetKey) IN (SELECT key FROM \(keyTable))"
+        var condition = "\(KeySQL.tuple(key)) IN (SELECT \(KeySQL.list(table.key.ledger)) FROM \(keyTable))"
         // The parameters that go with the clause stay in sight, so that those after it keep their numbers.
         let gone = outline.parameters.filter { outline.whereClause?.contains($0.range.lowerBound) ?? false }
         if !gone.isEmpty {
@@ -70,11 +73,20 @@ enum InsertedRowID {
     static let clear = "DELETE FROM temp.midstream_rowid"
 }
 
-/// The TEMP table in which keys are collected.
-enum KeyCollection {
-    static let table = "temp.midstream_keys"
-    static let create = "CREATE TEMP TABLE IF NOT EXISTS midstream_keys(key INTEGER PRIMARY KEY)"
-    static let clear = "DELETE FROM temp.midstream_keys"
-    static let insert = "INSERT OR IGNORE INTO temp.midstream_keys(key) VALUES (?1)"
-    static let all = "SELECT key FROM temp.midstream_keys ORDER BY key"
+/// The TEMP table in which keys of a table's rows are collected. Rowids of all tables are in the same.
+struct KeyCollection {
+    let table: String
+    private let key: KeySQL
+
+    init(_ moving: MovingTable) {
+        key = moving.key
+        table = "temp.midstream_keys" + (key.isRowID ? "" : "_\(moving.id)")
+    }
+
+    var create: String { "CREATE TABLE IF NOT EXISTS \(table)(\(key.ledgerColumns))\(key.ledgerOptions)" }
+    var clear: String { "DELETE FROM \(table)" }
+    var insert: String {
+        "INSERT OR IGNORE INTO \(table)(\(KeySQL.list(key.ledger))) VALUES (\(KeySQL.list(key.parameters(from: 1))))"
+    }
+    var all: String { "SELECT \(KeySQL.list(key.ledger)) FROM \(table) ORDER BY \(key.order(key.ledger))" }
 }

@@ -214,6 +214,8 @@ struct Router {
         var edits = SQLEdits()
         if target.schema == nil { edits.insert("main.", at: target.nameRange.lowerBound) }
         redirectReads(outline, &edits)
+        // What a new row could collide with can only be told when it is made.
+        if table.target.hasOtherKeys, outline.kind != .delete { return drained }
         if outline.kind == .insert {
             if asksForEarlierRows(outline) { return drained }
             evaluateOnce(outline, text, &edits)
@@ -227,7 +229,7 @@ struct Router {
             guard let keys = promotion.keys(from: relation, redirect: { redirectReads(outline, &$0) }) else {
                 return drained
             }
-            if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection.table) }
+            if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
             route.preparation = isChosen ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
         }
         guard let sql = try? edits.extract(outline.range, from: text) else { return drained }

@@ -34,11 +34,14 @@ struct SchemaReader {
         var info = try connection.fetchAll("PRAGMA \(prefix).table_xinfo(\(quoted))")
         if info.isEmpty { info = try connection.fetchAll("PRAGMA \(prefix).table_info(\(quoted))") }
         let options = TableOptions(sql: sql)
+        let generations =
+            info.contains { $0["hidden"] == .integer(2) || $0["hidden"] == .integer(3) }
+            ? GeneratedColumns(createTable: sql).expressions : [:]
         var columns: [TableSchema.Column] = []
         var isAutoIncrement = false
         var primaryKey: [(position: Int64, column: Int)] = []
         for row in info {
-            let hidden = row["hidden"].flatMap(Int64.init(sqliteValue:)) ?? 0
+            let isGenerated = row["hidden"] == .integer(2) || row["hidden"] == .integer(3)
             let position: Int64 = try row.get("pk")
             if position > 0 { primaryKey.append((position, columns.count)) }
             let column: String = try row.get("name")
@@ -50,26 +53,29 @@ struct SchemaReader {
                     name: column,
                     type: type,
                     collation: metadata.collation,
-                    isGenerated: hidden != 0,
+                    // Of one that cannot be read no other is taken to be the same.
+                    generation: isGenerated ? generations[SQLIdentifier.lowercased(column)] ?? sql : nil,
                     affinity: Affinity(declaredType: type, isStrict: options.isStrict),
                     replacement: row["notnull"] == .integer(1) ? row["dflt_value"].flatMap(Self.expression) : nil
                 )
             )
         }
 
+        let indexes = try indexes(of: quoted, columns)
         var table = TableSchema(
             name: name,
             sql: sql,
             columns: columns,
             rowIDColumn: nil,
             hasRowID: !options.isWithoutRowID,
+            primaryKey: options.isWithoutRowID ? indexes.first(where: \.isPrimaryKey)?.terms ?? [] : [],
             isAutoIncrement: isAutoIncrement,
             isStrict: options.isStrict,
-            indexes: try indexes(of: quoted, columns),
+            indexes: indexes,
             parents: try parents(of: name)
         )
         // A single primary key column that has no index of its own is the rowid itself.
-        if table.hasRowID, primaryKey.count == 1, !(try hasPrimaryKeyIndex(quoted)) {
+        if table.hasRowID, primaryKey.count == 1, !indexes.contains(where: \.isPrimaryKey) {
             table.rowIDColumn = primaryKey[0].column
         }
         return table
@@ -100,10 +106,6 @@ struct SchemaReader {
         }
     }
 
-    private func hasPrimaryKeyIndex(_ quoted: String) throws -> Bool {
-        try connection.fetchAll("PRAGMA \(prefix).index_list(\(quoted))").contains { $0["origin"] == .text("pk") }
-    }
-
     private func indexes(of quoted: String, _ columns: [TableSchema.Column]) throws -> [TableSchema.Index] {
         try connection.fetchAll("PRAGMA \(prefix).index_list(\(quoted))").map { row in
             let name: String = try row.get("name")
@@ -120,6 +122,7 @@ struct SchemaReader {
             return TableSchema.Index(
                 name: name,
                 isUnique: try row.get("unique", as: Int64.self) == 1,
+                isPrimaryKey: row["origin"] == .text("pk"),
                 isPartial: row["partial"] == .integer(1),
                 terms: terms
             )

@@ -10,6 +10,8 @@ struct TableSchema: Hashable {
     /// The column that is the rowid, by its index.
     var rowIDColumn: Int?
     var hasRowID: Bool
+    /// The PRIMARY KEY of a table without rowids; empty where there are rowids.
+    var primaryKey: [Index.Term]
     var isAutoIncrement: Bool
     var isStrict: Bool
     var indexes: [Index]
@@ -20,7 +22,8 @@ struct TableSchema: Hashable {
         var name: String
         var type: String
         var collation: String
-        var isGenerated: Bool
+        /// The expression, each of its tokens one space apart, and whether it is stored; `nil` when it is not generated.
+        var generation: String?
         var affinity: Affinity
         /// The default, as an expression, where the column is NOT NULL: what REPLACE puts in the place of NULL.
         var replacement: String?
@@ -29,6 +32,7 @@ struct TableSchema: Hashable {
     struct Index: Hashable {
         var name: String
         var isUnique: Bool
+        var isPrimaryKey: Bool
         var isPartial: Bool
         /// Columns by index; `nil` where the index has an expression, -1 for the rowid.
         var terms: [Term]
@@ -55,8 +59,25 @@ struct TableSchema: Hashable {
         columns.firstIndex { SQLIdentifier.equal($0.name, name) }
     }
 
+    /// The most values that a function may take in SQLite as it is commonly built, less those of our own.
+    private static let mostKeyColumns = 100
+
     /// The keys that must be unique besides the rowid.
     var uniqueIndexes: [Index] { indexes.filter(\.isUnique) }
+
+    /// Of these the ones whose values a trigger of the engine's own can hand over: NEW has them before the row is made.
+    var comparableKeys: [Index] {
+        let plain = uniqueIndexes.filter(isComparable)
+        return plain.map(\.terms.count).reduce(0, +) > Self.mostKeyColumns ? [] : plain
+    }
+
+    private func isComparable(_ index: Index) -> Bool {
+        if !index.isPlain { return false }
+        return !index.terms.compactMap(\.column).contains { $0 >= 0 && columns[$0].generation != nil }
+    }
+
+    /// Whether a row may be unique by what triggers cannot tell of.
+    var hasOtherKeys: Bool { comparableKeys.count < uniqueIndexes.count }
 }
 
 /// How SQLite converts values that are stored in a column.
@@ -81,6 +102,17 @@ enum Affinity: Hashable {
             self = .real
         } else {
             self = .numeric
+        }
+    }
+
+    /// A type of that affinity.
+    var typeName: String {
+        switch self {
+        case .integer: "INTEGER"
+        case .text: "TEXT"
+        case .blob: "BLOB"
+        case .real: "REAL"
+        case .numeric: "NUMERIC"
         }
     }
 

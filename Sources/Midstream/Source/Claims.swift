@@ -75,7 +75,7 @@ struct Claims {
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
         }
-        let rowIDs = try rowIDs(of: record.source)
+        let rowIDs = try rowIDs(of: record)
         try connection.execute(
             """
             INSERT INTO \(table)(id, source_table, target_file, target_table, condition, first_rowid, last_rowid)
@@ -102,7 +102,7 @@ struct Claims {
             )
         }
         // A table that is gone is told of when a connection misses it.
-        guard let now = try rowIDs(of: record.source) else { return }
+        guard let now = try rowIDs(of: record) else { return }
         guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
             throw MigrationError(
                 .sourceChanged,
@@ -113,11 +113,14 @@ struct Claims {
         }
     }
 
-    /// The smallest and the largest rowid of a table; nothing when it is gone.
-    private func rowIDs(of name: String) throws -> (first: Int64?, last: Int64?)? {
-        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(name) else {
+    /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone.
+    private func rowIDs(of record: TableRecord) throws -> (first: Int64?, last: Int64?)? {
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else {
             return nil
         }
+        let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
+        guard source.hasRowID, target?.hasRowID ?? true else { return (nil, nil) }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         return (
             try connection.fetchValue("SELECT min(\(key)) FROM \(from)"),

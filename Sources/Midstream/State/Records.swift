@@ -24,7 +24,8 @@ struct TableRecord: Hashable, Sendable {
     var source: String
     var condition: String?
     var phase: MigrationPhase
-    /// The largest key that the stepper has passed; `nil` before the first.
+    /// The largest rowid that the stepper has passed; `nil` before the first. Where the key is not the rowid, 0 stands for
+    /// the one that ``watermarkTable`` has. The largest number of all: all have been passed.
     var watermark: Int64?
     /// No pending row has a larger key; `nil` when that is not known.
     var ceiling: Int64?
@@ -37,8 +38,10 @@ struct TableRecord: Hashable, Sendable {
 
     /// The ledger's table.
     var ledger: String { "midstream_ledger_\(id)" }
-    /// The smallest key that may be pending; `nil` when none can be.
-    var lowerBound: Int64? { LowerBound.after(watermark) }
+    /// The table that keeps the key which the watermark stands for, where the key is not the rowid.
+    var watermarkTable: String { "midstream_watermark_\(id)" }
+    /// Whether the stepper has passed all rows.
+    var isPassed: Bool { watermark == .max }
 }
 
 enum LowerBound {

@@ -144,7 +144,9 @@ struct Retirement {
             "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
             [MigrationPhase.done.rawValue, record.id]
         )
-        try connection.execute("DROP TABLE IF EXISTS main.\(record.ledger)")
+        for table in [record.ledger, record.watermarkTable] {
+            try connection.execute("DROP TABLE IF EXISTS main.\(table)")
+        }
         let left: Int64 =
             try connection.fetchValue(
                 "SELECT count(*) FROM main.midstream_tables WHERE phase < ?",

@@ -1,34 +1,91 @@
 internal import SQLiteConnection
 
+/// How far the stepper has come in a table.
+enum Position: Hashable {
+    /// Before the first row.
+    case start
+    /// It has passed the row with that key.
+    case after(RowKey)
+
+    var key: RowKey? {
+        if case .after(let key) = self { key } else { nil }
+    }
+}
+
 /// Moves ranges of rows in the transaction that is open, on whatever connection: the stepper's, or the application's own
 /// when a table must be drained.
 struct RowMover {
     let statements: InternalStatements
     let sql: MoveSQL
 
+    /// How far a table has come; `nil` when all its rows have been passed.
+    func position(_ record: TableRecord) throws -> Position? {
+        guard let watermark = record.watermark else { return .start }
+        if record.isPassed { return nil }
+        if sql.key.isRowID { return .after(.rowID(watermark)) }
+        let statement = try statements.statement(sql.watermarkKey)
+        defer { statement.reset() }
+        return try statement.step() ? .after(sql.key.read(statement)) : .start
+    }
+
     /// Copies the pending rows of a range of keys, forgets the ledger's entries up to its end, and moves the watermark
     /// there.
     ///
-    /// - Parameter refusal: What is undone when the target refuses a row.
+    /// - Parameters:
+    ///   - upper: The range's last key; `nil` for all that is left.
+    ///   - refusal: What is undone when the target refuses a row.
     /// - Returns: The rows copied.
     func move(
-        from lower: Int64,
-        through upper: Int64,
+        from position: Position,
+        through upper: RowKey?,
         hasLedger: Bool,
         undoing refusal: MoveSQL.Refusal
     ) throws -> Int64 {
         let copied = try statements.keepingSequence(of: sql) {
-            try run(sql.copyRange(withLedger: hasLedger, undoing: refusal), [lower, upper])
+            let text = sql.copyRange(
+                isBounded: position.key != nil,
+                isEnded: upper != nil,
+                withLedger: hasLedger,
+                undoing: refusal
+            )
+            return try run(text) { try bindRange($0, position, upper) }
         }
-        let settled = hasLedger ? try run(sql.forgetSettled, [upper]) : 0
-        _ = try run(sql.advance, [upper, copied, settled])
+        try advance(to: upper, copied: copied, hasLedger: hasLedger)
         return copied
+    }
+
+    /// Moves the watermark to a key, or past all.
+    func advance(to upper: RowKey?, copied: Int64, hasLedger: Bool) throws {
+        let settled =
+            hasLedger
+            ? try run(sql.forgetSettled(isEnded: upper != nil)) { if let upper { try $0.bind(upper, at: 1) } } : 0
+        if let upper, !sql.key.isRowID { _ = try run(sql.storeWatermarkKey) { try $0.bind(upper, at: 1) } }
+        _ = try run(sql.advance) {
+            try $0.bind(upper.map { $0.rowID ?? 0 } ?? .max, at: 1)
+            try $0.bind(copied, at: 2)
+            try $0.bind(settled, at: 3)
+        }
+    }
+
+    /// Binds a range to a statement whose first parameters are its ends.
+    func bindRange(_ statement: Statement, _ position: Position, _ upper: RowKey?) throws {
+        if let lower = position.key { try statement.bind(lower, at: 1) }
+        if let upper { try statement.bind(upper, at: 1 + sql.key.count) }
+    }
+
+    /// The key of the row that is `offset` rows after the first one of a position; `nil` when there are not so many.
+    func key(at offset: Int64, from position: Position, isPending: Bool) throws -> RowKey? {
+        let statement = try statements.statement(sql.upperKey(isBounded: position.key != nil, isPending: isPending))
+        defer { statement.reset() }
+        try bindRange(statement, position, nil)
+        try statement.bind(offset, at: 2 * sql.key.count + 1)
+        return try statement.step() ? sql.key.read(statement) : nil
     }
 
     /// Moves all that is left.
     func moveRest(_ record: TableRecord) throws -> Int64 {
-        guard let lower = record.lowerBound else { return 0 }
-        return try move(from: lower, through: .max, hasLedger: true, undoing: .statement)
+        guard let position = try position(record) else { return 0 }
+        return try move(from: position, through: nil, hasLedger: true, undoing: .statement)
     }
 
     /// Records that a table has moved, after all its rows have.
@@ -44,10 +101,11 @@ struct RowMover {
                 table: record.target
             )
         }
-        _ = try run(
-            "UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, total = ?3 WHERE id = \(record.id)",
-            [MigrationPhase.copied.rawValue, .max, counted]
-        )
+        _ = try run("UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, total = ?3 WHERE id = \(record.id)") {
+            try $0.bind(MigrationPhase.copied.rawValue, at: 1)
+            try $0.bind(Int64.max, at: 2)
+            try $0.bind(counted, at: 3)
+        }
         for text in sql.dropTriggers { try statements.prepare(text).run() }
     }
 
@@ -59,10 +117,10 @@ struct RowMover {
     }
 
     /// Runs a write; returns the rows that it changed.
-    func run(_ text: String, _ values: [Int64]) throws -> Int64 {
+    func run(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
         let statement = try statements.statement(text)
         defer { statement.reset() }
-        for (offset, value) in values.enumerated() { try statement.bind(value, at: offset + 1) }
+        try bind(statement)
         while try statement.step() {}
         return statements.connection.changes
     }

@@ -10,6 +10,9 @@ struct Setup {
 
     private var connection: Connection { stepper.connection }
 
+    /// A table that may begin to move.
+    private typealias Beginning = (record: TableRecord, sql: MoveSQL)
+
     /// Begins the moves that the filter asks for, of tables that do not move already.
     ///
     /// - Returns: Whether any began.
@@ -100,12 +103,12 @@ struct Setup {
         _ wanted: [TableMigration],
         _ migration: MigrationRecord,
         _ records: [TableRecord]
-    ) throws -> [TableRecord] {
+    ) throws -> [Beginning] {
         let targets = SchemaReader(connection: connection, schema: "main")
         let sources = SchemaReader(connection: connection, schema: migration.schema)
         let claims = Claims(connection: connection, migration: migration)
         let staked = migration.sourcePath == nil ? [] : try claims.all()
-        var begun: [TableRecord] = []
+        var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { continue }
             let own = staked.first {
@@ -170,21 +173,22 @@ struct Setup {
             ).check()
             let others =
                 migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
-            for other in others + begun.map(claims.claim) where SQLIdentifier.equal(other.sourceTable, sourceName) {
+            for other in others + begun.map({ claims.claim($0.record) })
+            where SQLIdentifier.equal(other.sourceTable, sourceName) {
                 try claims.checkDisjoint(record, other)
             }
-            begun.append(record)
+            begun.append((record, sql))
         }
         return begun
     }
 
-    private func store(_ records: [TableRecord], _ migration: MigrationRecord) throws {
+    private func store(_ begun: [Beginning], _ migration: MigrationRecord) throws {
         try transaction {
             try stepper.store.create()
             try stepper.store.save(migration)
-            for record in records {
+            for (record, sql) in begun {
                 try stepper.store.save(record)
-                try connection.execute("CREATE TABLE main.\(record.ledger)(key INTEGER PRIMARY KEY)")
+                for table in sql.createTables { try connection.execute(table) }
             }
         }
     }

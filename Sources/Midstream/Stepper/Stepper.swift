@@ -179,24 +179,23 @@ final class Stepper {
     ) throws -> (moved: Int64, MigrationProgress.Outcome) {
         let sql = try sql(for: record, migration)
         // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
-        if record.total == nil || record.lowerBound == nil {
+        if record.total == nil || record.isPassed {
             guard let counted = try count(record, sql, limit, start) else { return (0, .worked) }
             let isStored: Void? = try transaction {
                 let mover = RowMover(statements: statements, sql: sql)
                 if let now = try store.table(record.id), now.phase == .copying {
-                    if now.lowerBound == nil {
+                    if now.isPassed {
                         try mover.complete(now, counted: counted)
                     } else {
-                        _ = try mover.run(
-                            "UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)",
-                            [counted]
-                        )
+                        _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
+                            try $0.bind(counted, at: 1)
+                        }
                     }
                 }
             }
             counts[record.id] = nil
             if isStored == nil { return (0, .busy) }
-            if record.lowerBound == nil { return (0, .worked) }
+            if record.isPassed { return (0, .worked) }
             guard case .rows = limit else { return (0, .worked) }
         }
         let copied: Int64?
@@ -209,20 +208,20 @@ final class Stepper {
 
     // MARK: Copying
 
-    /// The keys that a step tried to move: those of the batch that it was at, and the first of all.
-    private typealias Tried = (first: Int64, batch: ClosedRange<Int64>)
+    /// What a step tried to move: where it began, and the batch that it was at.
+    private typealias Tried = (start: Position, batch: Position, upper: RowKey?)
 
     /// Moves batches until the time is up; `nil` when the target could not be locked.
     private func move(_ record: TableRecord, _ sql: MoveSQL, until deadline: ContinuousClock.Instant) throws -> Int64? {
         let moved = try moving(record, sql) { mover, tried in
             var moved: Int64 = 0
-            while let lower = try store.table(record.id).flatMap({ $0.phase == .copying ? $0.lowerBound : nil }) {
+            while let position = try position(record, mover) {
                 let start = clock.now
-                let upper = try key(sql.upperKey, lower, batch.rows - 1)
-                tried = (tried?.first ?? lower, lower...(upper ?? .max))
+                let upper = try mover.key(at: batch.rows - 1, from: position, isPending: false)
+                tried = (tried?.start ?? position, position, upper)
                 moved += try mover.move(
-                    from: lower,
-                    through: upper ?? .max,
+                    from: position,
+                    through: upper,
                     hasLedger: hasLedger(sql),
                     undoing: .transaction
                 )
@@ -241,13 +240,17 @@ final class Stepper {
     private func move(_ record: TableRecord, _ sql: MoveSQL, rows: Int64) throws -> Int64? {
         guard rows > 0 else { return 0 }
         return try moving(record, sql) { mover, tried in
-            guard let now = try store.table(record.id), now.phase == .copying, let lower = now.lowerBound else {
-                return 0
-            }
-            let upper = try key(sql.upperPendingKey, lower, rows - 1) ?? .max
-            tried = (lower, lower...upper)
-            return try mover.move(from: lower, through: upper, hasLedger: true, undoing: .transaction)
+            guard let position = try position(record, mover) else { return 0 }
+            let upper = try mover.key(at: rows - 1, from: position, isPending: true)
+            tried = (position, position, upper)
+            return try mover.move(from: position, through: upper, hasLedger: true, undoing: .transaction)
         }
+    }
+
+    /// How far a table has come by now; `nil` when there is nothing to copy.
+    private func position(_ record: TableRecord, _ mover: RowMover) throws -> Position? {
+        guard let now = try store.table(record.id), now.phase == .copying else { return nil }
+        return try mover.position(now)
     }
 
     /// Runs `body`, which notes what it tries, in a transaction. When the target refuses a row, what comes before that is
@@ -283,14 +286,6 @@ final class Stepper {
         return try statement.step() && statement.int64(at: 0) != 0
     }
 
-    private func key(_ text: String, _ lower: Int64, _ offset: Int64) throws -> Int64? {
-        let statement = try statements.statement(text)
-        defer { statement.reset() }
-        try statement.bind(lower, at: 1)
-        try statement.bind(offset, at: 2)
-        return try statement.step() ? statement.int64(at: 0) : nil
-    }
-
     /// Moves the rows before a batch that was refused, and that batch's one by one up to the row that the target does not
     /// take.
     private func moveUpToRefused(
@@ -300,31 +295,30 @@ final class Stepper {
         _ error: SQLiteError
     ) throws -> Int64? {
         let mover = RowMover(statements: statements, sql: sql)
-        var refusal: (key: Int64, error: SQLiteError)?
+        var refusal: (key: RowKey, error: SQLiteError)?
         let moved: Int64? = try transaction {
             try confirmRowIDs(record, sql)
-            guard let now = try store.table(record.id), now.phase == .copying, now.lowerBound == tried.first else {
-                return 0
-            }
+            guard try position(record, mover) == tried.start else { return 0 }
             var moved: Int64 = 0
-            if tried.first < tried.batch.lowerBound {
+            if tried.start != tried.batch {
                 moved = try mover.move(
-                    from: tried.first,
-                    through: tried.batch.lowerBound - 1,
+                    from: tried.start,
+                    through: tried.batch.key,
                     hasLedger: true,
                     undoing: .transaction
                 )
             }
             var passed: Int64 = 0
-            var last: Int64?
-            let keys = try statements.statement(sql.pendingKeys)
+            var last: RowKey?
+            let keys = try statements.statement(
+                sql.pendingKeys(isBounded: tried.batch.key != nil, isEnded: tried.upper != nil)
+            )
             defer { keys.reset() }
-            try keys.bind(tried.batch.lowerBound, at: 1)
-            try keys.bind(tried.batch.upperBound, at: 2)
+            try mover.bindRange(keys, tried.batch, tried.upper)
             while try keys.step() {
-                let key = keys.int64(at: 0)
+                let key = sql.key.read(keys)
                 do {
-                    _ = try mover.run(sql.copyRow, [key])
+                    _ = try mover.run(sql.copyRow) { try $0.bind(key, at: 1) }
                 } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
                     refusal = (key, error)
                     break
@@ -333,20 +327,19 @@ final class Stepper {
                 last = key
             }
             keys.reset()
-            if let last {
-                let settled = try mover.run(sql.forgetSettled, [last])
-                _ = try mover.run(sql.advance, [last, passed, settled])
-            }
+            if let last { try mover.advance(to: last, copied: passed, hasLedger: true) }
             return moved + passed
         }
         guard let refusal else { return moved }
         throw MigrationError(
             .rowRefused,
-            "target table \(record.target) refuses the row with rowid \(refusal.key) of source table \(record.source). It "
-                + "stays there and is read as before. The migration goes on when it is deleted, or changed so that "
-                + "the target takes it",
+            "target table \(record.target) refuses the row "
+                + (refusal.key.rowID.map { "with rowid \($0)" } ?? "with the key that this error has")
+                + " of source table \(record.source). It stays there and is read as before. The migration goes on when it is "
+                + "deleted, or changed so that the target takes it",
             table: record.target,
-            key: refusal.key,
+            key: refusal.key.rowID,
+            keyColumns: refusal.key.rowID == nil ? refusal.key.values.map(\.value) : [],
             cause: refusal.error
         )
     }
@@ -363,18 +356,24 @@ final class Stepper {
         _ start: ContinuousClock.Instant
     ) throws -> Int64? {
         var count = counts[record.id] ?? SourceCount()
-        let slice = try statements.statement(sql.countSlice)
-        defer { slice.reset() }
-        while let upper = count.next {
-            try slice.bind(upper, at: 1)
-            try slice.bind(SourceCount.rowsPerSlice, at: 2)
+        while !count.isComplete {
+            let edge = try statements.statement(sql.sliceStart(isEnded: count.end != nil))
+            defer { edge.reset() }
+            if let end = count.end { try edge.bind(end, at: 1) }
+            try edge.bind(SourceCount.rowsPerSlice - 1, at: sql.key.count + 1)
+            let first = try edge.step() ? sql.key.read(edge) : nil
+            let slice = try statements.statement(
+                sql.countSlice(isEnded: count.end != nil, isBounded: first != nil)
+            )
+            defer { slice.reset() }
+            if let end = count.end { try slice.bind(end, at: 1) }
+            if let first { try slice.bind(first, at: 1 + sql.key.count) }
             guard try slice.step() else { break }
-            count.add(rows: slice.int64(at: 0), belonging: slice.int64(at: 1), smallest: slice.int64(at: 2))
-            slice.reset()
+            count.add(slice.int64(at: 0), from: first)
             if case .time(let budget) = limit, clock.now - start > budget / 2 { break }
         }
         counts[record.id] = count
-        return count.next == nil ? count.belonging : nil
+        return count.isComplete ? count.belonging : nil
     }
 
     // MARK: The WAL
@@ -417,13 +416,16 @@ struct BatchSize {
 struct SourceCount {
     static let rowsPerSlice: Int64 = 4096
 
-    /// The largest key that is not counted yet; `nil` when all are.
-    private(set) var next: Int64? = .max
+    /// The rows from that key on are counted; `nil` before the first slice.
+    private(set) var end: RowKey?
+    private(set) var isComplete = false
     /// The rows that belong to the migration.
     private(set) var belonging: Int64 = 0
 
-    mutating func add(rows: Int64, belonging: Int64, smallest: Int64) {
+    /// - Parameter start: The first key of the slice; `nil` when it was the last one.
+    mutating func add(_ belonging: Int64, from start: RowKey?) {
         self.belonging += belonging
-        next = rows < Self.rowsPerSlice || smallest == .min ? nil : smallest - 1
+        end = start
+        isComplete = start == nil
     }
 }

@@ -3,8 +3,8 @@ internal import SQLiteConnection
 
 /// The statements that one plan runs on the two sides of a moving table, kept for the next scan by the same plan.
 ///
-/// Each is a plain statement on one table, so SQLite plans it natively. Their first two columns are the key and whether
-/// the ledger has it; the columns that the scan uses follow.
+/// Each is a plain statement on one table, so SQLite plans it natively. Their first columns are the key and what
+/// ``Settled`` says; the columns that the scan uses follow.
 final class UnionArms {
     /// What an arm reads.
     enum Arm: Int, CaseIterable {
@@ -30,6 +30,8 @@ final class UnionArms {
 
     let plan: UnionPlan
     let table: MovingTable
+    /// Whether there is a bound to compare keys with: see ``LiveState/isBounded(_:)``.
+    let isBounded: Bool
     private let statements: InternalStatements
     private var idle: [[Statement]] = Array(repeating: [], count: Arm.allCases.count)
     /// Where a column stands in the arms' results, by the column's index.
@@ -58,31 +60,38 @@ final class UnionArms {
         var collation: BuiltInCollation
     }
 
-    init(plan: UnionPlan, table: MovingTable, statements: InternalStatements) {
+    init(plan: UnionPlan, table: MovingTable, isBounded: Bool, statements: InternalStatements) {
         self.plan = plan
         self.table = table
+        self.isBounded = isBounded
         self.statements = statements
         var order: [UnionPlan.Order] = []
         var descends = false
         if case .ordered(let columns, let descending) = plan.merge {
-            order = columns
+            order = columns.isEmpty ? UnionPlan.keyOrder(of: table.target) : columns
             descends = descending
         }
         rowIDDescending = descends
         mergeColumns = order.map(\.column)
+        isBoundedByKey = plan.merge == .lookup || mergeColumns == table.key.columns
         arguments = plan.constraints.map(\.argument)
         rowIDArgument = plan.rowIDArgument
         isLikelyCounted = plan.isLikelyCounted
         hasTextConstraints = plan.constraints.contains { !$0.takesNumbers }
-        let used = table.target.columns.indices.filter { plan.uses($0) && $0 != table.target.rowIDColumn }
-        var columns = order.map(\.column).filter { $0 >= 0 }
+        let key = table.key
+        func isKey(_ column: Int) -> Bool { column < 0 || key.columns.contains(column) }
+        let used = table.target.columns.indices.filter {
+            plan.uses($0) && $0 != table.target.rowIDColumn && !isKey($0)
+        }
+        var columns = order.map(\.column).filter { !isKey($0) }
         columns += used.filter { plan.indexedColumns.contains($0) && !columns.contains($0) }
         indexedCount = columns.count
         columns += used.filter { !columns.contains($0) }
         isCovered = columns.count == indexedCount
         self.columns = columns
         var slots = Array(repeating: 0, count: table.target.columns.count)
-        for (offset, column) in columns.enumerated() { slots[column] = offset + 2 }
+        for (offset, column) in columns.enumerated() { slots[column] = key.count + 1 + offset }
+        for (offset, column) in key.columns.enumerated() { slots[column] = offset }
         self.slots = slots
         mergeTerms = order.map { term in
             let collation = term.column < 0 ? nil : BuiltInCollation(name: table.target.columns[term.column].collation)
@@ -111,45 +120,50 @@ final class UnionArms {
 
     /// Whether the arm's own statement passes over keys below the lower bound. Where rows come in the order of other
     /// columns it must not, or it would read on and on for one that is pending; the merge drops them in step.
-    var isBoundedByKey: Bool { mergeTerms.isEmpty }
+    let isBoundedByKey: Bool
 
     private func text(of arm: Arm) -> String {
         let isTarget = arm == .target || arm == .targetRow || arm == .targetCount
         let isCount = arm == .targetCount || arm == .sourceCount || arm == .sourceCountWithLedger
-        let key = isTarget ? table.sql.targetKey : table.sql.sourceKey
+        let key = table.key
+        let keyNames = isTarget ? key.target : key.source
         let from = isTarget ? table.sql.target : table.sql.source
         let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger || arm == .sourceCountWithLedger
         let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
         let isLookup = if case .lookup = plan.merge { true } else { false }
-        let isSettled = "\(key) IN (SELECT key FROM \(table.sql.ledger))"
         let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
         // All that the ledger has is among the rows that are not narrowed.
         let subtractsLedger = isCount && hasLedger && plan.constraints.isEmpty
-        let settledCount = "(SELECT count(*) FROM \(table.sql.ledger) WHERE key >= ?\(extraParameter))"
+        // By the rowid, a plan of which the lower bound is not the watermark's counts fewer of them.
+        let settledCount =
+            "(SELECT count(*) FROM \(table.sql.ledger)\(key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""))"
+        let names = isTarget ? table.quotedColumns : table.sql.sourceColumns
         let result =
             isCount
             ? [subtractsLedger ? "count(*) - \(settledCount)" : "count(*)"]
-            : [key, hasLedger && !isLookup ? isSettled : "0"] + selected.map { table.quotedColumns[$0] }
+            : keyNames + [isTarget || isLookup ? "0" : settled(hasLedger: hasLedger)] + selected.map { names[$0] }
 
         var terms: [String] = []
         if arm == .sourceRow {
-            terms.append("\(key) = ?1")
+            terms.append(key.equals(keyNames, key.parameters(from: 1)))
         } else {
             terms += plan.constraints.enumerated().map { offset, constraint in
-                let operand = constraint.column < 0 ? key : table.quotedColumns[constraint.column]
+                let operand = constraint.column < 0 ? keyNames[0] : names[constraint.column]
                 return "\(operand) \(symbol(constraint.comparison, offset + 1))"
             }
         }
-        if arm == .targetRow { terms.append("\(key) = ?\(extraParameter)") }
+        if arm == .targetRow { terms.append(key.equals(keyNames, key.parameters(from: extraParameter))) }
         if arm == .source || arm == .sourceWithLedger || isKeysOnly {
             // First, since SQLite seeks by the first of several lower bounds: see `UnionCursor.firstKey`.
-            if isBoundedByKey { terms.insert("\(key) >= ?\(extraParameter)", at: 0) }
-            if hasLedger, isLookup { terms.append("NOT \(isSettled)") }
+            if isBounded, isBoundedByKey { terms.insert(table.sql.isBeyond(extraParameter), at: 0) }
+            if hasLedger, isLookup { terms.append("NOT \(table.sql.isSettled)") }
         }
         if isCount, !isTarget {
-            // Of two ways to find the rows, the index is to be taken.
-            terms.append("\(isBoundedByKey ? "" : "+")\(key) >= ?\(extraParameter)")
-            if hasLedger, !subtractsLedger { terms.append("NOT \(isSettled)") }
+            if isBounded {
+                // Of two ways to find the rows, the index is to be taken.
+                terms.append(table.sql.isBeyond(extraParameter, isIndexed: isBoundedByKey))
+            }
+            if hasLedger, !subtractsLedger { terms.append("NOT \(table.sql.isSettled)") }
         }
         // Without the other columns, the condition is checked when the row is fetched.
         if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {
@@ -160,11 +174,25 @@ final class UnionArms {
         if !terms.isEmpty { text += " WHERE " + terms.joined(separator: " AND ") }
         if arm == .targetRow || arm == .sourceRow || isCount { return text }
         if isLookup { return text + " LIMIT 1" }
-        let order =
-            zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in
-                table.quotedColumns[column] + (term.isDescending ? " DESC" : "")
-            } + [key + (rowIDDescending ? " DESC" : "")]
+        var order = zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in
+            names[column] + (term.isDescending ? " DESC" : "")
+        }
+        if key.isRowID { order.append(keyNames[0] + (rowIDDescending ? " DESC" : "")) }
         return text + " ORDER BY " + order.joined(separator: ", ")
+    }
+
+    /// What the source's arms say of a row that is not pending.
+    enum Settled {
+        static let inLedger: Int64 = 1
+        /// It is behind the watermark. Rowids are compared with that by the cursor.
+        static let passed: Int64 = 2
+    }
+
+    /// Whether a source's row is settled, as far as the arm does not pass over such rows.
+    private func settled(hasLedger: Bool) -> String {
+        let inLedger = hasLedger ? "(\(table.sql.isSettled))" : "0"
+        guard isBounded, !isBoundedByKey, !table.key.isRowID else { return inLedger }
+        return "CASE WHEN \(table.sql.isBeyond(extraParameter)) THEN \(inLedger) ELSE \(Settled.passed) END"
     }
 
     private func symbol(_ comparison: IndexInfo.Comparison, _ parameter: Int) -> String {

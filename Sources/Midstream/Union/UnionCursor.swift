@@ -19,7 +19,9 @@ final class UnionCursor: VirtualTableCursor {
     private var current: RowReader?
     private var isCurrentFromTarget = false
     private var isSourceKeysOnly = false
+    /// See ``LiveState``.
     private var lower = Int64.min
+    private var watermark: RowKey?
     private var merge: Merge = .rowID(isDescending: false)
 
     /// How two rows are compared; what is common needs no loop.
@@ -32,7 +34,7 @@ final class UnionCursor: VirtualTableCursor {
     private var isCounted = false
     private var rollbacksAtBirth = 0
     /// The key of the last row that came from the target, where a rollback could bring it back to the source.
-    private var lastTargetKey: Int64?
+    private var lastTargetKey: RowKey?
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     private var count: (left: Int64, passed: Int64)?
@@ -76,6 +78,7 @@ final class UnionCursor: VirtualTableCursor {
         isSeen = false
         kept = nil
         lower = .min
+        watermark = nil
         lastTargetKey = nil
         if isCounted {
             isCounted = false
@@ -105,7 +108,7 @@ final class UnionCursor: VirtualTableCursor {
     /// The plan's arms; those of a plan with fewer constraints when a value is of a type that the arms would compare
     /// otherwise than SQLite does.
     private func chosenArms(_ number: Int, _ arguments: ValueReferences) throws -> UnionArms {
-        let arms = union.arms(number)
+        let arms = try union.arms(number)
         guard arms.hasTextConstraints else { return arms }
         var dropped: Set<Int> = []
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
@@ -117,7 +120,7 @@ final class UnionCursor: VirtualTableCursor {
             default: break
             }
         }
-        return dropped.isEmpty ? arms : union.arms(arms.plan.dropping(dropped))
+        return dropped.isEmpty ? arms : try union.arms(arms.plan.dropping(dropped))
     }
 
     private func open(_ arm: UnionArms.Arm, _ arms: UnionArms, _ arguments: ValueReferences) throws -> Statement {
@@ -158,9 +161,9 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private func lookUpInSource(_ arms: UnionArms, _ arguments: ValueReferences, _ state: LiveState) throws -> Bool {
-        guard let lower = state.lowerBound else { return false }
+        guard state.lowerBound != nil else { return false }
         let statement = try open(state.hasLedger ? .sourceWithLedger : .source, arms, arguments)
-        try statement.bind(lower, at: arms.extraParameter)
+        if arms.isBounded { try state.bindBound(statement, at: arms.extraParameter) }
         let row = RowReader(statement)
         guard try row.step() else { return false }
         current = row
@@ -179,6 +182,7 @@ final class UnionCursor: VirtualTableCursor {
         }
         if let lower = state.lowerBound {
             self.lower = lower
+            watermark = state.watermark
             if scope == .whole, table.statements.canPromote {
                 birth = table.recent.cursorOpened()
                 isCounted = true
@@ -186,7 +190,7 @@ final class UnionCursor: VirtualTableCursor {
                 _ = try open(.targetRow, arms, arguments)
             }
             isSourceKeysOnly =
-                !arms.isBoundedByKey && (lower != .min || state.hasLedger)
+                !arms.isBoundedByKey && (lower != .min || watermark != nil || state.hasLedger)
                 && !(arms.isCovered && table.condition == nil)
             let arm: UnionArms.Arm =
                 switch (isSourceKeysOnly, state.hasLedger) {
@@ -196,7 +200,9 @@ final class UnionCursor: VirtualTableCursor {
                 case (true, true): .sourceKeysWithLedger
                 }
             let statement = try open(arm, arms, arguments)
-            if arms.isBoundedByKey {
+            if !table.key.isRowID {
+                if arms.isBounded { try state.bindBound(statement, at: arms.extraParameter) }
+            } else if arms.isBoundedByKey {
                 try statement.bind(firstKey(arms, arguments, lower), at: arms.extraParameter)
             }
             let row = RowReader(statement)
@@ -277,13 +283,13 @@ final class UnionCursor: VirtualTableCursor {
             }
             guard let target else { break }
             // The source's side gives it, since it was there when the scan began.
-            if isCounted, table.recent.contains(target.int64(at: 0), since: birth) {
+            if isCounted, table.recent.contains(foldedKey(target), since: birth) {
                 if try !target.step() { self.target = nil }
                 continue
             }
             current = target
             isCurrentFromTarget = true
-            if isCounted { lastTargetKey = target.int64(at: 0) }
+            if isCounted { lastTargetKey = foldedKey(target) }
             return
         }
         isAtEnd = true
@@ -311,35 +317,39 @@ final class UnionCursor: VirtualTableCursor {
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.
     private func takeSourceRow(_ source: RowReader) throws -> Bool {
-        let key = source.int64(at: 0)
-        if key < lower { return false }
-        if isCounted, table.recent.contains(key, since: birth), try isSettled(key) {
+        if source.int64(at: 0) < lower { return false }
+        let settled = source.int64(at: table.key.count)
+        if settled == UnionArms.Settled.passed { return false }
+        if isCounted, table.recent.contains(foldedKey(source), since: birth), try isSettled(source) {
             // It was promoted after the scan began: it stays in its place, with the values that it has by now.
-            return try fetch(.targetRow, key)
+            return try fetch(.targetRow, source)
         }
         let isRolledBack = isCounted && table.statements.rollbacks != rollbacksAtBirth
-        if isRolledBack, key == lastTargetKey { return false }
+        if isRolledBack, foldedKey(source) == lastTargetKey { return false }
         // What was read ahead may not hold after a rollback.
-        if source.int64(at: 1) != 0, try !isRolledBack || isSettled(key) { return false }
+        if settled != 0, try !isRolledBack || isSettled(source) { return false }
         // The scan that finds rows to promote promotes them as it goes.
-        if scope == .pending, try isSettled(key) { return false }
-        if isSourceKeysOnly { return try fetch(.sourceRow, key) }
+        if scope == .pending, try isSettled(source) { return false }
+        if isSourceKeysOnly { return try fetch(.sourceRow, source) }
         current = source
         return true
     }
 
-    private func isSettled(_ key: Int64) throws -> Bool {
-        let statement = try table.statement("SELECT 1 FROM \(table.sql.ledger) WHERE key = ?1")
+    private func foldedKey(_ row: RowReader) -> RowKey { table.key.folded(table.key.read(row)) }
+
+    /// Whether the ledger has a row of the source by now.
+    private func isSettled(_ row: RowReader) throws -> Bool {
+        let statement = try table.statement(table.sql.isInLedger)
         defer { statement.reset() }
-        try statement.bind(key, at: 1)
+        try statement.bind(table.key.read(row), at: 1)
         return try statement.step()
     }
 
-    private func fetch(_ arm: UnionArms.Arm, _ key: Int64) throws -> Bool {
+    private func fetch(_ arm: UnionArms.Arm, _ source: RowReader) throws -> Bool {
         guard let arms else { return false }
         let statement = try take(arm, arms)
         statement.reset()
-        try statement.bind(key, at: arm == .targetRow ? arms.extraParameter : 1)
+        try statement.bind(table.key.read(source), at: arm == .targetRow ? arms.extraParameter : 1)
         let row = RowReader(statement)
         guard try row.step() else { return false }
         current = row
@@ -356,10 +366,10 @@ final class UnionCursor: VirtualTableCursor {
     private func countRest(_ values: [SQLiteValue]) throws -> Bool {
         guard let arms else { return false }
         let state = try table.state()
-        guard (state.lowerBound ?? .min) == lower else { return false }
+        guard (state.lowerBound ?? .min) == lower, state.watermark == watermark else { return false }
         var rows = try counted(.targetCount, arms, values)
-        if let lower = state.lowerBound {
-            rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, values, from: lower)
+        if state.lowerBound != nil {
+            rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, values, beyond: state)
         }
         count = (rows - Int64(unseen), Int64(unseen))
         isAtEnd = rows <= Int64(unseen)
@@ -370,12 +380,12 @@ final class UnionCursor: VirtualTableCursor {
         _ arm: UnionArms.Arm,
         _ arms: UnionArms,
         _ values: [SQLiteValue],
-        from lower: Int64? = nil
+        beyond state: LiveState? = nil
     ) throws -> Int64 {
         let statement = try take(arm, arms)
         defer { statement.reset() }
         for (offset, value) in values.enumerated() { try statement.bind(value, at: offset + 1) }
-        if let lower { try statement.bind(lower, at: arms.extraParameter) }
+        if arms.isBounded, let state { try state.bindBound(statement, at: arms.extraParameter) }
         return try statement.step() ? statement.int64(at: 0) : 0
     }
 

@@ -35,6 +35,11 @@ struct UnionPlan: Hashable {
         case ordered([Order], rowIDDescending: Bool)
     }
 
+    /// The order of a table without rowids.
+    static func keyOrder(of table: TableSchema, isReversed: Bool = false) -> [Order] {
+        table.primaryKey.map { Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
+    }
+
     var scope: Scope
     var constraints: [Constraint]
     var merge: Merge

@@ -24,14 +24,16 @@ struct UnionPlanner {
         let order = info.order.map {
             UnionPlan.Order(column: normalized($0.column), isDescending: $0.isDescending)
         }
-        var best = candidate(usable, terms: [], order: order, isUnique: false)
+        var best = candidate(usable, terms: table.target.primaryKey, order: order, isUnique: true, isTable: true)
         for index in table.target.indexes where index.isPlain {
             let other = candidate(usable, terms: index.terms, order: order, isUnique: index.isUnique)
             if other.total < best.total { best = other }
         }
-        let rowID = [TableSchema.Index.Term(column: -1, isDescending: false, collation: "BINARY")]
-        let byRowID = candidate(usable, terms: rowID, order: order, isUnique: true)
-        if byRowID.total <= best.total { best = byRowID }
+        if table.key.isRowID {
+            let rowID = [TableSchema.Index.Term(column: -1, isDescending: false, collation: "BINARY")]
+            let byRowID = candidate(usable, terms: rowID, order: order, isUnique: true)
+            if byRowID.total <= best.total { best = byRowID }
+        }
 
         var constraints: [UnionPlan.Constraint] = []
         // An IN is a scan for each of its values, which is worth it where an index finds them.
@@ -135,13 +137,16 @@ struct UnionPlanner {
     }
 
     /// A scan along an index, or along the rowid when `terms` is empty.
+    ///
+    /// - Parameter isTable: Whether it goes along the table itself, by its key.
     private func candidate(
         _ usable: [Usable],
         terms: [TableSchema.Index.Term],
         order: [UnionPlan.Order],
-        isUnique: Bool
+        isUnique: Bool,
+        isTable: Bool = false
     ) -> Candidate {
-        let isRowID = terms.first?.column == -1 || terms.isEmpty
+        let isRowID = terms.first?.column == -1 || isTable
         var fixed: [Int] = []
         var isLookup = isUnique
         for term in terms {
@@ -188,7 +193,8 @@ struct UnionPlanner {
         return Candidate(
             merge: merge,
             fixed: fixed,
-            indexedColumns: terms.compactMap(\.column).filter { $0 >= 0 },
+            indexedColumns: isTable && !table.key.isRowID
+                ? Array(table.target.columns.indices) : terms.compactMap(\.column).filter { $0 >= 0 },
             consumesOrder: consumes,
             cost: cost,
             rows: rows,
@@ -228,7 +234,8 @@ struct UnionPlanner {
         return column < 0 || BuiltInCollation(name: term.collation) != nil
     }
 
-    /// The order of the merge: that of the index, as far as the two arms' rows can be compared outside SQLite.
+    /// The order of the merge: that of the index, as far as the two arms' rows can be compared outside SQLite, and then that
+    /// of the table's key.
     private func merge(
         terms: [TableSchema.Index.Term],
         fixed: [Int],
@@ -237,6 +244,7 @@ struct UnionPlanner {
     ) -> UnionPlan.Merge {
         let rest = terms.dropFirst(fixed.count).prefix(while: canMerge)
         guard follows, rest.first?.column != -1 else {
+            if !table.key.isRowID { return .ordered(UnionPlan.keyOrder(of: table.target), rowIDDescending: false) }
             let descends = order.first { $0.column == -1 }?.isDescending ?? false
             return .ordered([], rowIDDescending: descends)
         }
@@ -245,6 +253,13 @@ struct UnionPlanner {
         let isReversed =
             rest.first.map { first in wanted.map { $0.isDescending != first.isDescending } ?? false } ?? false
         let columns = rest.map { UnionPlan.Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
+        if !table.key.isRowID {
+            let known = Set(columns.map(\.column))
+            let key = UnionPlan.keyOrder(of: table.target, isReversed: isReversed).filter {
+                !known.contains($0.column) && !fixed.contains($0.column)
+            }
+            return .ordered(columns + key, rowIDDescending: false)
+        }
         let lastDescends = columns.isEmpty ? wanted?.isDescending ?? false : isReversed
         return .ordered(columns, rowIDDescending: lastDescends)
     }

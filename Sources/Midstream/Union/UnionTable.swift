@@ -3,6 +3,8 @@ internal import SQLiteConnection
 /// Makes union tables: `CREATE VIRTUAL TABLE temp.T USING midstream_union(id, whole | pending)`.
 final class UnionModule: VirtualTableModule {
     static let name = "midstream_union"
+    /// For tables without rowids.
+    static let keyedName = "midstream_union_keyed"
     private let tables: MovingTables
 
     init(tables: MovingTables) {
@@ -19,8 +21,10 @@ final class UnionModule: VirtualTableModule {
             return "\(quoted) \(type) COLLATE \(column.collation)"
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
+        let key = table.key
+        let primaryKey = key.isRowID ? "" : ", PRIMARY KEY(\(KeySQL.list(key.target)))"
         return (
-            "CREATE TABLE x(\(columns.joined(separator: ", ")))",
+            "CREATE TABLE x(\(columns.joined(separator: ", "))\(primaryKey))\(key.ledgerOptions)",
             UnionTable(table: table, scope: scope, tables: tables)
         )
     }
@@ -43,7 +47,8 @@ final class UnionTable: VirtualTable {
     let table: MovingTable
     private let scope: UnionPlan.Scope
     private let tables: MovingTables
-    private var plans: [UnionArms] = []
+    /// The plans, each without a bound of keys and with one.
+    private var plans: [(unbounded: UnionArms, bounded: UnionArms)] = []
     private var planNumbers: [UnionPlan: Int] = [:]
 
     init(table: MovingTable, scope: UnionPlan.Scope, tables: MovingTables) {
@@ -65,7 +70,11 @@ final class UnionTable: VirtualTable {
 
     private func number(of plan: UnionPlan) -> Int {
         if let number = planNumbers[plan] { return number }
-        plans.append(UnionArms(plan: plan, table: table, statements: tables.statements))
+        func arms(_ isBounded: Bool) -> UnionArms {
+            UnionArms(plan: plan, table: table, isBounded: isBounded, statements: tables.statements)
+        }
+        let bounded = arms(true)
+        plans.append((table.key.isRowID ? bounded : arms(false), bounded))
         planNumbers[plan] = plans.count - 1
         return plans.count - 1
     }
@@ -73,9 +82,11 @@ final class UnionTable: VirtualTable {
     /// The application's statement has begun to run.
     func noteBegun() { tables.watch.noteBegun() }
 
-    func arms(_ number: Int) -> UnionArms { plans[number] }
+    func arms(_ number: Int) throws -> UnionArms {
+        try table.state().isBounded(table.key) ? plans[number].bounded : plans[number].unbounded
+    }
 
-    func arms(_ plan: UnionPlan) -> UnionArms { plans[number(of: plan)] }
+    func arms(_ plan: UnionPlan) throws -> UnionArms { try arms(number(of: plan)) }
 
     override func open() throws -> VirtualTableCursor {
         UnionCursor(table: self, scope: scope)

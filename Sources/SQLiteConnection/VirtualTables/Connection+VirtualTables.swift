@@ -2,12 +2,15 @@ internal import SQLiteC
 
 extension Connection {
     /// Registers a module for `CREATE VIRTUAL TABLE … USING name(…)`.
-    public func createModule(_ name: String, _ module: VirtualTableModule) throws(SQLiteError) {
+    ///
+    /// - Parameter isReadOnly: Whether SQLite itself refuses writes.
+    public func createModule(_ name: String, _ module: VirtualTableModule, isReadOnly: Bool = false) throws(SQLiteError)
+    {
         try checkOpen()
         let code = sqlite3_create_module_v2(
             db,
             name,
-            moduleMethods,
+            isReadOnly ? readOnlyMethods : moduleMethods,
             Unmanaged.passRetained(module).toOpaque(),
             { data in
                 if let data { Unmanaged<VirtualTableModule>.fromOpaque(data).release() }
@@ -17,9 +20,12 @@ extension Connection {
     }
 }
 
-/// The callbacks of every module. SQLite keeps the pointer for as long as a connection has the module, so it is
+/// The callbacks of every module, with the one that writes and without. SQLite keeps the pointer for as long as a connection has the module, so it is
 /// allocated once for the process and never changed after.
-nonisolated(unsafe) private let moduleMethods: UnsafePointer<sqlite3_module> = {
+nonisolated(unsafe) private let moduleMethods = makeMethods(isReadOnly: false)
+nonisolated(unsafe) private let readOnlyMethods = makeMethods(isReadOnly: true)
+
+private func makeMethods(isReadOnly: Bool) -> UnsafePointer<sqlite3_module> {
     let methods = UnsafeMutablePointer<sqlite3_module>.allocate(capacity: 1)
     methods.initialize(to: sqlite3_module())
     methods.pointee.xCreate = connect
@@ -34,9 +40,9 @@ nonisolated(unsafe) private let moduleMethods: UnsafePointer<sqlite3_module> = {
     methods.pointee.xEof = isAtEnd
     methods.pointee.xColumn = column
     methods.pointee.xRowid = rowID
-    methods.pointee.xUpdate = update
+    if !isReadOnly { methods.pointee.xUpdate = update }
     return UnsafePointer(methods)
-}()
+}
 
 private func code(of error: any Error) -> (Int32, String) {
     if let error = error as? SQLiteError { return (error.code.failure, error.message) }

@@ -1,0 +1,109 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// By what the rows of a moving table are told apart, the same on both sides, and the SQL that says so.
+///
+/// It is the rowid, or in a WITHOUT ROWID target the columns of its PRIMARY KEY. Rows are copied in its order.
+struct KeySQL: Sendable {
+    /// The target's columns; empty where it is the rowid.
+    let columns: [Int]
+    /// The names by which each side has it.
+    let target: [String]
+    let source: [String]
+    /// The names by which the engine's own tables have it.
+    let ledger: [String]
+    /// The columns of the engine's own tables, of which it is the primary key.
+    let ledgerColumns: String
+    private let descends: [Bool]
+    private let collations: [BuiltInCollation]
+
+    init(target: TableSchema, source: TableSchema, sourceColumns: [String]) {
+        columns = target.primaryKey.compactMap(\.column)
+        guard !columns.isEmpty else {
+            self.target = [target.rowIDName ?? "rowid"]
+            // A source without rowids has the target's INTEGER PRIMARY KEY as a column.
+            self.source = [target.rowIDColumn.map { sourceColumns[$0] } ?? source.rowIDName ?? "rowid"]
+            ledger = ["key"]
+            ledgerColumns = "key INTEGER PRIMARY KEY"
+            descends = [false]
+            collations = [.binary]
+            return
+        }
+        self.target = columns.map { SQLIdentifier.quoted(target.columns[$0].name) }
+        self.source = columns.map { sourceColumns[$0] }
+        let names = columns.indices.map { "k\($0)" }
+        ledger = names
+        let definitions = zip(names, columns).map { name, column in
+            let column = target.columns[column]
+            return "\(name) \(column.affinity.typeName) NOT NULL COLLATE \(SQLIdentifier.quoted(column.collation))"
+        }
+        ledgerColumns = (definitions + ["PRIMARY KEY(\(names.joined(separator: ", ")))"]).joined(separator: ", ")
+        // All in one direction, an index is read in the other one as well.
+        let directions = target.primaryKey.map(\.isDescending)
+        descends = Set(directions).count == 1 ? directions.map { _ in false } : directions
+        collations = columns.map { BuiltInCollation(name: target.columns[$0].collation) ?? .binary }
+    }
+
+    var isRowID: Bool { columns.isEmpty }
+    /// How many values it has.
+    var count: Int { target.count }
+
+    /// What follows the parentheses of the engine's own tables.
+    var ledgerOptions: String { isRowID ? "" : " WITHOUT ROWID" }
+
+    // MARK: SQL
+
+    static func list(_ names: [String]) -> String { names.joined(separator: ", ") }
+
+    static func tuple(_ names: [String]) -> String { names.count == 1 ? names[0] : "(\(list(names)))" }
+
+    /// The parameters of a key, the first of which has that number.
+    func parameters(from first: Int) -> [String] { (0..<count).map { "?\(first + $0)" } }
+
+    func equals(_ names: [String], _ operands: [String]) -> String {
+        zip(names, operands).map { "\($0) = \($1)" }.joined(separator: " AND ")
+    }
+
+    /// A comparison in the key's own order.
+    enum Comparison {
+        case after, from, before, through
+
+        fileprivate var isLess: Bool { self == .before || self == .through }
+        fileprivate var includesEqual: Bool { self == .from || self == .through }
+    }
+
+    func compares(_ names: [String], _ comparison: Comparison, _ operands: [String]) -> String {
+        guard descends.contains(true) else {
+            let symbol = (comparison.isLess ? "<" : ">") + (comparison.includesEqual ? "=" : "")
+            return "\(Self.tuple(names)) \(symbol) \(Self.tuple(operands))"
+        }
+        // A row value cannot say that some columns descend. The first term is for an index to seek by.
+        func symbol(_ position: Int) -> String { descends[position] == comparison.isLess ? ">" : "<" }
+        var alternatives = names.indices.map { position in
+            let equal = (0..<position).map { "\(names[$0]) = \(operands[$0])" }
+            return (equal + ["\(names[position]) \(symbol(position)) \(operands[position])"]).joined(separator: " AND ")
+        }
+        if comparison.includesEqual { alternatives.append(equals(names, operands)) }
+        return "(\(names[0]) \(symbol(0))= \(operands[0]) AND (\(alternatives.joined(separator: " OR "))))"
+    }
+
+    func order(_ names: [String], isReversed: Bool = false) -> String {
+        zip(names, descends).map { $1 != isReversed ? $0 + " DESC" : $0 }.joined(separator: ", ")
+    }
+
+    // MARK: Keys of rows
+
+    func read(_ row: RowReader, from first: Int = 0) -> RowKey {
+        isRowID
+            ? .rowID(row.int64(at: first))
+            : .columns((0..<count).map { row.exactValue(at: first + $0) })
+    }
+
+    func read(_ statement: Statement) -> RowKey { read(RowReader(statement)) }
+
+    /// The key in the form that all keys have which are equal by its columns' collations.
+    func folded(_ key: RowKey) -> RowKey {
+        guard case .columns(let values) = key else { return key }
+        return .columns(zip(values, collations).map { $0.folded($1) })
+    }
+}

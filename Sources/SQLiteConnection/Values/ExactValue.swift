@@ -1,0 +1,74 @@
+internal import SQLiteC
+
+/// A value as SQLite stores it, byte for byte: text that is not Unicode stays what it is.
+package enum ExactValue: Hashable, Sendable {
+    case null
+    case integer(Int64)
+    case real(UInt64)
+    /// UTF-8, as far as it is Unicode.
+    case text([UInt8])
+    case blob([UInt8])
+
+    /// A value without what is lost by ``SQLiteValue``, for output.
+    package var value: SQLiteValue {
+        switch self {
+        case .null: .null
+        case .integer(let integer): .integer(integer)
+        case .real(let bits): .real(Double(bitPattern: bits))
+        case .text(let bytes): .text(String(decoding: bytes, as: UTF8.self))
+        case .blob(let bytes): .blob(bytes)
+        }
+    }
+
+    /// What is equal to it by the collation, made the same.
+    package func folded(_ collation: BuiltInCollation) -> ExactValue {
+        guard case .text(var bytes) = self else { return self }
+        switch collation {
+        case .binary: return self
+        case .nocase: return .text(bytes.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 })
+        case .rtrim:
+            while bytes.last == 0x20 { bytes.removeLast() }
+            return .text(bytes)
+        }
+    }
+}
+
+extension RowReader {
+    /// A column of the current row.
+    package func exactValue(at index: Int) -> ExactValue {
+        let index = Int32(truncatingIfNeeded: index)
+        switch sqlite3_column_type(handle, index) {
+        case SQLITE_INTEGER: return .integer(sqlite3_column_int64(handle, index))
+        case SQLITE_FLOAT: return .real(sqlite3_column_double(handle, index).bitPattern)
+        case SQLITE_TEXT:
+            guard let text = sqlite3_column_text(handle, index) else { return .text([]) }
+            let count = Int(sqlite3_column_bytes(handle, index))
+            return .text([UInt8](UnsafeBufferPointer(start: text, count: count)))
+        case SQLITE_BLOB:
+            guard let blob = sqlite3_column_blob(handle, index) else { return .blob([]) }
+            let count = Int(sqlite3_column_bytes(handle, index))
+            return .blob([UInt8](UnsafeRawBufferPointer(start: blob, count: count)))
+        default: return .null
+        }
+    }
+}
+
+extension Statement {
+    /// Binds a value to the parameter at `index`, from 1.
+    package func bind(_ value: ExactValue, at index: Int) throws(SQLiteError) {
+        guard case .text(let bytes) = value, !bytes.isEmpty else { return try bind(value.value, at: index) }
+        let code = bytes.withUnsafeBufferPointer { buffer in
+            buffer.withMemoryRebound(to: CChar.self) { characters in
+                sqlite3_bind_text64(
+                    handle,
+                    Int32(clamping: index),
+                    characters.baseAddress,
+                    UInt64(characters.count),
+                    unsafeBitCast(-1, to: sqlite3_destructor_type.self),
+                    UInt8(SQLITE_UTF8)
+                )
+            }
+        }
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: sqlite3_db_handle(handle), fallback: code, sql: sql) }
+    }
+}
