@@ -4,7 +4,7 @@ internal import SQLiteC
 public enum SQLiteFeature: String, CaseIterable, Sendable {
     case upsert, returning, strict, windows, aggregateFilter, generatedColumns, renameColumn, nullsOrder
     case materialized, distinctFrom, jsonFunctions, jsonOperators, updateFrom, rightJoin, targetAlias
-    case limitedWrites, vacuumInto, iif
+    case limitedWrites, vacuumInto, iif, dropColumn, pragmaFunctions
     // What older versions have, and do wrong.
     case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, rowIDsEqualToText
     case checksOfStoredValues, partialIndexes, viewsApartFromCommonTables, rowValuesInQueries, rowIDsChosenBetweenOthers
@@ -35,6 +35,8 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
         case .limitedWrites: .prepares("DELETE FROM t ORDER BY a LIMIT 1")
         case .vacuumInto: .prepares("VACUUM INTO 'x'")
         case .iif: .prepares("SELECT iif(1, 2, 3)")
+        case .dropColumn: .prepares("ALTER TABLE t DROP COLUMN b")
+        case .pragmaFunctions: .prepares("SELECT * FROM pragma_table_info('t')")
         case .indexesOnExpressions:
             // The index may get the value that it had before the column's affinity was applied.
             .runs(

@@ -27,7 +27,8 @@ import Testing
         var failures = 0
         while statements < wanted, clock.now < end {
             if Self.setting("VERBOSE") != nil { Self.say("case \(number)") }
-            let oracleCase = CaseGenerator(seed: seed, number: number).generate(statements: 80)
+            var generator = CaseGenerator(seed: seed, number: number)
+            let oracleCase = generator.generate(statements: 80)
             if Self.setting("VERBOSE") == 2 { Self.say("\(oracleCase)") }
             let (difference, count) = CaseRunner(oracleCase: oracleCase).run()
             statements += count

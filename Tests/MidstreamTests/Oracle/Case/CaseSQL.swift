@@ -20,9 +20,9 @@ func literal(_ value: SQLiteValue) -> String {
 }
 
 extension TablePlan {
-    func creation(named name: String, columns: [ColumnPlan]) -> String {
+    func creation(named name: String, columns: [ColumnPlan], foreignKeys: [String] = []) -> String {
         let definitions =
-            columns.map { "\(quoted($0.name)) \($0.type) \($0.constraints)" } + constraints
+            columns.map { "\(quoted($0.name)) \($0.type) \($0.constraints)" } + constraints + foreignKeys
         return "CREATE TABLE \(quoted(name))(\(definitions.joined(separator: ", ")))" + (isStrict ? " STRICT" : "")
     }
 
@@ -34,7 +34,8 @@ extension TablePlan {
 
     /// What the target and the oracle have.
     var targetSchema: [String] {
-        [creation(named: name, columns: columns)] + indexCreations(on: name, prefix: "") { _ in true }
+        [creation(named: name, columns: columns, foreignKeys: foreignKeys)]
+            + indexCreations(on: name, prefix: "") { _ in true }
     }
 
     /// What the source has.
@@ -73,6 +74,8 @@ extension Operation: CustomStringConvertible {
         switch self {
         case .run(let command): return "\(command);"
         case .read(let command): return ".read \(command)"
+        case .other(let command): return ".other \(command)"
+        case .stranger(let command): return ".stranger \(command)"
         case .block(let commands, let commits):
             return ".block\n" + commands.map { "    \($0)\n" }.joined() + (commits ? ".commit" : ".rollback")
         case .loop(let select, let writes, let limit):
@@ -100,6 +103,9 @@ extension OracleCase: CustomStringConvertible {
             }
         }
         lines += views.map { $0.sql + ";" }
+        lines += triggers.map { $0.sql + ";" }
+        if enforcesForeignKeys { lines.append("PRAGMA foreign_keys = ON;") }
+        lines += settings.map { $0 + ";" }
         lines += operations.map(\.description)
         return lines.joined(separator: "\n")
     }

@@ -4,11 +4,15 @@ import SQLiteConnection
 struct OracleCase {
     var tables: [TablePlan]
     var views: [ViewPlan]
+    var triggers: [TriggerPlan] = []
     /// Whether the moving tables' rows come from other tables of the target's own file.
     var isSameFile: Bool
     /// The keys of the target's file and the source's, by their numbers in `TestKeys`.
     var targetKey = 0
     var sourceKey = 0
+    var enforcesForeignKeys = false
+    /// Statements that each connection which writes begins with.
+    var settings: [String] = []
     var operations: [Operation]
 }
 
@@ -52,6 +56,8 @@ struct TablePlan {
     var mayRollBack: Bool
     /// `UNIQUE (…)`, `PRIMARY KEY (…)`.
     var constraints: [String]
+    /// `FOREIGN KEY (…) REFERENCES …`, in the target alone.
+    var foreignKeys: [String] = []
     /// The columns of each unique key, for upserts.
     var uniqueKeys: [[String]]
     var indexes: [IndexPlan]
@@ -65,6 +71,11 @@ struct TablePlan {
 struct ViewPlan {
     var name: String
     var columns: [String]
+    var sql: String
+}
+
+struct TriggerPlan {
+    var name: String
     var sql: String
 }
 
@@ -102,6 +113,10 @@ enum Operation {
     case run(Command)
     /// Runs a statement that reads on another connection.
     case read(Command)
+    /// Runs a statement on a second connection of Midstream's that writes.
+    case other(Command)
+    /// Runs a statement on a connection that knows nothing of the migration.
+    case stranger(Command)
     /// Runs statements in a block that commits, or rolls back.
     case block([Command], commits: Bool)
     /// Runs the statements in turn for each row of a scan, with the row's first value as ?1, for so many rows.

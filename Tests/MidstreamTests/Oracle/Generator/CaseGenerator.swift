@@ -5,7 +5,8 @@ import SQLiteFeatures
 struct CaseGenerator {
     private let dice: Dice
     private let generator: StatementGenerator
-    private let tables: [TablePlan]
+    private var tables: [TablePlan]
+    private var triggers: [TriggerPlan] = []
 
     init(seed: UInt64, number: Int) {
         dice = Dice(seed: seed, number: number)
@@ -14,7 +15,16 @@ struct CaseGenerator {
         generator = StatementGenerator(dice: dice, pool: pool, tables: tables)
     }
 
-    func generate(statements: Int) -> OracleCase {
+    /// What a case has besides tables and views. Most of it drains tables, so two thirds of the cases have none of it.
+    private enum Dependents {
+        case none, triggers, foreignKeys, both
+    }
+
+    mutating func generate(statements: Int) -> OracleCase {
+        let dependents: Dependents = dice.weighted([(66, .none), (16, .triggers), (10, .foreignKeys), (8, .both)])
+        let hasForeignKeys = dependents == .foreignKeys || dependents == .both
+        let hasTriggers = dependents == .triggers || dependents == .both
+        if hasForeignKeys { ForeignKeyGenerator(dice: dice).add(to: &tables) }
         var tables = tables
         let isSameFile = dice.percent(20)
         if isSameFile {
@@ -23,23 +33,33 @@ struct CaseGenerator {
             }
         }
         for number in 0..<dice.below(3) { addView(number) }
+        if hasTriggers {
+            triggers = (0..<dice.between(1, 3)).map { TriggerGenerator(generator).trigger($0) }
+            tables.append(TriggerGenerator.log)
+            generator.viewWrites = 12
+        }
         var operations: [Operation] = []
         // Some migrations hardly move while the case runs, others end early.
         let stepChance = dice.pick([2, 5, 10, 20])
+        // Changes of the schema end most migrations, so they come late.
+        let firstChange = dice.percent(40) ? statements * 8 / 10 : Int.max
         while operations.count < statements {
             if dice.percent(stepChance) {
                 operations.append(.step(dice.percent(90) ? Int64(dice.between(1, 9)) : nil))
             }
-            operations += next()
+            operations += operations.count >= firstChange && dice.percent(35) ? [change()] : next()
         }
         var oracleCase = OracleCase(
             tables: tables,
             views: generator.views,
+            triggers: triggers,
             isSameFile: isSameFile,
             operations: operations
         )
         oracleCase.targetKey = dice.below(TestKeys.all.count)
         oracleCase.sourceKey = dice.below(TestKeys.all.count)
+        oracleCase.enforcesForeignKeys = hasForeignKeys && dice.percent(85)
+        if hasTriggers, dice.percent(40) { oracleCase.settings.append("PRAGMA recursive_triggers = ON") }
         return oracleCase
     }
 
@@ -61,8 +81,12 @@ struct CaseGenerator {
         case ..<955: return [block()]
         case ..<980: return [loop()]
         case ..<983: return [.reopen]
+        case ..<985 where !triggers.isEmpty: return [.run(changes.setting())]
         case ..<990: return [.run(sequence())]
-        case ..<995: return [.run(schema())]
+        case ..<992: return [.run(changes.common(generator.table()))]
+        case ..<994: return [.run(dice.percent(70) ? changes.question() : changes.setting())]
+        case ..<995: return [dice.percent(60) ? .other(generator.write()) : .stranger(changes.strange())]
+        case ..<996: return [.other(generator.query())]
         default: return [.run(mistake())]
         }
     }
@@ -130,23 +154,26 @@ struct CaseGenerator {
         )
     }
 
-    private func schema() -> Command {
-        let table = generator.table()
-        let name = quoted(table.name)
-        let column = quoted(dice.pick(table.columns).name)
-        return Command(
-            sql: dice.pick(
-                [
-                    "CREATE INDEX late ON \(name)(\(column))", "CREATE UNIQUE INDEX late_unique ON \(name)(\(column))",
-                    "DROP INDEX late", "ALTER TABLE \(name) ADD COLUMN added DEFAULT 7",
-                    "PRAGMA table_info(\(name))",
-                    "PRAGMA main.table_info(\(name))", "VACUUM", "PRAGMA integrity_check",
-                    "CREATE TABLE copy AS SELECT * FROM \(name) ORDER BY \(table.rowIDName)", "DROP TABLE copy",
-                    "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
-                    "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
-                ] + SQLiteFeature.renameColumn.ifAvailable(["ALTER TABLE \(name) RENAME COLUMN \(column) TO renamed"])
-            )
-        )
+    private var changes: SchemaChangeGenerator {
+        SchemaChangeGenerator(generator: generator, triggers: triggers)
+    }
+
+    /// A change of the schema, on one of the connections, maybe in a transaction that is rolled back.
+    private func change() -> Operation {
+        switch dice.below(20) {
+        case 0, 1: return .stranger(changes.strange())
+        case 2, 3: return .other(changes.change())
+        case 4: return .other(generator.write())
+        case 5, 6, 7:
+            var commands = [changes.change()]
+            if dice.percent(40) { commands.insert(Command(sql: "SAVEPOINT b"), at: 0) }
+            commands.append(generator.write())
+            if dice.percent(60) { commands.append(Command(sql: "ROLLBACK TO b")) }
+            commands.append(dice.percent(50) ? generator.query() : changes.question())
+            commands.append(generator.write())
+            return .block(commands, commits: dice.percent(50))
+        default: return .run(changes.change())
+        }
     }
 
     /// Statements that do not compile, or not with what they are given.

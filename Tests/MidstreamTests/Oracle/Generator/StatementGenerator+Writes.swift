@@ -3,6 +3,7 @@ import SQLiteFeatures
 
 extension StatementGenerator {
     func write() -> Command {
+        if !views.isEmpty, dice.percent(viewWrites) { return finish(viewWrite()) }
         let text: String =
             switch dice.below(100) {
             case ..<34: insert()
@@ -11,6 +12,28 @@ extension StatementGenerator {
             default: delete()
             }
         return finish(text)
+    }
+
+    /// A write of a view, which its INSTEAD OF triggers carry out, if it has any.
+    private func viewWrite() -> String {
+        let view = dice.pick(views)
+        let target = (dice.percent(25) ? "main." : "") + name(view.name)
+        let source = Source(qualifier: name(view.name), columns: view.columns)
+        let filter = dice.percent(80) ? " WHERE \(condition([source], 1))" : ""
+        switch dice.below(4) {
+        case 0:
+            let rows = (0..<dice.between(1, 2)).map { _ in
+                "(\(view.columns.map { _ in anyValue() }.joined(separator: ", ")))"
+            }
+            return "INSERT\(conflictWord()) INTO \(target) VALUES \(rows.joined(separator: ", "))"
+        case 1:
+            let (from, other) = tableSource(mayBeBare: false)
+            let list = view.columns.map { _ in expression([other], 1) }.joined(separator: ", ")
+            return "INSERT INTO \(target) SELECT \(list) FROM \(from) ORDER BY "
+                + "\(other.totalOrder.joined(separator: ", ")) LIMIT 3"
+        case 2: return "UPDATE\(conflictWord()) \(target) SET \(dice.pick(view.columns)) = \(anyValue())\(filter)"
+        default: return "DELETE FROM \(target)\(filter)"
+        }
     }
 
     private func conflictWord() -> String {

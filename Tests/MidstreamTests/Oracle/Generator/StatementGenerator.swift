@@ -9,6 +9,8 @@ final class StatementGenerator {
     let pool: ValuePool
     let tables: [TablePlan]
     var views: [ViewPlan] = []
+    /// How many writes in a hundred are of a view.
+    var viewWrites = 1
     /// The table that an UPDATE or DELETE being made changes, and whether its condition reads the table again. Without
     /// LIMIT, SQLite 3.40 may read it in the midst of the changes.
     var writtenTable: String?

@@ -13,6 +13,7 @@ final class CaseFiles {
     private let folder: TemporaryFolder
     private(set) var native: NativeSide
     private(set) var database: Database
+    private var openOthers: (database: Database, native: NativeSide)?
 
     private var targetPath: String { folder.file("target.db") }
     private var sourcePath: String { folder.file("source.db") }
@@ -34,9 +35,9 @@ final class CaseFiles {
         if !oracleCase.isSameFile { try source.execute("BEGIN") }
         try native.execute("BEGIN")
         for table in oracleCase.tables { try Self.fill(table, native: native, target: target, source: source) }
-        for view in oracleCase.views {
-            try native.execute(view.sql)
-            try target.execute(view.sql)
+        for sql in oracleCase.views.map(\.sql) + oracleCase.triggers.map(\.sql) {
+            try native.execute(sql)
+            try target.execute(sql)
         }
         try native.execute("COMMIT")
         if !oracleCase.isSameFile { try source.execute("COMMIT") }
@@ -138,9 +139,45 @@ final class CaseFiles {
 
     func reopen() throws {
         native.connection.close()
-        native = NativeSide(connection: try Self.openNative(nativePath))
         database.close()
-        database = try oracleCase.openTarget(targetPath)
+        closeOthers()
+        native = NativeSide(connection: try openNative())
+        database = try openTarget()
+    }
+
+    private func openNative() throws -> Connection {
+        let connection = try Self.openNative(nativePath)
+        if oracleCase.enforcesForeignKeys { try connection.execute("PRAGMA foreign_keys = ON") }
+        for sql in oracleCase.settings { try connection.execute(sql) }
+        return connection
+    }
+
+    private func openTarget() throws -> Database {
+        let database = try oracleCase.openTarget(targetPath)
+        for sql in oracleCase.settings { try database.execute(sql) }
+        return database
+    }
+
+    // MARK: Other connections
+
+    /// A second connection of each side.
+    func others() throws -> (database: Database, native: NativeSide) {
+        if let known = openOthers { return known }
+        let made = (try openTarget(), NativeSide(connection: try openNative()))
+        openOthers = made
+        return made
+    }
+
+    /// A connection to the target that knows nothing of the migration, and one to the native database.
+    func strangers() throws -> (target: NativeSide, native: NativeSide) {
+        let target = try Connection(path: targetPath, options: OpenOptions(key: oracleCase.keyOfTarget))
+        return (NativeSide(connection: target), NativeSide(connection: try Self.openNative(nativePath)))
+    }
+
+    private func closeOthers() {
+        openOthers?.database.close()
+        openOthers?.native.connection.close()
+        openOthers = nil
     }
 
     /// Compares the files after everything has moved.
@@ -153,6 +190,7 @@ final class CaseFiles {
             if steps > 2000 { return "the migration does not end: \(try database.readMigrationProgress())" }
         }
         guard database.isMigrated else { return "isMigrated is false" }
+        closeOthers()
         database.close()
         let target = try Connection(path: targetPath, options: OpenOptions(key: oracleCase.keyOfTarget))
         defer { target.close() }
@@ -186,6 +224,7 @@ final class CaseFiles {
     }
 
     deinit {
+        closeOthers()
         database.close()
         native.connection.close()
     }
@@ -197,6 +236,7 @@ extension OracleCase {
 
     fileprivate func openTarget(_ path: String) throws -> Database {
         var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = enforcesForeignKeys
         configuration.sourceKey = { [sourceKey] _ in TestKeys.all[sourceKey] }
         return try Database(path: path, key: keyOfTarget, configuration: configuration)
     }

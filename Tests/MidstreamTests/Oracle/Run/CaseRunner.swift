@@ -47,6 +47,18 @@ struct CaseRunner {
         case .read(let command):
             count += 1
             try read(command, files, position)
+        case .other(let command):
+            count += 1
+            let (database, native) = try files.others()
+            try database.withoutTransaction { try compare(command, $0, native, position) }
+        case .stranger(let command):
+            count += 1
+            let (target, native) = try files.strangers()
+            defer {
+                target.connection.close()
+                native.connection.close()
+            }
+            try compare(command, target, native, position)
         case .block(let commands, let commits):
             count += commands.count
             try block(commands, commits, files, position)

@@ -26,6 +26,9 @@ struct Shrinker {
             for index in best.tables.indices { reduce(\.tables[index].rows) }
             for index in best.tables.indices { reduce(\.tables[index].indexes) }
             for index in best.tables.indices { reduce(\.tables[index].constraints) }
+            for index in best.tables.indices { reduce(\.tables[index].foreignKeys) }
+            reduce(\.triggers)
+            reduce(\.settings)
             reduce(\.views)
             reduce(\.tables)
             simplifyColumns()
@@ -34,8 +37,10 @@ struct Shrinker {
     }
 
     private func measure(_ some: OracleCase) -> Int {
-        some.operations.count + some.views.count + some.tables.count
-            + some.tables.reduce(0) { $0 + $1.rows.count + $1.indexes.count + $1.constraints.count }
+        some.operations.count + some.views.count + some.triggers.count + some.settings.count + some.tables.count
+            + some.tables.reduce(0) {
+                $0 + $1.rows.count + $1.indexes.count + $1.constraints.count + $1.foreignKeys.count
+            }
     }
 
     /// Keeps the case when it differs still.
