@@ -121,7 +121,11 @@ final class MovingTable {
             ceiling: statement.isNull(at: 2) ? nil : statement.int64(at: 2),
             hasLedger: statement.int64(at: 3) != 0
         )
-        if !key.isRowID, watermark != nil { state.watermark = key.read(RowReader(statement), from: 4) }
+        if key.isRowID {
+            state.bound = state.lowerBound.map { .rowID($0) }
+        } else if watermark != nil {
+            state.bound = key.read(RowReader(statement), from: 4)
+        }
         return state
     }
 }
@@ -135,20 +139,14 @@ struct LiveState {
     /// Whether the ledger has entries.
     var hasLedger: Bool
 
-    /// The last key that has been passed, where the key is not the rowid; `nil` before the first.
-    var watermark: RowKey?
+    /// What ``MoveSQL/isBeyond(_:isIndexed:)`` compares keys with: the smallest rowid that may be pending, or of other keys
+    /// the last one that has been passed. `nil` where none has been.
+    var bound: RowKey?
 
-    /// Binds what `MoveSQL.isBeyond` compares with, if there is anything.
+    /// Binds the bound, if there is one.
     func bindBound(_ statement: Statement, at index: Int) throws {
-        if let watermark {
-            try statement.bind(watermark, at: index)
-        } else if let lowerBound {
-            try statement.bind(lowerBound, at: index)
-        }
+        if let bound { try statement.bind(bound, at: index) }
     }
-
-    /// Whether there is a bound to compare keys with.
-    func isBounded(_ key: KeySQL) -> Bool { key.isRowID || watermark != nil }
 
     /// All rows are in the target.
     static let over = LiveState(lowerBound: nil, ceiling: nil, hasLedger: false)

@@ -9,7 +9,7 @@ extension MovingTable {
         if let rowID = key.rowID {
             guard rowID >= lower, let last = try largestSourceKey(), rowID <= last else { return }
         }
-        let lookup = try statement(sql.isPending(isBounded: state.isBounded(self.key)))
+        let lookup = try statement(sql.isPending(isBounded: state.bound != nil))
         try lookup.bind(key, at: 1)
         if key.rowID == nil { try state.bindBound(lookup, at: 1 + self.key.count) }
         let isPending = try lookup.step()
@@ -62,7 +62,7 @@ extension MovingTable {
             // SQLite shows a rowid that it has yet to choose as -1.
             if rowID.int64 == -1 { try promoteLargest(state) }
         }
-        let lookups = state.isBounded(key) ? keyLookups.bounded : keyLookups.unbounded
+        let lookups = state.bound != nil ? keyLookups.bounded : keyLookups.unbounded
         var position = first + 1
         for (ordinal, index) in comparableKeys.enumerated() {
             let range = position..<(position + index.terms.count)

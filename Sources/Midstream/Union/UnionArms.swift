@@ -30,7 +30,7 @@ final class UnionArms {
 
     let plan: UnionPlan
     let table: MovingTable
-    /// Whether there is a bound to compare keys with: see ``LiveState/isBounded(_:)``.
+    /// Whether there is a bound to compare keys with: see ``LiveState/bound``.
     let isBounded: Bool
     private let statements: InternalStatements
     private var idle: [[Statement]] = Array(repeating: [], count: Arm.allCases.count)

@@ -21,7 +21,7 @@ final class UnionCursor: VirtualTableCursor {
     private var isSourceKeysOnly = false
     /// See ``LiveState``.
     private var lower = Int64.min
-    private var watermark: RowKey?
+    private var bound: RowKey?
     private var merge: Merge = .rowID(isDescending: false)
 
     /// How two rows are compared; what is common needs no loop.
@@ -78,7 +78,7 @@ final class UnionCursor: VirtualTableCursor {
         isSeen = false
         kept = nil
         lower = .min
-        watermark = nil
+        bound = nil
         lastTargetKey = nil
         if isCounted {
             isCounted = false
@@ -182,7 +182,7 @@ final class UnionCursor: VirtualTableCursor {
         }
         if let lower = state.lowerBound {
             self.lower = lower
-            watermark = state.watermark
+            bound = state.bound
             if scope == .whole, table.statements.canPromote {
                 birth = table.recent.cursorOpened()
                 isCounted = true
@@ -190,7 +190,7 @@ final class UnionCursor: VirtualTableCursor {
                 _ = try open(.targetRow, arms, arguments)
             }
             isSourceKeysOnly =
-                !arms.isBoundedByKey && (lower != .min || watermark != nil || state.hasLedger)
+                !arms.isBoundedByKey && (lower != .min || !table.key.isRowID && bound != nil || state.hasLedger)
                 && !(arms.isCovered && table.condition == nil)
             let arm: UnionArms.Arm =
                 switch (isSourceKeysOnly, state.hasLedger) {
@@ -366,7 +366,7 @@ final class UnionCursor: VirtualTableCursor {
     private func countRest(_ values: [SQLiteValue]) throws -> Bool {
         guard let arms else { return false }
         let state = try table.state()
-        guard (state.lowerBound ?? .min) == lower, state.watermark == watermark else { return false }
+        guard state.bound == bound else { return false }
         var rows = try counted(.targetCount, arms, values)
         if state.lowerBound != nil {
             rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, values, beyond: state)

@@ -83,7 +83,7 @@ final class UnionTable: VirtualTable {
     func noteBegun() { tables.watch.noteBegun() }
 
     func arms(_ number: Int) throws -> UnionArms {
-        try table.state().isBounded(table.key) ? plans[number].bounded : plans[number].unbounded
+        try table.state().bound != nil ? plans[number].bounded : plans[number].unbounded
     }
 
     func arms(_ plan: UnionPlan) throws -> UnionArms { try arms(number(of: plan)) }

@@ -23,7 +23,9 @@ extension TablePlan {
     func creation(named name: String, columns: [ColumnPlan], foreignKeys: [String] = []) -> String {
         let definitions =
             columns.map { "\(quoted($0.name)) \($0.type) \($0.constraints)" } + constraints + foreignKeys
-        return "CREATE TABLE \(quoted(name))(\(definitions.joined(separator: ", ")))" + (isStrict ? " STRICT" : "")
+        let options = (isStrict ? ["STRICT"] : []) + (primaryKey.isEmpty ? [] : ["WITHOUT ROWID"])
+        return "CREATE TABLE \(quoted(name))(\(definitions.joined(separator: ", "))) "
+            + options.joined(separator: ", ")
     }
 
     func indexCreations(on name: String, prefix: String, _ isIncluded: (IndexPlan) -> Bool) -> [String] {
@@ -47,17 +49,23 @@ extension TablePlan {
 
     /// The columns that a row is given in, the rowid first.
     var insertedColumns: [String] {
-        rowIDColumn == nil ? [rowIDName] + columns.map { quoted($0.name) } : columns.map { quoted($0.name) }
+        let names = columns.filter { !$0.isGenerated }.map { quoted($0.name) }
+        return rowIDColumn == nil && primaryKey.isEmpty ? [rowIDName] + names : names
     }
+
+    /// What tells rows apart.
+    var key: [String] { primaryKey.isEmpty ? [rowIDName] : primaryKey.map(quoted) }
 
     func insertedValues(_ row: RowPlan) -> [SQLiteValue] {
-        guard let rowIDColumn else { return [.integer(row.rowID)] + row.values }
-        return zip(columns, row.values).map { $0.name == rowIDColumn ? .integer(row.rowID) : $1 }
+        let given = zip(columns, row.values).filter { !$0.0.isGenerated }
+        guard let rowIDColumn else { return (primaryKey.isEmpty ? [.integer(row.rowID)] : []) + given.map(\.1) }
+        return given.map { $0.name == rowIDColumn ? .integer(row.rowID) : $1 }
     }
 
-    /// All of the table, in the order of the rowid.
+    /// All of the table, in the order of the key.
     var contents: String {
-        "SELECT \(rowIDName), * FROM \(quoted(name)) ORDER BY 1"
+        let list = key.joined(separator: ", ")
+        return "SELECT \(list), * FROM \(quoted(name)) ORDER BY \(list)"
     }
 }
 

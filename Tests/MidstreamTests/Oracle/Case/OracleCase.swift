@@ -19,8 +19,9 @@ struct OracleCase {
 struct ColumnPlan {
     var name: String
     var type: String
-    /// The text behind the type: collation, constraints, default.
+    /// The text behind the type: collation, constraints, default, expression.
     var constraints: String
+    var isGenerated = false
 }
 
 struct IndexPlan {
@@ -46,8 +47,10 @@ struct TablePlan {
     var columns: [ColumnPlan]
     /// The column that is the rowid.
     var rowIDColumn: String?
-    /// A name by which the rowid can be reached.
+    /// A name by which the rowid can be reached; without rowids, the first column of the PRIMARY KEY.
     var rowIDName: String
+    /// The PRIMARY KEY of a table without rowids.
+    var primaryKey: [String] = []
     var isAutoIncrement: Bool
     var isStrict: Bool
     /// Whether a conflict may remove other rows by the table's own definition.
@@ -61,6 +64,8 @@ struct TablePlan {
     /// The columns of each unique key, for upserts.
     var uniqueKeys: [[String]]
     var indexes: [IndexPlan]
+    /// Whether rows are unique by what upserts do not name: an expression, or in a part of the table.
+    var hasHiddenKeys = false
     /// Which rows of the source belong.
     var condition: String?
     /// Whether the source's columns stand in another order.

@@ -33,7 +33,8 @@ struct SchemaChangeGenerator {
                 [
                     "CREATE INDEX late ON \(name)(\(column))", "CREATE UNIQUE INDEX late_unique ON \(name)(\(column))",
                     "DROP INDEX late", "ALTER TABLE \(name) ADD COLUMN added DEFAULT 7", "VACUUM",
-                    "CREATE TABLE copy AS SELECT * FROM \(name) ORDER BY \(table.rowIDName)", "DROP TABLE copy",
+                    "CREATE TABLE copy AS SELECT * FROM \(name) ORDER BY \(table.key.joined(separator: ", "))",
+                    "DROP TABLE copy",
                     "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
                     "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
                 ] + SQLiteFeature.renameColumn.ifAvailable(["ALTER TABLE \(name) RENAME COLUMN \(column) TO renamed"])
@@ -53,7 +54,8 @@ struct SchemaChangeGenerator {
                 "CREATE INDEX \(prefix)late ON \(quoted(table.name))(\(columns))\(condition)",
                 "CREATE UNIQUE INDEX \(prefix)late_unique ON \(quoted(table.name))(\(columns))",
                 "CREATE INDEX IF NOT EXISTS \(quoted(dice.pick(indexes))) ON \(quoted(table.name))(\(columns))",
-                "DROP INDEX \(prefix)\(quoted(dice.pick(indexes)))", "DROP INDEX IF EXISTS \(quoted(dice.pick(indexes)))",
+                "DROP INDEX \(prefix)\(quoted(dice.pick(indexes)))",
+                "DROP INDEX IF EXISTS \(quoted(dice.pick(indexes)))",
             ])
         )
     }
@@ -77,7 +79,9 @@ struct SchemaChangeGenerator {
     private func view() -> Command {
         if !generator.views.isEmpty, dice.percent(40) {
             let view = quoted(dice.pick(generator.views).name)
-            return Command(sql: dice.pick(["DROP VIEW \(view)", "DROP VIEW IF EXISTS \(view)", "DROP VIEW main.\(view)"]))
+            return Command(
+                sql: dice.pick(["DROP VIEW \(view)", "DROP VIEW IF EXISTS \(view)", "DROP VIEW main.\(view)"])
+            )
         }
         let label = dice.pick(["late view", "view 0"])
         let (query, _) = generator.derivedTable()
@@ -111,7 +115,7 @@ struct SchemaChangeGenerator {
         return Command(
             sql: dice.pick([
                 "CREATE TABLE IF NOT EXISTS \(name)(x)", "CREATE TABLE \(name)(x)", "CREATE TABLE late(x, y UNIQUE)",
-                "CREATE TABLE copy AS SELECT *, 1 AS one FROM \(self.name(table)) ORDER BY \(table.rowIDName)",
+                "CREATE TABLE copy AS SELECT *, 1 AS one FROM \(self.name(table)) ORDER BY \(table.key.joined(separator: ", "))",
                 "INSERT INTO copy SELECT * FROM copy", "DROP TABLE IF EXISTS copy", "CREATE VIEW \(name) AS SELECT 1",
                 "DROP VIEW \(name)", "CREATE INDEX \(name) ON \(name)(rowid)",
             ])

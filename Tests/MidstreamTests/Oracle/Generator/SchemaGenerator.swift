@@ -44,6 +44,7 @@ struct SchemaGenerator {
         var names = dice.shuffled(Self.columnNames)
         if dice.percent(4) { names.insert(dice.pick(["rowid", "oid", "_rowid_"]), at: 0) }
         plan.columns = names.prefix(dice.between(2, 6)).map { column($0, in: &plan) }
+        addGeneratedColumn(&plan)
         plan.rowIDName = ["rowid", "_rowid_", "oid"].first { name in !plan.columns.contains { $0.name == name } } ?? ""
         addKey(&plan, Array(names.dropFirst(6)))
         addUniqueKeys(&plan)
@@ -85,7 +86,7 @@ struct SchemaGenerator {
     }
 
     private func addKey(_ plan: inout TablePlan, _ names: [String]) {
-        switch dice.weighted([(45, 0), (15, 1), (20, 2), (10, 3), (10, 4)]) {
+        switch dice.weighted([(45, 0), (15, 1), (20, 2), (10, 3), (10, 4), (18, 5)]) {
         case 0, 1:
             plan.isAutoIncrement = dice.percent(30)
             let name = dice.pick(["id", "ID", names.first ?? "id"])
@@ -110,8 +111,14 @@ struct SchemaGenerator {
             plan.columns[0].type = plan.isStrict ? "TEXT" : dice.pick(["TEXT", "INT", ""])
             plan.columns[0].constraints += " PRIMARY KEY" + conflictClause(&plan)
             plan.uniqueKeys.append([plan.columns[0].name])
+        case 5:
+            plan.primaryKey = dice.some(plainColumns(plan), atMost: 3)
+            plan.rowIDName = quoted(plan.primaryKey[0])
+            let terms = plan.primaryKey.map { quoted($0) + (dice.percent(20) ? " DESC" : "") }
+            plan.constraints.append("PRIMARY KEY (\(terms.joined(separator: ", ")))" + conflictClause(&plan))
+            plan.uniqueKeys.append(plan.primaryKey)
         default:
-            let key = dice.some(plan.columns.map(\.name), atMost: 3)
+            let key = dice.some(plainColumns(plan), atMost: 3)
             plan.constraints.append("PRIMARY KEY (\(key.map(quoted).joined(separator: ", ")))" + conflictClause(&plan))
             // A single INTEGER is the rowid here too.
             if key.count == 1, plan.columns.contains(where: { $0.name == key[0] && $0.type == "INTEGER" }) {
@@ -124,10 +131,36 @@ struct SchemaGenerator {
     }
 
     private var plainColumns: (TablePlan) -> [String] {
-        { plan in plan.columns.map(\.name).filter { $0 != plan.rowIDColumn } }
+        { plan in plan.columns.filter { !$0.isGenerated }.map(\.name).filter { $0 != plan.rowIDColumn } }
+    }
+
+    private func addGeneratedColumn(_ plan: inout TablePlan) {
+        guard SQLiteFeature.generatedColumns.isAvailable, dice.percent(12) else { return }
+        let (a, b) = (quoted(dice.pick(plan.columns).name), quoted(dice.pick(plan.columns).name))
+        let expression = dice.pick(["lower(\(a))", "\(a) || \(b)", "length(\(a))", "\(a) + 1", "ifnull(\(a), \(b))"])
+        plan.columns.append(
+            ColumnPlan(
+                name: "made",
+                type: plan.isStrict ? "ANY" : dice.pick(["TEXT", "INTEGER", "", "NUMERIC"]),
+                constraints: "AS (\(expression))" + dice.pick(["", " STORED", " VIRTUAL"]),
+                isGenerated: true
+            )
+        )
     }
 
     private func addUniqueKeys(_ plan: inout TablePlan) {
+        if SQLiteFeature.indexesOnExpressions.isAvailable, SQLiteFeature.partialIndexes.isAvailable, dice.percent(5) {
+            let (a, b) = (quoted(dice.pick(plan.columns).name), quoted(dice.pick(plan.columns).name))
+            plan.indexes.append(
+                IndexPlan(
+                    name: "\(plan.name) hidden key",
+                    isUnique: true,
+                    terms: dice.pick(["(lower(\(a)))", "(\(a)) WHERE \(b) IS NOT NULL", "(\(a), \(b) || 'x')"]),
+                    isInSource: true
+                )
+            )
+            plan.hasHiddenKeys = true
+        }
         for _ in 0..<dice.weighted([(45, 0), (35, 1), (15, 2), (5, 3)]) {
             let key = dice.some(plainColumns(plan), atMost: 3)
             defer { plan.uniqueKeys.append(key) }

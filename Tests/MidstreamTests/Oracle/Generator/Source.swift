@@ -9,8 +9,12 @@ struct Source {
     /// Whether the table can be named as `main.T.column`.
     var isMain = false
 
+    /// Quoted names of the columns of the PRIMARY KEY, where there are no rowids.
+    var primaryKey: [String] = []
+
     /// What orders the rows totally: rows that tie are equal.
     var totalOrder: [String] {
+        if !primaryKey.isEmpty { return primaryKey.map { "\(qualifier).\($0)" } }
         if let rowID { return ["\(qualifier).\(rowID)"] }
         return columns.map { "quote(\(qualifier).\($0))" }
     }

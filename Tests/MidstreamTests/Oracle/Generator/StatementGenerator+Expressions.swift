@@ -185,6 +185,6 @@ extension StatementGenerator {
         let (from, source) = tableSource(mayBeBare: false)
         noteRead(from)
         return
-            "\(dice.pick(["EXISTS", "NOT EXISTS"])) (SELECT \(dice.pick(["1", "*", "rowid"])) FROM \(from) WHERE \(comparison("\(source.qualifier).\(dice.pick(source.columns))", dice.pick(["=", "IS", "<", "="]), column(scope))) AND \(condition(inner(source, scope), depth)))"
+            "\(dice.pick(["EXISTS", "NOT EXISTS"])) (SELECT \(dice.pick(["1", "*", source.rowID ?? "1"])) FROM \(from) WHERE \(comparison("\(source.qualifier).\(dice.pick(source.columns))", dice.pick(["=", "IS", "<", "="]), column(scope))) AND \(condition(inner(source, scope), depth)))"
     }
 }

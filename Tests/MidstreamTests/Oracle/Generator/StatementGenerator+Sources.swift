@@ -27,8 +27,10 @@ extension StatementGenerator {
         return Source(
             qualifier: qualifier,
             columns: table.columns.map { name($0.name) },
-            rowID: dice.percent(30) && !others.isEmpty ? dice.pick(others) : table.rowIDName,
-            isMain: isMain
+            rowID: dice.percent(30) && !others.isEmpty && table.primaryKey.isEmpty
+                ? dice.pick(others) : table.rowIDName,
+            isMain: isMain,
+            primaryKey: table.primaryKey.map(name)
         )
     }
 

@@ -53,20 +53,25 @@ extension StatementGenerator {
 
     // MARK: Insert
 
+    private func wholeColumns(_ table: TablePlan) -> (columns: [String], rowID: Int?) {
+        let columns = table.columns.filter { !$0.isGenerated }.map(\.name)
+        return (columns, columns.firstIndex { $0 == table.rowIDColumn })
+    }
+
     /// Columns to insert into, and whether one of them is the rowid.
     private func insertColumns(_ table: TablePlan) -> (columns: [String], rowID: Int?) {
-        var columns = table.columns.map(\.name)
+        var columns = table.columns.filter { !$0.isGenerated }.map(\.name)
         var rowID = columns.firstIndex { $0 == table.rowIDColumn }
         if dice.percent(25) { columns = dice.shuffled(columns) }
         if dice.percent(25) { columns = Array(columns.prefix(dice.between(1, columns.count))) }
         if let key = table.rowIDColumn {
             if dice.percent(30) { columns.removeAll { $0 == key } }
             rowID = columns.firstIndex { $0 == key }
-        } else if dice.percent(30), !table.columns.contains(where: { $0.name == "rowid" }) {
+        } else if dice.percent(30), table.primaryKey.isEmpty, !table.columns.contains(where: { $0.name == "rowid" }) {
             columns.append("rowid")
             rowID = columns.count - 1
         }
-        if columns.isEmpty { columns = table.columns.map(\.name) }
+        if columns.isEmpty { columns = table.columns.filter { !$0.isGenerated }.map(\.name) }
         return (columns, columns.isEmpty ? nil : rowID ?? columns.firstIndex { $0 == table.rowIDColumn })
     }
 
@@ -112,7 +117,7 @@ extension StatementGenerator {
         let isWhole = dice.percent(30)
         let (columns, rowID) =
             isWhole
-            ? (table.columns.map(\.name), table.columns.firstIndex { $0.name == table.rowIDColumn })
+            ? wholeColumns(table)
             : insertColumns(table)
         if !isWhole { text += "(\(columns.map(name).joined(separator: ", ")))" }
         let count = dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])
@@ -187,12 +192,14 @@ extension StatementGenerator {
     private func assignment(_ table: TablePlan, _ scope: [Source], replaces: Bool) -> String {
         if dice.percent(12) {
             let key = table.rowIDColumn.map(name) ?? table.rowIDName
+            if !table.primaryKey.isEmpty { changesKey = true }
             // A sum that is too large is no integer: see `rowIDValue`.
             let sums = replaces ? [] : ["\(key) + 1", "\(key) - 1", "60 - \(key)", "\(key) + 100"]
             return "\(key) = \(dice.pick([anyRowID(), rowIDValue()] + sums))"
         }
-        let plain = table.columns.map(\.name).filter { $0 != table.rowIDColumn }
+        let plain = table.columns.filter { !$0.isGenerated }.map(\.name).filter { $0 != table.rowIDColumn }
         let keys = Set(table.uniqueKeys.joined())
+        if table.hasHiddenKeys { changesKey = true }
         if plain.count > 1, dice.percent(8) {
             let columns = dice.shuffled(plain).prefix(2)
             if !keys.isDisjoint(with: columns) { changesKey = true }
@@ -211,12 +218,14 @@ extension StatementGenerator {
         defer { writtenTable = nil }
         readsWrittenTable = false
         let isByRowID = dice.percent(30)
+        // Where the first of a key's columns is given, another index may be the one that is gone along.
+        let isInKeyOrder = isByRowID && table.primaryKey.isEmpty
         var text = dice.percent(88) ? " WHERE \(isByRowID ? rowIDCondition([source]) : condition([source]))" : ""
         text += returning([source])
         if dice.percent(8) {
             let direction = dice.pick(["", " DESC"])
             text += " ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", "))" + limit()
-        } else if readsWrittenTable || changesKey && !isByRowID || dice.percent(2) {
+        } else if readsWrittenTable || changesKey && !isInKeyOrder || dice.percent(2) {
             text += " LIMIT -1"
         }
         return text
@@ -227,7 +236,7 @@ extension StatementGenerator {
         let (text, source, table) = target()
         let verb = "\(prefix)UPDATE\(conflictWord()) \(text) SET "
         let replaces = verb.contains("OR REPLACE")
-        if SQLiteFeature.updateFrom.isAvailable, dice.percent(12) {
+        if SQLiteFeature.updateFrom.isAvailable, uniqueTable() != nil, dice.percent(12) {
             return verb + updateFrom(table, source, replaces: replaces)
         }
         changesKey = false
@@ -235,9 +244,15 @@ extension StatementGenerator {
         return verb + assignments.joined(separator: ", ") + rest(source, of: table)
     }
 
+    /// A table whose rows are told apart by one value.
+    private func uniqueTable() -> TablePlan? {
+        let table = table()
+        return table.primaryKey.isEmpty ? table : tables.first(where: \.primaryKey.isEmpty)
+    }
+
     /// Each row of the target meets at most one row of the other table.
     private func updateFrom(_ table: TablePlan, _ source: Source, replaces: Bool) -> String {
-        let other = self.table()
+        let other = uniqueTable() ?? table
         let alias = alias()
         let joined = self.source(other, alias, isMain: false)
         let left = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"

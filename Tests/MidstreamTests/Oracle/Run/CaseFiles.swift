@@ -71,17 +71,28 @@ final class CaseFiles {
         for row in table.rows {
             var arguments = Arguments()
             arguments.positional = table.insertedValues(row)
+            try native.execute("SAVEPOINT row")
+            defer { try? native.execute("RELEASE row") }
             do {
                 try native.execute("INSERT OR IGNORE INTO \(name)(\(columns)) VALUES (\(marks))", arguments)
             } catch {
                 continue
             }
+            var key = Arguments()
+            key.positional =
+                table.primaryKey.isEmpty
+                ? [.integer(row.rowID)]
+                : table.primaryKey.map { name in
+                    zip(table.columns, row.values).first { $0.0.name == name }?.1 ?? .null
+                }
+            let isTheRow = table.key.map { "\($0) = ?" }.joined(separator: " AND ")
             guard native.changes == 1,
-                let stored = try native.fetchOne(
-                    "SELECT \(columns) FROM \(name) WHERE \(table.rowIDName) = ?",
-                    [row.rowID]
-                )
-            else { continue }
+                let stored = try native.fetchOne("SELECT \(columns) FROM \(name) WHERE \(isTheRow)", key)
+            else {
+                // A number that is stored as another one is not found again.
+                try native.execute("ROLLBACK TO row")
+                continue
+            }
             arguments.positional = stored.values
             if let sourceName = table.sourceName, !row.isInTarget {
                 try source.execute("INSERT INTO \(quoted(sourceName))(\(columns)) VALUES (\(marks))", arguments)
@@ -92,9 +103,12 @@ final class CaseFiles {
         guard let sourceName = table.sourceName, let condition = table.condition else { return }
         // Rows that do not belong stay in the source alone.
         for row in try source.fetchAll(
-            "SELECT \(table.rowIDName) FROM \(quoted(sourceName)) WHERE NOT ifnull(\(condition), 0)"
+            "SELECT \(table.key.joined(separator: ", ")) FROM \(quoted(sourceName)) WHERE NOT ifnull(\(condition), 0)"
         ) {
-            try native.execute("DELETE FROM \(name) WHERE \(table.rowIDName) = ?", [row.get(0, as: Int64.self)])
+            var key = Arguments()
+            key.positional = row.values
+            let isTheRow = table.key.map { "\($0) = ?" }.joined(separator: " AND ")
+            try native.execute("DELETE FROM \(name) WHERE \(isTheRow)", key)
         }
     }
 
@@ -206,8 +220,8 @@ final class CaseFiles {
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
         ).map { row in
             let name: String = try row.get(0)
-            let key = oracleCase.tables.first { $0.name == name }?.rowIDName ?? "rowid"
-            return "SELECT \(key), * FROM \(quoted(name)) ORDER BY 1"
+            let key = (oracleCase.tables.first { $0.name == name }?.key ?? ["rowid"]).joined(separator: ", ")
+            return "SELECT \(key), * FROM \(quoted(name)) ORDER BY \(key)"
         }
         if oracleCase.tables.contains(where: \.isAutoIncrement) {
             queries.append("SELECT name, seq FROM sqlite_sequence WHERE name NOT IN (\(hidden)) ORDER BY name")

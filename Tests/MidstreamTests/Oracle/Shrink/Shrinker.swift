@@ -74,7 +74,9 @@ struct Shrinker {
         for table in best.tables.indices {
             for column in best.tables[table].columns.indices
             where best.tables[table].columns[column].name != best.tables[table].rowIDColumn {
-                guard !best.tables[table].columns[column].constraints.isEmpty else { continue }
+                guard !best.tables[table].columns[column].constraints.isEmpty,
+                    !best.tables[table].columns[column].isGenerated
+                else { continue }
                 var smaller = best
                 smaller.tables[table].columns[column].constraints = ""
                 _ = attempt(smaller)
