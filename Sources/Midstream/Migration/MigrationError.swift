@@ -38,13 +38,23 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var key: Int64?
     /// The error of SQLite behind it.
     public var cause: SQLiteError?
+    /// What of the statement needs the table's rows in one place, where it is refused for that.
+    public var reason: MigrationStatistics.Reason?
 
-    init(_ code: Code, _ message: String, table: String? = nil, key: Int64? = nil, cause: SQLiteError? = nil) {
+    init(
+        _ code: Code,
+        _ message: String,
+        table: String? = nil,
+        key: Int64? = nil,
+        cause: SQLiteError? = nil,
+        reason: MigrationStatistics.Reason? = nil
+    ) {
         self.code = code
         self.message = message
         self.table = table
         self.key = key
         self.cause = cause
+        self.reason = reason
     }
 }
 

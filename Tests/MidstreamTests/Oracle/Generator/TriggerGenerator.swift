@@ -92,7 +92,8 @@ struct TriggerGenerator {
             condition = condition.isEmpty ? isShort : "\(isShort) AND (\(condition))"
         }
         let when = condition.isEmpty ? "" : " WHEN \(condition)"
-        return "\(dice.percent(20) ? " FOR EACH ROW" : "")\(when) BEGIN \(dice.shuffled(steps).joined(separator: "; ")); END"
+        return
+            "\(dice.percent(20) ? " FOR EACH ROW" : "")\(when) BEGIN \(dice.shuffled(steps).joined(separator: "; ")); END"
     }
 
     private func counter() -> String {
