@@ -90,6 +90,15 @@ extension Database {
         (try? engine.readProgress().isFinished) ?? false
     }
 
+    /// Which statements had a table's rest moved at once, and which were refused, since the database was opened.
+    ///
+    ///     database.migrationStatistics.drained["messages"]?[.foreignKey]
+    ///
+    /// It may be read on any thread.
+    public var migrationStatistics: MigrationStatistics {
+        counters.statistics
+    }
+
     /// Makes steps on a timer of its own until everything has moved. Takes the place of a timer that runs.
     ///
     /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:filter:)``. After a step that

@@ -25,6 +25,7 @@ public final class Database: @unchecked Sendable {
     private let readers: ReaderPool
     private let walKeeper: WALKeeper
     let engine: MigrationEngine
+    let counters = StatementCounters()
 
     /// Opens a file, and goes on with the migrations that are stored in it.
     ///
@@ -60,10 +61,10 @@ public final class Database: @unchecked Sendable {
         self.path = resolved
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)
-        readers = ReaderPool(capacity: configuration.readerCount) {
+        readers = ReaderPool(capacity: configuration.readerCount) { [counters] in
             let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly, key: key))
             try Self.configure(connection, configuration)
-            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil, keys: keys)
+            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil, keys: keys, counters: counters)
         }
         let walKeeper = WALKeeper(readers: readers)
         self.walKeeper = walKeeper
@@ -74,7 +75,7 @@ public final class Database: @unchecked Sendable {
             keys: keys,
             inspecting: connection
         )
-        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate, keys: keys)
+        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate, keys: keys, counters: counters)
         connection.setCommitHandler { [unowned connection] schema, frames in
             let isDue =
                 schema == "main" ? walKeeper.committed(frames) : frames >= WALKeeper.checkpointFrames
@@ -255,7 +256,7 @@ public final class Database: @unchecked Sendable {
     /// Reads with a reader; with the writer when the statement needs a table drained first.
     func readOne<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         do {
-            return try read(body)
+            return try readers.withReader { try $0.repeatedElsewhere { try $0.withTransaction(body) } }
         } catch let error as MigrationError where error.code == .refusedStatement {
             return try withoutTransaction(body)
         }

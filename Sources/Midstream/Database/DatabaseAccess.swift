@@ -15,6 +15,9 @@ public final class DatabaseAccess {
     let overlay: Overlay
     private let kind: Kind
     private let gate: FileGate?
+    private let counters: StatementCounters
+    /// Whether what is refused here is run elsewhere.
+    private var isRepeated = false
     private var cache = PreparedCache()
 
     /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
@@ -28,7 +31,8 @@ public final class DatabaseAccess {
     /// Called when tables were drained, with their names and why.
     var onDrain: (([String], String) -> Void)?
 
-    init(connection: Connection, kind: Kind, gate: FileGate?, keys: Keyring) throws {
+    init(connection: Connection, kind: Kind, gate: FileGate?, keys: Keyring, counters: StatementCounters) throws {
+        self.counters = counters
         self.connection = connection
         self.kind = kind
         self.gate = gate
@@ -174,7 +178,7 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
-    private func prepare(_ piece: Piece) throws -> Prepared {
+    private func prepare(_ piece: Piece, drains: Int = 0) throws -> Prepared {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
         let text = outline.text(outline.range)
@@ -183,8 +187,10 @@ public final class DatabaseAccess {
             in: piece.text
         )
         if !route.drained.isEmpty {
-            try drain(route.drained, for: text)
-            return try prepare(piece)
+            try drain(route.drained, route.reason, for: text)
+            // What has been drained is not in the overlay any more.
+            if drains > 3 { throw MigrationError(.refusedStatement, "LOOP \(route.drained) \(route.reason as Any) \(connection.isInTransaction)") }
+            return try prepare(piece, drains: drains + 1)
         }
         let (statement, violated) = try overlay.watch.preparing(route) {
             do {
@@ -204,7 +210,7 @@ public final class DatabaseAccess {
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
         }
-        route.drained.formUnion(violated)
+        route.drain(violated, .program)
         var keys: Statement?
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
@@ -225,7 +231,7 @@ public final class DatabaseAccess {
     }
 
     private func enforcesForeignKeys() throws -> Bool {
-        if overlay.tiedByForeignKey.isEmpty { return false }
+        if !overlay.hasForeignKeys { return false }
         return try connection.fetchValue(Int64.self, "PRAGMA foreign_keys") == 1
     }
 
@@ -247,7 +253,7 @@ public final class DatabaseAccess {
                 let prepared = try prepare(piece)
                 tries += 1
                 if !prepared.route.drained.isEmpty, tries < 10 {
-                    try drain(prepared.route.drained, for: prepared.text)
+                    try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
                     continue
                 }
                 let before = (totalChanges, lastInsertRowID)
@@ -262,7 +268,7 @@ public final class DatabaseAccess {
                     {
                         // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
                         // versions do not, and may have come to the row by others that are to stay.
-                        try drain([id], for: prepared.text)
+                        try drain([id], .valueType, for: prepared.text)
                         continue
                     }
                     if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { continue }
@@ -286,7 +292,7 @@ public final class DatabaseAccess {
     /// Sees to what kept a statement from running at all, when the schema had changed under it.
     private func mends(_ error: SQLiteError, _ prepared: Prepared) throws -> Bool {
         if error.code == .authorization, !overlay.watch.violated.isEmpty {
-            try drain(overlay.watch.violated, for: prepared.text)
+            try drain(overlay.watch.violated, .program, for: prepared.text)
             return true
         }
         // What the statement was routed to has gone with the end of the migration.
@@ -305,7 +311,7 @@ public final class DatabaseAccess {
     private func makeCurrent(before piece: Piece) throws {
         if isInBlock { return }
         if !connection.isInTransaction {
-            if try !overlay.isCurrent() { try overlay.refresh() }
+            if try !overlay.isCurrent() { try refreshOverlay() }
             return
         }
         guard let beginning = freshTransaction else { return }
@@ -320,7 +326,7 @@ public final class DatabaseAccess {
         freshTransaction = nil
         guard try !overlay.isCurrent() else { return }
         try connection.execute("ROLLBACK")
-        try overlay.refresh()
+        try refreshOverlay()
         for statement in beginning { try begin { try connection.execute(script: statement) } }
         freshTransaction = beginning
         try makeCurrent(before: piece)
@@ -338,8 +344,11 @@ public final class DatabaseAccess {
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         try prepared.bind(arguments)
         if prepared.route.suspendsOverlay, !overlay.isEmpty {
-            try checkNothingReads(Array(overlay.byName.values))
+            try checkNothingReads(Array(overlay.byName.values), .schemaChange)
             return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
+        }
+        if !prepared.route.substitutes.isEmpty {
+            return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
         }
         guard prepared.keys != nil else { return try runStatement(prepared, onStart, onRow) }
         if connection.isInTransaction {
@@ -380,6 +389,7 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
+        if prepared.route.role == .write { try overlay.settleChanges() }
         defer {
             statement.reset()
             if prepared.route.role == .write { overlay.noteChanges() }
@@ -521,17 +531,12 @@ public final class DatabaseAccess {
 
     // MARK: Draining
 
-    private func drain(_ ids: Set<Int64>, for sql: String) throws {
+    private func drain(_ ids: Set<Int64>, _ reason: MigrationStatistics.Reason, for sql: String) throws {
         let tables = ids.compactMap { overlay.tables.byID[$0] }
         let names = tables.map(\.name).sorted()
-        try checkNothingReads(tables)
+        try checkNothingReads(tables, reason)
         guard kind == .writer else {
-            throw MigrationError(
-                .refusedStatement,
-                "the statement needs the rows of \(names.joined(separator: ", ")) in one place, which a reader cannot "
-                    + "see to: run it in a write block, or when the table has moved",
-                table: names.first
-            )
+            throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }
         if connection.isInTransaction {
             try overlay.unnoticed { try drainHere(ids) }
@@ -547,24 +552,45 @@ public final class DatabaseAccess {
             }
             try overlay.refresh()
         }
+        counters.noteDrain(of: names, reason)
         onDrain?(names, sql)
     }
 
-    private func checkNothingReads(_ tables: [MovingTable]) throws {
+    /// Makes the overlay anew, and drains what it cannot be made for. Outside transactions.
+    private func refreshOverlay() throws {
+        try overlay.refresh()
+        let bound = overlay.boundByTemporaryTriggers
+        if !bound.isEmpty { try drain(bound, .temporaryTrigger, for: "CREATE TEMP TRIGGER") }
+    }
+
+    private func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
         guard let table = tables.first(where: { $0.openCursors > 0 }) else { return }
-        throw MigrationError(
+        throw refusal(
+            reason,
+            [table.name],
+            "cannot be done while another statement reads them: run it when that has ended"
+        )
+    }
+
+    private func refusal(_ reason: MigrationStatistics.Reason, _ tables: [String], _ why: String) -> MigrationError {
+        if !isRepeated { counters.noteRefusal(reason) }
+        return MigrationError(
             .refusedStatement,
-            "the statement needs the rows of \(table.name) in one place, which cannot be done while another statement reads "
-                + "them: run it when that has ended",
-            table: table.name
+            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, "
+                + "which \(why)",
+            table: tables.first,
+            reason: reason
         )
     }
 
     private func drainHere(_ ids: Set<Int64>) throws {
         let before = connection.totalChanges
         defer { overlay.statements.internalChanges += connection.totalChanges - before }
-        // The whole table satisfies its foreign keys; half of it, while rows come in, may not.
-        if try enforcesForeignKeys() { try connection.execute("PRAGMA defer_foreign_keys = 1") }
+        // A row that is moved breaks no foreign key that it did not break before. Unlike the pragma, this works within a
+        // transaction, and leaves what the transaction has broken itself as it is.
+        let enforces = try enforcesForeignKeys()
+        if enforces { try connection.configure(.foreignKeys, false) }
+        defer { if enforces { try? connection.configure(.foreignKeys, true) } }
         let store = StateStore(connection: connection)
         for id in ids.sorted() {
             guard let table = overlay.tables.byID[id], let record = try store.table(id), record.phase == .copying else {
@@ -579,6 +605,13 @@ public final class DatabaseAccess {
     }
 
     // MARK: Transactions of blocks
+
+    /// Runs `body` with what is refused left uncounted, since the caller runs it elsewhere then.
+    func repeatedElsewhere<Result>(_ body: (DatabaseAccess) throws -> Result) rethrows -> Result {
+        isRepeated = true
+        defer { isRepeated = false }
+        return try body(self)
+    }
 
     /// Holds the gate while `body` runs, and for as long as a transaction is open after it.
     private func insideGate<Result>(_ body: () throws -> Result) rethrows -> Result {
@@ -653,7 +686,7 @@ public final class DatabaseAccess {
                 if connection.isInTransaction { try? connection.execute("ROLLBACK") }
                 throw error
             }
-            try overlay.refresh()
+            try refreshOverlay()
         }
     }
 

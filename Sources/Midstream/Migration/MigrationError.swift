@@ -40,6 +40,8 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var keyColumns: [SQLiteValue]
     /// The error of SQLite behind it.
     public var cause: SQLiteError?
+    /// What of the statement needs the table's rows in one place, where it is refused for that.
+    public var reason: MigrationStatistics.Reason?
 
     init(
         _ code: Code,
@@ -47,7 +49,8 @@ public struct MigrationError: Error, Sendable, Hashable {
         table: String? = nil,
         key: Int64? = nil,
         keyColumns: [SQLiteValue] = [],
-        cause: SQLiteError? = nil
+        cause: SQLiteError? = nil,
+        reason: MigrationStatistics.Reason? = nil
     ) {
         self.code = code
         self.message = message
@@ -55,6 +58,7 @@ public struct MigrationError: Error, Sendable, Hashable {
         self.key = key
         self.keyColumns = keyColumns
         self.cause = cause
+        self.reason = reason
     }
 }
 

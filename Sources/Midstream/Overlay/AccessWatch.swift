@@ -21,12 +21,10 @@ final class AccessWatch {
     private(set) var unqualified: Set<String> = []
     /// The views whose TEMP twins read the union tables.
     var twins: Set<String> = []
-    /// The triggers of `main`, by their names in lower case.
-    var triggers: Set<String> = []
+    /// What the triggers of `main` may do.
+    var triggers = TriggerTexts()
     /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
-    /// The triggers that may read moving tables without SQLite's telling of which.
-    var readers: [String: Set<Int64>] = [:]
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
     /// Of the statement that is being prepared. Nothing is known of one that is not watched.
@@ -87,7 +85,7 @@ final class AccessWatch {
     private func isCommonTable(_ accessor: String) -> Bool {
         if traits.commonTables.isEmpty { return false }
         let name = SQLIdentifier.lowercased(accessor)
-        return traits.commonTables.contains(name) && !triggers.contains(name)
+        return traits.commonTables.contains(name) && !triggers.names.contains(name)
     }
 
     private func begin(_ route: Route) {
@@ -104,8 +102,10 @@ final class AccessWatch {
 
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
         if !isPreparing { hasPreparedAnew = true }
-        if let accessor = event.accessor, let read = readers[accessor]?.intersection(moving.values), !read.isEmpty {
-            violated.formUnion(read)
+        if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
+            !touched.isEmpty
+        {
+            violated.formUnion(touched)
             return isPreparing ? .allow : .deny
         }
         switch event.action {
@@ -119,10 +119,20 @@ final class AccessWatch {
             strayTable = name
             return .deny
         }
+        if event.action != .read, event.hasAccessor, SQLIdentifier.equal(schema, "temp"), let id = moving[name] {
+            // A TEMP trigger of the application's: its names mean the union tables, which cannot be written.
+            violated.insert(id)
+            return isPreparing ? .allow : .deny
+        }
         // Of a read of no column, as the statement spells it.
         guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name) else { return .allow }
         if let accessor = event.accessor {
             if accessor.hasPrefix(StateStore.prefix) { return .allow }
+            if event.action == .read, triggers.rowReaders[accessor] == id,
+                !traits.commonTables.contains(SQLIdentifier.lowercased(accessor))
+            {
+                return .allow
+            }
         } else if id == redirected {
             return .allow
         }

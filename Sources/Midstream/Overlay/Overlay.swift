@@ -32,8 +32,11 @@ final class Overlay {
     let watch = AccessWatch()
     /// What `changes()` is to say when writes of the engine's own have changed it since the application's last one.
     private var changesToReport: Int64?
+    /// The moving tables with TEMP triggers of the application's on them or on a view of them. SQLite would take the
+    /// triggers for the overlay's when it reads the schema again, and lose them.
+    private(set) var boundByTemporaryTriggers: Set<Int64> = []
     /// The tables that a foreign key ties to a moving one, by lower case.
-    private(set) var tiedByForeignKey: [String: Set<Int64>] = [:]
+    private var tiedByForeignKey: [String: Set<Int64>] = [:]
 
     init(connection: Connection, canPromote: Bool, keys: Keyring) throws {
         self.connection = connection
@@ -85,6 +88,23 @@ final class Overlay {
         try insert.bind(rowID, at: 1)
         try insert.run()
         try statements.statement(InsertedRowID.clear).run()
+    }
+
+    /// Has SQLite itself count as many rows as `changes()` is to say, where a trigger's program may ask for it: there it is
+    /// another number with each statement.
+    func settleChanges() throws {
+        guard watch.triggers.asksForChanges, let wanted = changesToReport else { return }
+        changesToReport = nil
+        if connection.changes == wanted { return }
+        let before = connection.totalChanges
+        defer { statements.internalChanges += connection.totalChanges - before }
+        for text in CountedRows.script { try execute(text) }
+        let count = try statements.statement(wanted == 0 ? CountedRows.nothing : CountedRows.replace)
+        if wanted != 0 {
+            try count.bind(wanted, at: 1)
+            try count.bind(connection.lastInsertRowID, at: 2)
+        }
+        try count.run()
     }
 
     /// The application's own statement has set `changes()`.
@@ -148,7 +168,22 @@ final class Overlay {
             if Connection.libraryVersionNumber < 3_018_000 { try execute(InsertedRowID.create) }
         }
         try watchAccesses()
+        try findTemporaryTriggers()
         generation += 1
+    }
+
+    private func findTemporaryTriggers() throws {
+        boundByTemporaryTriggers.removeAll()
+        guard !byName.isEmpty else { return }
+        let sql = "SELECT tbl_name FROM sqlite_temp_master WHERE type = 'trigger'"
+        for row in try connection.fetchAll(sql) {
+            let name: String = try row.get(0)
+            if let table = table(named: name) {
+                boundByTemporaryTriggers.insert(table.id)
+            } else if twins.contains(where: { SQLIdentifier.equal($0, name) }) {
+                boundByTemporaryTriggers.formUnion(byName.values.map(\.id))
+            }
+        }
     }
 
     private func attach(_ migration: MigrationRecord) throws {
@@ -278,6 +313,12 @@ final class Overlay {
         }
     }
 
+    /// REINDEX of each of the target's tables.
+    var tablesToReindex: [String] {
+        let names = (try? SchemaReader(connection: connection, schema: "main").tableNames()) ?? []
+        return names.map { "REINDEX main.\(SQLIdentifier.quoted($0))" }
+    }
+
     /// Runs SQL of the engine's own, past the watch.
     func execute(_ sql: String) throws {
         try statements.prepare(sql).run()
@@ -317,6 +358,15 @@ final class Overlay {
 
     // MARK: Foreign keys
 
+    /// Whether foreign keys connect a moving table with any other, or with itself.
+    var hasForeignKeys: Bool { !tiedByForeignKey.isEmpty }
+
+    /// The tables still moving that a foreign key ties to that table.
+    func tablesTied(to name: String) -> Set<Int64> {
+        let tied = tiedByForeignKey[SQLIdentifier.lowercased(name)] ?? []
+        return tied.isEmpty ? [] : tied.intersection(byName.values.map(\.id))
+    }
+
     /// Finds the tables whose writes could act on a moving table, or be checked against one, by a foreign key.
     private func tieForeignKeys() throws {
         tiedByForeignKey.removeAll()
@@ -351,11 +401,7 @@ final class Overlay {
     private func watchAccesses() throws {
         noteMovingTables()
         if !byName.isEmpty {
-            let triggers: [(name: String, sql: String)] = try connection.fetchAll(
-                "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'"
-            ).map { (try $0.get(0), try $0.get(1)) }
-            watch.triggers = Set(triggers.map { SQLIdentifier.lowercased($0.name) })
-            watch.readers = readers(among: triggers)
+            watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
         }
         guard isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
@@ -369,27 +415,9 @@ final class Overlay {
         )
     }
 
-    /// The tables that triggers of the application may read without SQLite's telling: those that they, or views that they
-    /// mention, may count.
-    private func readers(among triggers: [(name: String, sql: String)]) -> [String: Set<Int64>] {
-        var readers: [String: Set<Int64>] = [:]
-        for (name, sql) in triggers where !name.hasPrefix(StateStore.prefix) {
-            let read = tablesReadUnseen(by: SQLScript(sql).outline())
-            if !read.isEmpty { readers[name] = read }
-        }
-        return readers
-    }
-
-    /// The moving tables that the program of a CREATE TRIGGER may read without the watch's being told.
-    func tablesReadUnseen(by trigger: StatementOutline) -> Set<Int64> {
-        // What a view reads may be any of them.
-        let views = Set(twins.map(SQLIdentifier.lowercased))
-        if views.isEmpty, AccessWatch.isToldOfEveryRead { return [] }
-        let start = trigger.onTable?.range.upperBound ?? 0
-        let read = byName.filter { name, _ in
-            trigger.mentions(AccessWatch.isToldOfEveryRead ? views : views.union([name]), from: start)
-        }
-        return Set(read.values.map(\.id))
+    /// The moving tables that the program of a CREATE TRIGGER may read or write.
+    func tablesTouched(by trigger: StatementOutline) -> Set<Int64> {
+        TriggerTexts.touched(by: trigger, moving: byName, views: Set(twins.map(SQLIdentifier.lowercased)))
     }
 
     // MARK: Functions

@@ -73,6 +73,18 @@ enum InsertedRowID {
     static let clear = "DELETE FROM temp.midstream_rowid"
 }
 
+/// The TEMP table that rows are counted in for `changes()` alone.
+enum CountedRows {
+    static let script = [
+        "CREATE TEMP TABLE IF NOT EXISTS midstream_count(key INTEGER PRIMARY KEY)", "DELETE FROM temp.midstream_count",
+    ]
+    static let nothing = "DELETE FROM temp.midstream_count"
+    /// Inserts one row ?1 times, with the rowid ?2.
+    static let replace =
+        "INSERT OR REPLACE INTO temp.midstream_count(key) "
+        + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT ?2 FROM n"
+}
+
 /// The TEMP table in which keys of a table's rows are collected. Rowids of all tables are in the same.
 struct KeyCollection {
     let table: String

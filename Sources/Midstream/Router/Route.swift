@@ -30,17 +30,33 @@ struct Route {
     var preparation: Preparation = .none
     /// The moving table that the statement writes.
     var redirected: Int64?
-    /// Tables that must be drained before the statement can run natively.
-    var drained: Set<Int64> = []
+    /// Tables that must be drained before the statement can run natively, and why.
+    private(set) var drained: Set<Int64> = []
+    private(set) var reason = MigrationStatistics.Reason.program
     /// Whether it deletes rows, and asks nothing of them.
     var isPlainDelete = false
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
+    /// What is run in the place of the statement, where there is any, all or nothing.
+    var substitutes: [String] = []
     /// The statement needs the overlay out of its way.
     var suspendsOverlay = false
     /// The statement may remove or change what the overlay rests on.
     var unsettlesOverlay = false
     var traits = QueryTraits()
+
+    /// Has tables drained before the statement runs.
+    mutating func drain(_ tables: Set<Int64>, _ reason: MigrationStatistics.Reason) {
+        if drained.isEmpty { self.reason = reason }
+        drained.formUnion(tables)
+    }
+
+    /// The same statement, once all rows of those tables are in the target.
+    func draining(_ tables: Set<Int64>, _ reason: MigrationStatistics.Reason) -> Route {
+        var route = self
+        route.drain(tables, reason)
+        return route
+    }
 
     /// The route of the query for the keys of the rows that this route's statement means.
     var ofKeys: Route {

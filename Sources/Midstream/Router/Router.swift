@@ -18,48 +18,46 @@ struct Router {
         route.traits.add(outline)
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
-        case .insert, .update, .delete:
-            if enforcesForeignKeys, let target = outline.target, let tied = overlay.tiedByForeignKey[lower(target.name)]
-            {
-                route.drained = tied
-                return route
-            }
-        case .vacuum:
-            route.drained = Set(overlay.byName.values.map(\.id))
-            return route
+        case .insert, .update, .delete, .dropTable:
+            // DROP TABLE deletes the rows first.
+            let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
+            if !tied.isEmpty { return route.draining(tied, .foreignKey) }
+        case .vacuum: return route.draining(allTables, .vacuum)
         case .pragma:
             return pragma(outline, text, route)
         case .dropIndex:
             // The triggers that keep a key unique across the two files are made for the keys that there were.
             if let name = outline.target?.name, let table = tableOfIndex(name), table.unique {
-                route.drained = [table.id]
+                route.drain([table.id], .schemaChange)
             }
             return route
         case .analyze where outline.target == nil:
             // Not of the sources, which are attached.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
+        case .reindex:
+            if let target = outline.target, target.schema != nil || isInTarget(target.name) { break }
+            // Not the sources, which are attached.
+            route.substitutes = overlay.tablesToReindex
         default: break
         }
         route.suspendsOverlay = outline.kind == .alterTable
-        guard mentionsMovingTable(outline) else { return dropsView(outline, route) }
+        let functions = DescribingFunctions(outline, in: text)
+        if !functions.canBeEdited { return route.draining(allTables, .tableDescription) }
+        guard mentionsMovingTable(outline) || !functions.isEmpty else { return dropsView(outline, route) }
         switch outline.kind {
         case .insert, .update, .delete:
             if let target = outline.target, let table = movingTable(target) {
                 return write(outline, text, table, route)
             }
             return read(outline, text, route)
-        case .alterTable, .dropTable, .createIndex, .createTrigger, .createTable, .createVirtualTable, .reindex,
-            .dropTrigger:
+        case .alterTable, .dropTable, .createIndex, .createTrigger, .createTable, .createVirtualTable, .dropTrigger:
             if let noOperation = existing(outline, text, route) { return noOperation }
             let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
-            route.drained = Set(named)
-            if outline.kind == .createTrigger, overlay.connection.isInTransaction {
-                // The transaction may go on with a statement that fires it.
-                route.drained.formUnion(overlay.tablesReadUnseen(by: outline))
-            }
+            route.drain(Set(named), .schemaChange)
+            if outline.kind == .createTrigger { return trigger(outline, text, route) }
             if outline.kind == .createTable, named.isEmpty { return read(outline, text, route) }
             return route
-        case .analyze:
+        case .analyze, .reindex:
             if let target = outline.target, target.schema == nil, movingTable(target) != nil {
                 return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
             }
@@ -67,6 +65,22 @@ struct Router {
         case .createView, .dropView: return dropsView(outline, route)
         default: return read(outline, text, route)
         }
+    }
+
+    private var allTables: Set<Int64> { Set(overlay.byName.values.map(\.id)) }
+
+    /// CREATE TRIGGER, on a moving table or on a view of one, or with a program that mentions either.
+    private func trigger(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
+        var route = route
+        if overlay.connection.isInTransaction {
+            // The transaction may go on with a statement that fires it.
+            route.drain(overlay.tablesTouched(by: outline), .schemaChange)
+        }
+        guard let view = outline.onTable, let target = outline.target, isTwin(view) else { return route }
+        // It would be the twin's, and go with it.
+        if outline.isTemporary { return route.draining(allTables, .schemaChange) }
+        guard target.schema == nil else { return route }
+        return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
     }
 
     // MARK: What is there already
@@ -121,7 +135,11 @@ struct Router {
 
     /// Whether a read of the name is to see the overlay's table or view.
     private func isOverlaid(_ name: ObjectName) -> Bool {
-        if movingTable(name) != nil { return true }
+        movingTable(name) != nil || isTwin(name)
+    }
+
+    /// Whether the name is that of a view that has a twin.
+    private func isTwin(_ name: ObjectName) -> Bool {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return false }
         return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
     }
@@ -161,7 +179,13 @@ struct Router {
             return route
         }
         var route = edited(route, outline, text) {
-            redirectReads(outline, &$0)
+            // The view's own triggers are what writes it; its twin has none.
+            if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,
+                isTwin(target)
+            {
+                $0.insert("main.", at: target.nameRange.lowerBound)
+            }
+            redirectReads(outline, text, &$0)
             RowIDNames(outline: outline) { reference in
                 outline.isHiddenByCommonTable(reference) ? nil : movingTable(reference.name)
             }
@@ -183,7 +207,8 @@ struct Router {
     }
 
     /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
-    private func redirectReads(_ outline: StatementOutline, _ edits: inout SQLEdits) {
+    private func redirectReads(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) {
+        DescribingFunctions(outline, in: text).apply(to: &edits, in: outline, moving: overlay.byName.keys)
         for reference in outline.tableReferences where reference.context != .target {
             guard isOverlaid(reference.name) else { continue }
             if let schema = reference.name.schemaRange {
@@ -203,36 +228,40 @@ struct Router {
     // MARK: Writes
 
     private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) -> Route {
-        var drained = route
-        drained.drained = [table.id]
-        guard outline.isComplete, let target = outline.target else { return drained }
+        let unread = route.draining([table.id], .unreadText)
+        guard outline.isComplete, let target = outline.target else { return unread }
         // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
-        if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return drained }
-        if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow { return drained }
+        if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
+        if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {
+            return route.draining([table.id], .returning)
+        }
         var route = route
         route.redirected = table.id
         var edits = SQLEdits()
         if target.schema == nil { edits.insert("main.", at: target.nameRange.lowerBound) }
-        redirectReads(outline, &edits)
+        redirectReads(outline, text, &edits)
         // What a new row could collide with can only be told when it is made.
-        if table.target.hasOtherKeys, outline.kind != .delete { return drained }
+        if table.target.hasOtherKeys, outline.kind != .delete { return route.draining([table.id], .otherKeys) }
         if outline.kind == .insert {
-            if asksForEarlierRows(outline) { return drained }
+            if asksForEarlierRows(outline) { return route.draining([table.id], .earlierRows) }
             evaluateOnce(outline, text, &edits)
         } else {
             let promotion = Promotion(outline: outline, text: text, table: table)
             let isVolatile = VolatileTerms(outline: outline, text: text).isFound
             let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
-            // Which rows of FROM meet a row is evaluated again by the statement.
-            if isChosen, outline.from != nil { return drained }
+            // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
+            // which a trigger may tell from the order that it would have.
+            if isChosen, outline.from != nil || overlay.watch.triggers.tables.contains(table.id) {
+                return route.draining([table.id], .chosenRows)
+            }
             let relation = isChosen ? table.name : Overlay.pendingName(table.id)
-            guard let keys = promotion.keys(from: relation, redirect: { redirectReads(outline, &$0) }) else {
-                return drained
+            guard let keys = promotion.keys(from: relation, redirect: { redirectReads(outline, text, &$0) }) else {
+                return unread
             }
             if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
             route.preparation = isChosen ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
         }
-        guard let sql = try? edits.extract(outline.range, from: text) else { return drained }
+        guard let sql = try? edits.extract(outline.range, from: text) else { return unread }
         route.sql = sql
         return route
     }
@@ -266,19 +295,31 @@ struct Router {
 
     // MARK: Pragmas
 
-    /// Pragmas that describe a table: of a moving one they are to describe `main`'s.
-    private static let descriptions: Set<String> = [
-        "table_info", "table_xinfo", "index_list", "foreign_key_list", "index_info", "index_xinfo",
-    ]
+    /// Whether a pragma would describe the union table, or a table or index of an attached source.
+    private func describesOther(_ outline: StatementOutline) -> Bool {
+        if mentionsMovingTable(outline) { return true }
+        guard let argument = outline.arguments else { return false }
+        let name = SQLIdentifier.unquoted(outline.text(argument))
+        return (try? overlay.strayTable(among: [name])) != nil
+    }
+
+    /// Whether REINDEX would find a table or an index of that name, and not a collation.
+    private func isInTarget(_ name: String) -> Bool {
+        if ["binary", "nocase", "rtrim"].contains(lower(name)) { return false }
+        let sql =
+            "SELECT 1 FROM main.sqlite_master WHERE name = ?1 COLLATE NOCASE "
+            + "UNION ALL SELECT 1 FROM sqlite_temp_master WHERE name = ?1 COLLATE NOCASE"
+        return (try? overlay.connection.fetchValue(Int64.self, sql, [name])) != nil
+    }
 
     private func pragma(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
         guard let target = outline.target else { return route }
         var route = route
         let name = lower(target.name)
-        if Self.descriptions.contains(name), target.schema == nil, mentionsMovingTable(outline) {
+        if DescribingFunctions.pragmas.contains(name), target.schema == nil, describesOther(outline) {
             return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
         }
-        if name == "foreign_key_check" { route.drained = Set(overlay.byName.values.map(\.id)) }
+        if name == "foreign_key_check" { route.drain(allTables, .foreignKeyCheck) }
         if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {
             route.unsettlesOverlay = true
         }

@@ -50,6 +50,9 @@ struct Shrinker {
         let found = CaseRunner(oracleCase: smaller, isThorough: true).run().difference
         // A case that cannot be set up shows nothing, unless that was the difference.
         guard let found, found.position >= 0 || difference.position < 0 else { return false }
+        // Nor one that lacks a table which the rest of it names.
+        let missing = "no such table"
+        if found.description.contains(missing), !difference.description.contains(missing) { return false }
         best = smaller
         difference = found
         return true

@@ -1,0 +1,62 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// What the application's triggers in `main` may do with moving tables, as far as their texts tell.
+///
+/// SQLite tells the watch of a trigger's program what it reads, but the columns of NEW and OLD are to it the table's own.
+/// A program that mentions no moving table, nor a view of one, reads nothing of a table but those: they are right, since
+/// the row that fires it is in the target.
+struct TriggerTexts {
+    /// The names of all triggers, in lower case.
+    private(set) var names: Set<String> = []
+    /// The tables that a trigger's program may read or write, by the trigger's name.
+    private(set) var touched: [String: Set<Int64>] = [:]
+    /// The moving table that a trigger is on whose program mentions none, by the trigger's name.
+    private(set) var rowReaders: [String: Int64] = [:]
+    /// The moving tables that have triggers of the application's.
+    private(set) var tables: Set<Int64> = []
+    /// Whether a program may ask for `changes()`.
+    private(set) var asksForChanges = false
+
+    init() {}
+
+    /// - Parameters:
+    ///   - moving: The moving tables by their names in lower case.
+    ///   - views: The names of the views that read them.
+    init(connection: Connection, moving: [String: MovingTable], views: Set<String>) throws {
+        let views = Set(views.map(SQLIdentifier.lowercased))
+        // The watch is told of whatever has one of these names in the same way.
+        let others: Set<String> = Set(
+            try connection.fetchAll(
+                "SELECT name FROM main.sqlite_master WHERE type = 'view' "
+                    + "UNION ALL SELECT name FROM sqlite_temp_master WHERE type <> 'table'"
+            ).map { SQLIdentifier.lowercased(try $0.get(0, as: String.self)) }
+        )
+        for row in try connection.fetchAll("SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'") {
+            let (name, sql): (String, String) = (try row.get(0), try row.get(1))
+            names.insert(SQLIdentifier.lowercased(name))
+            if name.hasPrefix(StateStore.prefix) { continue }
+            let outline = SQLScript(sql).outline()
+            let read = Self.touched(by: outline, moving: moving, views: views)
+            if !read.isEmpty { touched[name] = read }
+            if outline.mentions(["changes"]) { asksForChanges = true }
+            guard let table = outline.onTable.flatMap({ moving[SQLIdentifier.lowercased($0.name)] }) else { continue }
+            tables.insert(table.id)
+            if read.isEmpty, outline.isComplete, !others.contains(SQLIdentifier.lowercased(name)) {
+                rowReaders[name] = table.id
+            }
+        }
+    }
+
+    /// The moving tables that the program of a CREATE TRIGGER may read or write.
+    static func touched(
+        by trigger: StatementOutline,
+        moving: [String: MovingTable],
+        views: Set<String>
+    ) -> Set<Int64> {
+        let start = trigger.onTable?.range.upperBound ?? trigger.range.lowerBound
+        // What a view reads may be any of them.
+        if !views.isEmpty, trigger.mentions(views, from: start) { return Set(moving.values.map(\.id)) }
+        return Set(moving.filter { trigger.mentions([$0.key], from: start) }.values.map(\.id))
+    }
+}

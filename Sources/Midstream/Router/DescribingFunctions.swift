@@ -1,0 +1,80 @@
+internal import SQLText
+
+/// Has the table-valued functions that describe a table describe `main`'s, where their argument is a moving table's name:
+/// `pragma_table_info('T')` would find the union table first.
+struct DescribingFunctions {
+    /// Pragmas that describe a table or an index.
+    static let pragmas: Set<String> = [
+        "table_info", "table_xinfo", "index_list", "foreign_key_list", "index_info", "index_xinfo",
+    ]
+
+    /// The arguments of those that name no schema.
+    private let arguments: [Range<Int>]
+    let isEmpty: Bool
+    /// Whether all of them can be given a schema.
+    let canBeEdited: Bool
+
+    init(_ outline: StatementOutline, in text: String) {
+        let references = outline.tableReferences.filter { reference in
+            let name = SQLIdentifier.lowercased(reference.name.name)
+            return reference.name.schema == nil && name.hasPrefix("pragma_")
+                && Self.pragmas.contains(String(name.dropFirst(7)))
+        }
+        isEmpty = references.isEmpty
+        var found: [Range<Int>] = []
+        var isClear = true
+        let tokens = isEmpty ? [] : SQLTokenizer(text).filter { !$0.isTrivia }
+        for reference in references {
+            // Without arguments, a condition names the table.
+            guard reference.isTableFunction, let list = Self.list(after: reference.name.range.upperBound, tokens) else {
+                isClear = false
+                continue
+            }
+            if list.hasSchema { continue }
+            // What stands there twice must mean the same both times.
+            let repeats = outline.parameters.contains { parameter in
+                list.range.contains(parameter.range.lowerBound) && parameter.name == nil
+            }
+            let words = outline.text(list.range)
+            if repeats || SQLIdentifier.lowercased(words).contains("select") {
+                isClear = false
+            } else {
+                found.append(list.range)
+            }
+        }
+        arguments = found
+        canBeEdited = isClear
+    }
+
+    /// The arguments in the parentheses that follow, and whether the second one is there.
+    private static func list(after end: Int, _ tokens: [Token]) -> (range: Range<Int>, hasSchema: Bool)? {
+        guard let open = tokens.firstIndex(where: { $0.range.lowerBound >= end }), tokens[open].kind == .leftParen
+        else { return nil }
+        var depth = 0
+        var hasSchema = false
+        for token in tokens[open...] {
+            switch token.kind {
+            case .leftParen: depth += 1
+            case .rightParen:
+                depth -= 1
+                guard depth == 0 else { continue }
+                let range = tokens[open].range.upperBound..<token.range.lowerBound
+                return range.isEmpty ? nil : (range, hasSchema)
+            case .comma where depth == 1: hasSchema = true
+            default: break
+            }
+        }
+        return nil
+    }
+
+    /// Adds the second argument, the schema.
+    func apply(to edits: inout SQLEdits, in outline: StatementOutline, moving names: some Sequence<String>) {
+        let list = names.sorted().map { "'" + $0.replacing("'", with: "''") + "'" }.joined(separator: ", ")
+        for range in arguments {
+            edits.insert(
+                ", CASE WHEN lower(\(outline.text(range))) IN (\(list)) THEN 'main' END",
+                at: range.upperBound
+            )
+        }
+    }
+}
