@@ -474,10 +474,10 @@ public final class DatabaseAccess {
             switch prepared.route.preparation {
             case .promote(let id, _):
                 guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
-                while try keys.step() { try promoteRow(table, keys.int64(at: 0), table.state()) }
+                try forEachKey(of: prepared, keys) { try promoteRow(table, keys.int64(at: 0), table.state()) }
             case .collect(let id, _):
                 guard let table = overlay.tables.byID[id] else { return }
-                try collect(keys)
+                try collect(prepared, keys)
                 let state = try table.state()
                 guard state.lowerBound != nil else { return }
                 let collected = try overlay.statements.statement(KeyCollection.all)
@@ -488,13 +488,22 @@ public final class DatabaseAccess {
         }
     }
 
-    private func collect(_ keys: Statement) throws {
+    private func collect(_ prepared: Prepared, _ keys: Statement) throws {
         try overlay.statements.statement(KeyCollection.clear).run()
         let insert = try overlay.statements.statement(KeyCollection.insert)
-        while try keys.step() {
+        try forEachKey(of: prepared, keys) {
             try insert.bind(keys.int64(at: 0), at: 1)
             try insert.run()
             overlay.statements.internalChanges += 1
+        }
+    }
+
+    /// Goes through the keys, by the application's own clauses: SQLite may prepare them anew when they begin to run.
+    private func forEachKey(of prepared: Prepared, _ keys: Statement, _ body: () throws -> Void) throws {
+        var hasKey = try overlay.watch.beginning(prepared.route.ofKeys) { try keys.step() }
+        while hasKey {
+            try body()
+            hasKey = try keys.step()
         }
     }
 
