@@ -178,7 +178,7 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
-    private func prepare(_ piece: Piece, drains: Int = 0) throws -> Prepared {
+    private func prepare(_ piece: Piece) throws -> Prepared {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
         let text = outline.text(outline.range)
@@ -188,9 +188,7 @@ public final class DatabaseAccess {
         )
         if !route.drained.isEmpty {
             try drain(route.drained, route.reason, for: text)
-            // What has been drained is not in the overlay any more.
-            if drains > 3 { throw MigrationError(.refusedStatement, "LOOP \(route.drained) \(route.reason as Any) \(connection.isInTransaction)") }
-            return try prepare(piece, drains: drains + 1)
+            return try prepare(piece)
         }
         let (statement, violated) = try overlay.watch.preparing(route) {
             do {
@@ -484,10 +482,10 @@ public final class DatabaseAccess {
             switch prepared.route.preparation {
             case .promote(let id, _):
                 guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
-                while try keys.step() { try promoteRow(table, table.key.read(keys), table.state()) }
+                try forEachKey(of: prepared, keys) { try promoteRow(table, table.key.read(keys), table.state()) }
             case .collect(let id, _):
                 guard let table = overlay.tables.byID[id] else { return }
-                try collect(keys, table)
+                try collect(prepared, keys, table)
                 let state = try table.state()
                 guard state.lowerBound != nil else { return }
                 let collected = try overlay.statements.statement(KeyCollection(table).all)
@@ -498,14 +496,23 @@ public final class DatabaseAccess {
         }
     }
 
-    private func collect(_ keys: Statement, _ table: MovingTable) throws {
+    private func collect(_ prepared: Prepared, _ keys: Statement, _ table: MovingTable) throws {
         let collection = KeyCollection(table)
         try overlay.statements.statement(collection.clear).run()
         let insert = try overlay.statements.statement(collection.insert)
-        while try keys.step() {
+        try forEachKey(of: prepared, keys) {
             try insert.bind(table.key.read(keys), at: 1)
             try insert.run()
             overlay.statements.internalChanges += 1
+        }
+    }
+
+    /// Goes through the keys, by the application's own clauses: SQLite may prepare them anew when they begin to run.
+    private func forEachKey(of prepared: Prepared, _ keys: Statement, _ body: () throws -> Void) throws {
+        var hasKey = try overlay.watch.beginning(prepared.route.ofKeys) { try keys.step() }
+        while hasKey {
+            try body()
+            hasKey = try keys.step()
         }
     }
 

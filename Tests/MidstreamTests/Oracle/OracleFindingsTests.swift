@@ -307,4 +307,21 @@ import Testing
         while try !database.stepMigration(rows: 9).isFinished {}
         #expect(texts(try database.fetchAll("SELECT y FROM t")) == ["2"])
     }
+
+    @Test(arguments: ["", " LIMIT -1"]) func aWriteReadsAViewThatIsPreparedAnew(_ limit: String) throws {
+        if !limit.isEmpty, !SQLiteFeature.limitedWrites.isAvailable { return }
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute(
+            "CREATE VIEW w AS SELECT ifnull(a, NULL) AS x FROM t UNION ALL SELECT ifnull(random() & 0, NULL)"
+        )
+        try database.execute("UPDATE t SET b = 7 WHERE a NOT IN (SELECT x FROM w WHERE x >= -1)" + limit)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE b = 7") == 0)
+        let sql = "UPDATE t SET b = 7 WHERE a NOT IN (SELECT x FROM w WHERE x >= ?)" + limit
+        for _ in 0..<3 {
+            try database.execute("CREATE TEMP TABLE scratch(x); DROP TABLE temp.scratch")
+            try database.write { db in try db.execute(sql, [-1]) }
+            #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE b = 7") == 0)
+        }
+    }
 }

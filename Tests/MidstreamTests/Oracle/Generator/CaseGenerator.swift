@@ -116,11 +116,12 @@ struct CaseGenerator {
     /// SQLite defines what a scan shows of writes in its midst only where they concern rows that it has passed. After a
     /// rollback of a transaction that has changed the schema, as draining does, it ends with an error.
     ///
-    /// What drains a table is refused while a scan reads it, so there are no triggers and foreign keys.
+    /// What drains a table is refused while a scan reads it, so there are no triggers, foreign keys and hidden keys. A table
+    /// without rowids natively gives rows twice that are changed under the scan.
     private func loop() -> Operation {
         if hasDependents { return .run(generator.write()) }
         let movers = tables.filter {
-            $0.sourceName != nil && !$0.mayReplace && !$0.mayRollBack && !$0.hasHiddenKeys && $0.primaryKey.count < 2
+            $0.sourceName != nil && !$0.mayReplace && !$0.mayRollBack && !$0.hasHiddenKeys && $0.primaryKey.isEmpty
         }
         if movers.isEmpty { return .run(generator.query()) }
         let table = dice.pick(movers)
@@ -131,9 +132,7 @@ struct CaseGenerator {
             sql: "SELECT \(key) FROM \(quoted(table.name))\(bound) ORDER BY \(key)\(isDescending ? " DESC" : "")",
             order: .total
         )
-        let plain = table.columns.filter { !$0.isGenerated }.map(\.name).filter {
-            $0 != table.rowIDColumn && !table.primaryKey.contains($0)
-        }
+        let plain = table.columns.filter { !$0.isGenerated }.map(\.name).filter { $0 != table.rowIDColumn }
         if plain.isEmpty { return .run(generator.query()) }
         let writes = (0..<dice.between(1, 3)).map { _ -> Command in
             let column = quoted(dice.pick(plain))

@@ -39,7 +39,7 @@ extension StatementGenerator {
             return
                 "CAST(\(expression(scope, depth - 1)) AS \(dice.pick(["TEXT", "INTEGER", "REAL", "BLOB", "NUMERIC"])))"
         case ..<97: return scalarSubquery(scope, depth - 1)
-        default: return "(\(expression(scope, depth - 1)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"])))"
+        default: return "(\(expression(scope, depth - 1)) COLLATE \(dice.pick(["NOCASE", "BINARY"])))"
         }
     }
 
@@ -128,12 +128,13 @@ extension StatementGenerator {
                 "\(sign)\(column(scope)) \(dice.pick(["BETWEEN", "NOT BETWEEN"])) \(anyValue()) AND \(anyValue())"
         case ..<76: return "\(column(scope)) \(dice.pick(["IN", "IN", "NOT IN"])) (\(list()))"
         case ..<81:
-            // SQLite 3.40 joins nothing where a LEFT JOIN compares an INTEGER PRIMARY KEY with a pattern.
+            // SQLite 3.40 joins nothing where an outer join compares an INTEGER PRIMARY KEY with a pattern, be it in a view.
             return
-                "\(column(scope))\(scope.count > 1 ? " || ''" : "") \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
+                "\(column(scope)) || '' \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
         case ..<87:
+            // Not RTRIM: see `SchemaGenerator.column`.
             return comparison(
-                "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "RTRIM", "BINARY"]))",
+                "\(column(scope)) COLLATE \(dice.pick(["NOCASE", "BINARY"]))",
                 dice.pick(Self.comparisons),
                 anyValue()
             )

@@ -43,9 +43,11 @@ extension StatementGenerator {
         guard dice.percent(45) else { return query }
         let direction = dice.pick(["", " DESC", " ASC"])
         var terms: [String] = []
+        // Where a join has a column equal another one, SQLite does not sort by it, though text may equal a number.
+        let sign = sources.count > 1 ? "+" : ""
         for _ in 0..<dice.below(3) {
             terms.append(
-                (dice.percent(80) ? column(sources) : expression(sources, 1))
+                (dice.percent(80) ? sign + column(sources) : expression(sources, 1))
                     + (dice.percent(15) ? " COLLATE " + dice.pick(["NOCASE", "BINARY"]) : "")
                     + (dice.percent(70) ? direction : dice.pick(["", " DESC"]))
                     + (SQLiteFeature.nullsOrder.isAvailable && dice.percent(8)
