@@ -195,8 +195,7 @@ public final class DatabaseAccess {
                 return try connection.prepareFirst(route.sql).0
             } catch let error as SQLiteError {
                 if let table = overlay.watch.strayTable {
-                    // Without the migration there would be no such table.
-                    throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
+                    throw Self.missing(table, text)
                 }
                 throw error.inTheTermsOf(outline)
             }
@@ -206,7 +205,7 @@ public final class DatabaseAccess {
             AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : outline.tablesNamedWithoutSchema
         let names = unqualified.filter { !route.traits.commonTables.contains(SQLIdentifier.lowercased($0)) }
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
-            throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
+            throw Self.missing(table, text)
         }
         route.drain(violated, .program)
         var keys: Statement?
@@ -226,6 +225,11 @@ public final class DatabaseAccess {
         )
         if prepared.isKept { cache.keep(prepared, piece.key, overlay) }
         return prepared
+    }
+
+    /// Without the migration there would be no such table.
+    private static func missing(_ table: String, _ sql: String) -> SQLiteError {
+        SQLiteError(code: .error, message: "no such table: \(table)", sql: sql)
     }
 
     private func enforcesForeignKeys() throws -> Bool {
@@ -261,6 +265,10 @@ public final class DatabaseAccess {
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
+                    // Its table has gone since it was prepared.
+                    if error.code == .authorization, let table = overlay.watch.strayTable {
+                        throw Self.missing(table, prepared.text)
+                    }
                     if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
                         overlay.tables.byID[id]?.openCursors == 0, try !hasKeptRows(of: id, since: before)
                     {

@@ -275,7 +275,7 @@ struct MoveSQL: Sendable {
         ["insert", "update", "delete"].map { "DROP TRIGGER IF EXISTS main.\(Self.trigger($0, id))" }
     }
 
-    private static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }
+    static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }
 
     /// The columns of all comparable keys, in the order in which the triggers pass them.
     static func keyColumns(of table: TableSchema) -> [Int] {

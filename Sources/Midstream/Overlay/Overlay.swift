@@ -59,6 +59,8 @@ final class Overlay {
     }
 
     var isEmpty: Bool { byName.isEmpty }
+    /// Whether sources are attached, be their tables drained in the open transaction.
+    var hasSources: Bool { !attached.isEmpty }
 
     func table(named name: String) -> MovingTable? {
         byName.isEmpty ? nil : byName[SQLIdentifier.lowercased(name)]
@@ -90,20 +92,26 @@ final class Overlay {
         try statements.statement(InsertedRowID.clear).run()
     }
 
-    /// Has SQLite itself count as many rows as `changes()` is to say, where a trigger's program may ask for it: there it is
-    /// another number with each statement.
+    /// Sees to it that a write that is about to begin gets from `changes()` what the application's last one changed: a
+    /// statement that SQLite prepares anew as it begins would get 0.
+    ///
+    /// Where a trigger's program may ask, SQLite itself must count as many: there it is another number with each statement.
     func settleChanges() throws {
-        guard watch.triggers.asksForChanges, let wanted = changesToReport else { return }
+        guard let wanted = changesToReport ?? (isEmpty ? nil : connection.changes) else { return }
+        guard watch.triggers.asksForChanges else {
+            changesToReport = wanted
+            return
+        }
         changesToReport = nil
         if connection.changes == wanted { return }
         let before = connection.totalChanges
         defer { statements.internalChanges += connection.totalChanges - before }
-        for text in CountedRows.script { try execute(text) }
-        let count = try statements.statement(wanted == 0 ? CountedRows.nothing : CountedRows.replace)
-        if wanted != 0 {
-            try count.bind(wanted, at: 1)
-            try count.bind(connection.lastInsertRowID, at: 2)
-        }
+        // No schema may be changed for it, or the statement would be prepared anew.
+        try statements.statement(CountedRows.clear).run()
+        if wanted == 0 { return try statements.statement(CountedRows.clear).run() }
+        let count = try statements.statement(CountedRows.replace)
+        try count.bind(wanted, at: 1)
+        try count.bind(connection.lastInsertRowID, at: 2)
         try count.run()
     }
 
@@ -165,6 +173,7 @@ final class Overlay {
         try tieForeignKeys()
         try installTwins()
         if !byName.isEmpty {
+            try execute(CountedRows.create)
             if Connection.libraryVersionNumber < 3_018_000 { try execute(InsertedRowID.create) }
         }
         try watchAccesses()
@@ -195,7 +204,7 @@ final class Overlay {
     private func install(_ record: TableRecord, _ migration: MigrationRecord) throws {
         guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
             // The application dropped it; the stepper will find that out and end its migration.
-            return
+            return try GuardedTable(record, connection).check(nil, nil)
         }
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
@@ -206,6 +215,7 @@ final class Overlay {
                 table: record.target
             )
         }
+        try GuardedTable(record, connection).check(target, source)
         let table = MovingTable(
             record: record,
             migration: migration,
@@ -409,7 +419,9 @@ final class Overlay {
             isWatching
                 ? { [watch, statements] event in
                     // A row that is moved or promoted is not a new row: triggers' programs stay empty.
-                    if statements.isPreparing || !watch.isActive { return event.hasAccessor ? .ignore : .allow }
+                    if statements.isPreparing || !watch.isActive {
+                        return event.hasAccessor && event.accessor != CountedRows.numbers ? .ignore : .allow
+                    }
                     return watch.decide(event)
                 } : nil
         )

@@ -16,7 +16,7 @@ struct TriggerTexts {
     /// The moving tables that have triggers of the application's.
     private(set) var tables: Set<Int64> = []
     /// Whether a program may ask for `changes()`.
-    private(set) var asksForChanges = false
+    var asksForChanges = false
 
     init() {}
 

@@ -75,14 +75,14 @@ enum InsertedRowID {
 
 /// The TEMP table that rows are counted in for `changes()` alone.
 enum CountedRows {
-    static let script = [
-        "CREATE TEMP TABLE IF NOT EXISTS midstream_count(key INTEGER PRIMARY KEY)", "DELETE FROM temp.midstream_count",
-    ]
-    static let nothing = "DELETE FROM temp.midstream_count"
+    static let create = "CREATE TEMP TABLE IF NOT EXISTS midstream_count(key INTEGER PRIMARY KEY)"
+    static let clear = "DELETE FROM temp.midstream_count"
+    /// A common table, which the authorizer is told of as of a trigger.
+    static let numbers = "midstream_numbers"
     /// Inserts one row ?1 times, with the rowid ?2.
     static let replace =
-        "INSERT OR REPLACE INTO temp.midstream_count(key) "
-        + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT ?2 FROM n"
+        "INSERT OR REPLACE INTO temp.midstream_count(key) WITH RECURSIVE \(numbers)(i) AS "
+        + "(SELECT 1 UNION ALL SELECT i + 1 FROM \(numbers) WHERE i < ?1) SELECT ?2 FROM \(numbers)"
 }
 
 /// The TEMP table in which keys of a table's rows are collected. Rowids of all tables are in the same.

@@ -16,7 +16,13 @@ struct Router {
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.traits = overlay.traitsOfTwins
         route.traits.add(outline)
-        guard !overlay.isEmpty else { return route }
+        if outline.kind == .createTrigger, outline.mentions(["changes"]) {
+            overlay.watch.triggers.asksForChanges = true
+        }
+        guard !overlay.isEmpty || overlay.hasSources else { return route }
+        if let target = outline.target, isStray(outline) {
+            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+        }
         switch outline.kind {
         case .insert, .update, .delete, .dropTable:
             // DROP TABLE deletes the rows first.
@@ -81,6 +87,16 @@ struct Router {
         if outline.isTemporary { return route.draining(allTables, .schemaChange) }
         guard target.schema == nil else { return route }
         return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+    }
+
+    /// Whether a change of the schema names what only an attached source has, so that SQLite would change that.
+    private func isStray(_ outline: StatementOutline) -> Bool {
+        switch outline.kind {
+        case .dropTable, .dropIndex, .dropView, .dropTrigger, .alterTable, .reindex, .analyze:
+            guard let target = outline.target, target.schema == nil else { return false }
+            return (try? overlay.strayTable(among: [target.name])) != nil
+        default: return false
+        }
     }
 
     // MARK: What is there already
@@ -317,6 +333,10 @@ struct Router {
         var route = route
         let name = lower(target.name)
         if DescribingFunctions.pragmas.contains(name), target.schema == nil, describesOther(outline) {
+            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+        }
+        if name == "optimize", target.schema == nil {
+            // Not the sources, which are attached.
             return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
         }
         if name == "foreign_key_check" { route.drain(allTables, .foreignKeyCheck) }

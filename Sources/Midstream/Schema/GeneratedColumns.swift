@@ -2,7 +2,7 @@ internal import SQLText
 
 /// The generated columns of a table, as its CREATE TABLE defines them: SQLite itself tells no more than which they are.
 struct GeneratedColumns {
-    /// By the columns' names in lower case: the expression and whether it is stored, in tokens one space apart.
+    /// The expressions by the columns' names in lower case, in tokens one space apart.
     let expressions: [String: String]
 
     init(createTable sql: String) {
@@ -19,11 +19,9 @@ struct GeneratedColumns {
         for token in tokens[(open + 1)...] {
             let isEnd = depth == 0 && (token.kind == .comma || token.kind == .rightParen)
             if isEnd {
-                if let name = definition.first, let start = Self.expression(in: definition, word) {
+                if let name = definition.first, let expression = Self.expression(in: definition, word) {
                     found[SQLIdentifier.lowercased(SQLIdentifier.unquoted(word(name)))] =
-                        definition[start...].map {
-                            $0.kind == .identifier ? SQLIdentifier.lowercased(word($0)) : word($0)
-                        }
+                        expression.map { $0.kind == .identifier ? SQLIdentifier.lowercased(word($0)) : word($0) }
                         .joined(separator: " ")
                 }
                 definition = []
@@ -37,17 +35,17 @@ struct GeneratedColumns {
         expressions = found
     }
 
-    /// Where the AS of `AS (…)` stands among a column definition's tokens.
-    private static func expression(in definition: [Token], _ word: (Token) -> String) -> Int? {
+    /// The tokens of the parentheses of `AS (…)` in a column's definition.
+    private static func expression(in definition: [Token], _ word: (Token) -> String) -> ArraySlice<Token>? {
         var depth = 0
+        var start: Int?
         for (position, token) in definition.enumerated() {
-            if depth == 0, position > 0, position + 1 < definition.count, token.kind == .identifier,
-                SQLIdentifier.equal(word(token), "as"), definition[position + 1].kind == .leftParen
-            {
-                return position
+            if depth == 0, start == nil, position > 0, token.kind == .identifier, SQLIdentifier.equal(word(token), "as") {
+                start = position + 1
             }
             if token.kind == .leftParen { depth += 1 }
             if token.kind == .rightParen { depth -= 1 }
+            if depth == 0, token.kind == .rightParen, let start, position > start { return definition[start...position] }
         }
         return nil
     }

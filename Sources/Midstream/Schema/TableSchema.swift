@@ -22,7 +22,7 @@ struct TableSchema: Hashable {
         var name: String
         var type: String
         var collation: String
-        /// The expression, each of its tokens one space apart, and whether it is stored; `nil` when it is not generated.
+        /// The expression in tokens one space apart; `nil` when it is not generated.
         var generation: String?
         var affinity: Affinity
         /// The default, as an expression, where the column is NOT NULL: what REPLACE puts in the place of NULL.

@@ -89,6 +89,7 @@ final class Stepper {
                 table: record.target
             )
         }
+        try GuardedTable(record, connection).check(target, source)
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         moves[record.id] = sql
         return sql

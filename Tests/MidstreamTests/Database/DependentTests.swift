@@ -195,6 +195,46 @@ import Testing
     }
 
     @Test(arguments: [
+        "DROP TABLE other", "DROP TABLE IF EXISTS other", "DROP INDEX old_index", "DROP VIEW old_view", "REINDEX other",
+        "ALTER TABLE other ADD COLUMN y", "ANALYZE other", "REINDEX old_index", "DROP TRIGGER IF EXISTS old_trigger",
+        "DROP TRIGGER old_trigger", "CREATE INDEX i ON other(x)", "PRAGMA table_info(other)",
+        "PRAGMA index_info(old_index)",
+        "REINDEX", "REINDEX NOCASE", "ANALYZE",
+    ])
+    func theSchemaOfTheSourceIsNotChanged(_ statement: String) throws {
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db")).execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE); INSERT INTO t VALUES (1, 'a'), (2, 'b');
+                CREATE TABLE other(x); CREATE INDEX old_index ON other(x); CREATE VIEW old_view AS SELECT 1;
+                CREATE TRIGGER old_trigger AFTER INSERT ON other BEGIN SELECT 1; END
+                """
+        )
+        let native = try Connection(path: ":memory:")
+        let database = try Database(path: folder.file("new.db"))
+        for sql in ["CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE UNIQUE)"] {
+            try database.execute(sql)
+            try native.execute(sql)
+        }
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        func outcome(_ body: () throws -> [Row]) -> [String] {
+            do { return texts(try body()) } catch { return [(error as? SQLiteError)?.message ?? "\(error)"] }
+        }
+        let theirs = outcome { try native.fetchAll(statement) }
+        for isDrained in [false, true] {
+            let mine = try database.withoutTransaction { access in
+                try access.execute("BEGIN")
+                // The source stays attached until the transaction ends.
+                if isDrained { try access.execute("PRAGMA foreign_key_check") }
+                defer { try? access.execute("ROLLBACK") }
+                return outcome { try access.fetchAll(statement) }
+            }
+            #expect(mine == theirs)
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
+    }
+
+    @Test(arguments: [
         "SELECT * FROM other", "INSERT INTO other VALUES (1)", "UPDATE other SET x = 1", "DELETE FROM other",
         "SELECT (SELECT count(*) FROM other) FROM t", "SELECT count(*) FROM other",
     ])
@@ -210,6 +250,66 @@ import Testing
         #expect(error?.message == "no such table: other")
         #expect(error?.code == .error)
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
+    }
+
+    @Test(
+        arguments: [
+            ("ALTER TABLE t ADD COLUMN extra DEFAULT 7", "ALTER TABLE t DROP COLUMN extra"),
+            ("ALTER TABLE t RENAME TO u", "ALTER TABLE u RENAME TO t"),
+            ("DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER, name TEXT)", nil),
+        ]
+            + SQLiteFeature.renameColumn.ifAvailable([
+                ("ALTER TABLE t RENAME COLUMN k TO kk", "ALTER TABLE t RENAME COLUMN kk TO k")
+            ])
+    )
+    func aTableThatAnotherConnectionChangesIsNeitherReadNorMoved(_ change: String, _ remedy: String?) throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
+        try Connection(path: pair.target).execute(script: change)
+        let errors = [
+            #expect(throws: MigrationError.self) { _ = try pair.database.fetchAll("SELECT * FROM t") },
+            #expect(throws: MigrationError.self) { try pair.database.execute("DELETE FROM t WHERE id = 50") },
+        ]
+        for error in errors { #expect(error?.code == .unequalTables && error?.table == "t") }
+        // A stepper that has yet to look at the table.
+        #expect(throws: MigrationError.self) {
+            try Database(path: pair.target).stepMigration()
+        }
+        guard let remedy, SQLiteFeature.dropColumn.isAvailable || !remedy.contains("DROP") else { return }
+        try Connection(path: pair.target).execute(script: remedy)
+        #expect(
+            texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
+                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
+        )
+        try pair.finish()
+    }
+
+    @Test(arguments: [
+        "CREATE VIEW late AS SELECT count(*) AS n FROM t", "CREATE INDEX late ON t(k, name)", "DROP INDEX t_k",
+        "CREATE TRIGGER late AFTER UPDATE ON t BEGIN DELETE FROM t WHERE id = NEW.id + 1; END",
+        "CREATE TRIGGER late AFTER UPDATE ON t BEGIN INSERT INTO log VALUES (NEW.id); END",
+    ])
+    func whatAnotherConnectionAddsIsNoticed(_ change: String) throws {
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: "CREATE TABLE log(x)",
+            tables: ["t"],
+            moved: 20
+        )
+        _ = try pair.database.fetchAll("SELECT * FROM t")
+        try Connection(path: pair.target).execute(change)
+        try pair.native.execute(change)
+        let statements = ["UPDATE t SET k = 1 WHERE id IN (3, 40)", "DELETE FROM t WHERE k = 2"]
+        for sql in statements {
+            try pair.database.execute(sql)
+            try pair.native.execute(sql)
+        }
+        var queries = ["SELECT * FROM t ORDER BY id", "SELECT * FROM log"]
+        if change.contains("VIEW") { queries.append("SELECT n FROM late") }
+        for sql in queries {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)))
+        }
+        try pair.finish()
     }
 
     @Test func aTableThatWasDroppedIsGoneAlsoOnTheSameConnection() throws {

@@ -106,6 +106,18 @@ import Testing
         )
     }
 
+    @Test(arguments: ["", "UPDATE t SET name = 'x' || id WHERE id = NEW.id + 1;"])
+    func thatAskForChangesGetThoseOfTheStatementBefore(_ step: String) throws {
+        try compare(
+            "CREATE TRIGGER a BEFORE UPDATE OF k ON t BEGIN INSERT INTO log VALUES (changes()); \(step) END",
+            [
+                "INSERT INTO log VALUES (1), (2), (3)", "UPDATE t SET k = 1 WHERE id IN (5, 25, 35)",
+                "DELETE FROM log WHERE rowid < 1", "UPDATE t SET k = 2 WHERE id = 36",
+            ],
+            drains: !step.isEmpty
+        )
+    }
+
     @Test(arguments: [
         "INSERT INTO log SELECT n FROM (SELECT count(*) AS n FROM t)",
         "UPDATE t SET name = 'x' || id WHERE id = OLD.id + 1",
@@ -161,7 +173,7 @@ import Testing
         try database.execute(Self.schema + "CREATE TABLE log(what); CREATE VIEW v AS SELECT id FROM t")
         try database.execute("CREATE TEMP TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.id); END")
         try database.execute("CREATE TEMP TRIGGER b INSTEAD OF DELETE ON v BEGIN INSERT INTO log VALUES (OLD.id); END")
-        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
         try database.execute("INSERT INTO t(k) VALUES (1)")
         #expect(database.migrationStatistics.drained == ["t": [.temporaryTrigger: 1]])
         // Somebody else's change has this connection read the schema again.

@@ -227,11 +227,11 @@ final class CaseFiles {
             queries.append("SELECT name, seq FROM sqlite_sequence WHERE name NOT IN (\(hidden)) ORDER BY name")
         }
         for query in queries {
-            let command = Command(sql: query, order: .total)
-            let (mine, theirs) = (side.run(command).rows, native.run(command).rows)
-            if mine != theirs {
-                let (mine, theirs) = (mine.map { $0.map(literal) }, theirs.map { $0.map(literal) })
-                return "at the end, \(query):\n  native \(theirs)\n  Midstream \(mine)"
+            // Which table is checked first is SQLite's choice.
+            let order: Command.Order = query.hasPrefix("PRAGMA") ? .none : .total
+            let command = Command(sql: query, order: order)
+            if let text = side.run(command).rowDifference(from: native.run(command), order: order) {
+                return "at the end, \(query):\n  \(text)"
             }
         }
         return nil

@@ -35,19 +35,25 @@ extension Outcome {
         if let foreignFailure { return "error: native \(native.failure ?? "none"), Midstream \(foreignFailure)" }
         if let failure, let other = native.failure, [failure, other].allSatisfy(Self.isAboutNames) { return nil }
         if let text = compare("error", failure ?? "none", native.failure ?? "none") { return text }
-        var mine = isLoose ? rows.map { $0.map(Self.loosened) } : rows
-        var theirs = isLoose ? native.rows.map { $0.map(Self.loosened) } : native.rows
-        if order != .total {
-            mine = Self.sorted(mine)
-            theirs = Self.sorted(theirs)
-        }
-        if mine != theirs { return "rows: native \(Self.text(native.rows))\n      Midstream \(Self.text(rows))" }
+        if let text = rowDifference(from: native, order: order, isLoose: isLoose) { return text }
         if columns.count != native.columns.count || !zip(columns, native.columns).allSatisfy(Self.areSameNames) {
             return "columns: native \(native.columns), Midstream \(columns)"
         }
         return compare("changes", changes, native.changes)
             ?? compare("lastInsertRowID", lastInsertRowID, native.lastInsertRowID)
             ?? compare("isInTransaction", isInTransaction, native.isInTransaction)
+    }
+
+    /// What differs in the rows alone.
+    func rowDifference(from native: Outcome, order: Command.Order, isLoose: Bool = false) -> String? {
+        var mine = isLoose ? rows.map { $0.map(Self.loosened) } : rows
+        var theirs = isLoose ? native.rows.map { $0.map(Self.loosened) } : native.rows
+        if order != .total {
+            mine = Self.sorted(mine)
+            theirs = Self.sorted(theirs)
+        }
+        if mine == theirs { return nil }
+        return "rows: native \(Self.text(native.rows))\n      Midstream \(Self.text(rows))"
     }
 
     /// Of two names that do not exist, SQLite reports the one that it comes upon first.

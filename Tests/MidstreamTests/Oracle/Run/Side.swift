@@ -44,6 +44,11 @@ struct NativeSide: Side {
         statement.reset()
     }
 
+    /// Has SQLite notice what other connections have changed: it may else report errors by the schema that it remembers.
+    func readSchema() throws {
+        try connection.execute("SELECT 1 FROM sqlite_master")
+    }
+
     var changes: Int64 { connection.changes }
     var lastInsertRowID: Int64 { connection.lastInsertRowID }
     var isInTransaction: Bool { connection.isInTransaction }

@@ -1,0 +1,186 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Tables without rowids, whose rows are known by their PRIMARY KEY.
+@Suite struct KeyedTableTests {
+    private static let schema =
+        "CREATE TABLE t(a TEXT COLLATE NOCASE, b INTEGER, c, d DEFAULT 'd', PRIMARY KEY (a, b DESC)) WITHOUT ROWID; CREATE INDEX i ON t(c)"
+
+    private static func pair(moved: Int64 = 0) throws -> Pair {
+        try Pair(
+            schema: schema,
+            rows: """
+                INSERT INTO t(a, b, c) WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 299)
+                SELECT char(65 + i % 7, 97 + i % 3), i, i % 10 FROM n
+                """,
+            tables: ["t"],
+            moved: moved
+        )
+    }
+
+    private static let queries = [
+        "SELECT * FROM t", "SELECT a, b FROM t WHERE a = 'CB' ORDER BY b", "SELECT * FROM t WHERE a = 'cb' AND b = 16",
+        "SELECT * FROM t ORDER BY a, b DESC LIMIT 7", "SELECT * FROM t ORDER BY a DESC, b LIMIT 7 OFFSET 140",
+        "SELECT c, count(*), min(a), max(b) FROM t GROUP BY c", "SELECT * FROM t WHERE c = 3 ORDER BY a, b",
+        "SELECT count(*) FROM t", "SELECT count(*) FROM t WHERE c = 4", "SELECT DISTINCT a FROM t ORDER BY 1",
+        "SELECT * FROM t WHERE (a, b) > ('D', 100) ORDER BY a, b LIMIT 9",
+        "SELECT x.b FROM t x JOIN t y ON x.a = y.a AND y.b = x.b + 21",
+        "SELECT * FROM t WHERE b BETWEEN 100 AND 120", "SELECT max(a), min(b) FROM t WHERE a > 'C'",
+    ]
+
+    @Test(arguments: [0, 1, 150, 299] as [Int64]) func everythingIsAsNatively(_ moved: Int64) throws {
+        let pair = try Self.pair(moved: moved)
+        func compare() throws {
+            for sql in Self.queries {
+                #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+            }
+        }
+        try compare()
+        for sql in [
+            "UPDATE t SET c = 77 WHERE c = 5", "DELETE FROM t WHERE a = 'ab' AND b > 30",
+            "UPDATE t SET b = b + 1000 WHERE c = 7",
+            "INSERT INTO t(a, b, c) VALUES ('zz', 1, 2), ('Aa', -4, 3)", "INSERT OR REPLACE INTO t(a, b, c) VALUES ('bB', 1, 'new')",
+            "INSERT OR IGNORE INTO t(a, b, c) VALUES ('Bb', 1, 'newer')", "UPDATE t SET a = 'ZZ' WHERE a = 'zz'",
+        ] {
+            let changes = try pair.database.write { db in
+                try db.execute(sql)
+                return db.changes
+            }
+            try pair.native.execute(sql)
+            #expect(changes == pair.native.changes, "\(sql)")
+            try compare()
+        }
+        for sql in ["INSERT INTO t(a, b, c) VALUES ('cc', 2, 0)", "INSERT INTO t(a) VALUES ('x')", "SELECT rowid FROM t"] {
+            let mine = #expect(throws: SQLiteError.self) { try pair.database.execute(sql) }
+            let theirs = #expect(throws: SQLiteError.self) { try pair.native.execute(sql) }
+            #expect(mine?.message == theirs?.message)
+            #expect(mine?.code == theirs?.code)
+        }
+        try pair.finish()
+        try compare()
+        let left = try pair.database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'")
+        #expect(left.isEmpty)
+    }
+
+    @Test func aMigrationGoesOnAfterReopening() throws {
+        let pair = try Self.pair(moved: 120)
+        try pair.database.execute("DELETE FROM t WHERE c = 1")
+        pair.database.close()
+        let database = try Database(path: pair.target)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 270)
+        try database.stepMigration(rows: 10)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 270)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 270)
+        #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+    }
+
+    @Test func rowsMoveBetweenTablesWithRowIDsAndWithout() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE k(a TEXT, b INTEGER, c, UNIQUE (a, b));
+                INSERT INTO k VALUES ('x', 1, 10), ('y', 2, 20), ('x', 0, 30);
+                CREATE TABLE n(id INTEGER PRIMARY KEY, c) WITHOUT ROWID;
+                INSERT INTO n VALUES (7, 'seven'), (-3, 'minus three');
+                """
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE k(a TEXT, b INTEGER, c, PRIMARY KEY (a, b)) WITHOUT ROWID; CREATE TABLE n(id INTEGER PRIMARY KEY, c)"
+        )
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        try database.execute("UPDATE k SET c = 31 WHERE b = 0; INSERT INTO n(c) VALUES ('eight')")
+        try database.stepMigration(rows: 1)
+        #expect(texts(try database.fetchAll("SELECT * FROM k")) == ["x|0|31", "x|1|10", "y|2|20"])
+        #expect(texts(try database.fetchAll("SELECT * FROM n")) == ["-3|minus three", "7|seven", "8|eight"])
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT * FROM k")) == ["x|0|31", "x|1|10", "y|2|20"])
+        #expect(texts(try database.fetchAll("SELECT * FROM n")) == ["-3|minus three", "7|seven", "8|eight"])
+    }
+
+    @Test func keysThatAreNoUnicodeArePromotedAsTheyAre() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(a TEXT PRIMARY KEY, c) WITHOUT ROWID",
+            rows: "INSERT INTO t VALUES (CAST(x'fe' AS TEXT), 1), (CAST(x'ff' AS TEXT), 2), (CAST(x'61ff' AS TEXT), 3)",
+            tables: ["t"]
+        )
+        for sql in ["UPDATE t SET c = c + 10 WHERE c > 1", "DELETE FROM t WHERE c = 12"] {
+            try pair.database.execute(sql)
+            try pair.native.execute(sql)
+        }
+        let all = "SELECT hex(a), c FROM t"
+        #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+        try pair.finish()
+        #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+    }
+
+    @Test func aRowWhoseKeyChangesItsLetterCaseUnderAScanComesOnce() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(a TEXT COLLATE NOCASE PRIMARY KEY, c) WITHOUT ROWID",
+            rows: "INSERT INTO t VALUES ('a', 1), ('b', 2), ('c', 3)",
+            tables: ["t"]
+        )
+        var seen: [String] = []
+        try pair.database.write { db in
+            try db.forEachRow("SELECT a FROM t ORDER BY a") { row in
+                seen.append(row.text(at: 0))
+                if seen.count == 1 { try db.execute("UPDATE t SET a = 'B' WHERE a = 'b'") }
+                return true
+            }
+        }
+        #expect(seen == ["a", "B", "c"] || seen == ["a", "b", "c"])
+    }
+
+    @Test func aRowThatIsRefusedIsToldByItsKey() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(a TEXT, b INTEGER, c, PRIMARY KEY (a, b)) WITHOUT ROWID")
+        try old.execute("INSERT INTO t VALUES ('x', 1, 10), ('x', 2, NULL), ('y', 1, 30)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(a TEXT, b INTEGER, c NOT NULL, PRIMARY KEY (a, b)) WITHOUT ROWID")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(error?.code == .rowRefused)
+        #expect(error?.keyColumns == [.text("x"), .integer(2)])
+        try database.execute("DELETE FROM t WHERE c IS NULL")
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["x|1|10", "y|1|30"])
+    }
+
+    /// What the source has, the target, and what is wrong.
+    private static let refusals: [(source: String, target: String, code: MigrationError.Code, words: String)] = [
+        ("t(a, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "unique index on (a)"),
+        ("t(a UNIQUE, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "NULL"),
+        ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a, b)", .unequalTables, "WITHOUT ROWID"),
+        ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "type"),
+        ("t(a INTEGER PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "no integer"),
+        (
+            "t(a, b, PRIMARY KEY (a COLLATE NOCASE)) WITHOUT ROWID",
+            "t(a, b, PRIMARY KEY (a COLLATE NOCASE)) WITHOUT ROWID", .unsupported, "collation"
+        ),
+    ]
+
+    @Test(arguments: refusals.indices) func whatCannotBeKnownByItsKeyIsRefused(_ number: Int) throws {
+        let refusal = Self.refusals[number]
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE \(refusal.source)")
+        try? old.execute("INSERT INTO t VALUES (NULL, 1)")
+        try? old.execute("INSERT INTO t VALUES ('x', 1)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE \(refusal.target)")
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        }
+        #expect(error?.code == refusal.code)
+        #expect(error?.message.contains(refusal.words) == true, "\(error?.message ?? "")")
+        #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
+    }
+}
