@@ -9,15 +9,19 @@ struct QueryTraits {
     var hasRowMembership = false
     /// Whether `min()` may be called.
     var hasMinimum = false
+    /// Whether LIKE or GLOB may be there.
+    var hasPattern = false
+    private static let patternWords = SQLNameSet(["like", "glob"])
     /// The names of common tables, in lower case.
     var commonTables: Set<String> = []
 
     /// Of a statement that nobody has looked at: the worst.
-    static let unknown = QueryTraits(hasRowMembership: true, hasMinimum: true)
+    static let unknown = QueryTraits(hasRowMembership: true, hasMinimum: true, hasPattern: true)
 
     /// Adds what a part of the statement has: its text, or a view's.
     mutating func add(_ outline: StatementOutline) {
         if outline.hasRowMembership { hasRowMembership = true }
+        if outline.mentions(Self.patternWords) { hasPattern = true }
         if outline.hasMinimum { hasMinimum = true }
         commonTables.formUnion(outline.allCommonTables)
     }

@@ -12,6 +12,8 @@ struct UnionPlanner {
     let isSimpleStatement: Bool
     /// Whether a row value may stand before an IN in the statement.
     let hasRowMembership: Bool
+    /// Whether LIKE or GLOB may be in the statement.
+    let hasPattern: Bool
     /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
     /// which it does not speak to virtual tables.
     let mayTakeFirstAsMinimum: Bool
@@ -103,6 +105,9 @@ struct UnionPlanner {
             guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
                 return nil
             }
+            // Of LIKE 'a%' SQLite makes a range, which has no blobs. In an index it looks for these apart; a virtual table is
+            // not told.
+            if hasPattern, constraint.comparison == .less { return nil }
             let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
             // Of an IN with a subquery SQLite would forget the subquery's affinity. The columns of a row value before IN
             // come as plain comparisons.

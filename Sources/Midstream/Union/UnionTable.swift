@@ -63,6 +63,7 @@ final class UnionTable: VirtualTable {
             scope: scope,
             isSimpleStatement: tables.watch.traits.isSimple,
             hasRowMembership: tables.watch.traits.hasRowMembership,
+            hasPattern: tables.watch.traits.hasPattern,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && tables.watch.traits.hasMinimum
         )
         info.setPlan(number(of: planner.plan(info)))

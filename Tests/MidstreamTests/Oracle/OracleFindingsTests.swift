@@ -308,6 +308,20 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT y FROM t")) == ["2"])
     }
 
+    @Test(arguments: ["TEXT COLLATE NOCASE", "COLLATE NOCASE", "BLOB", "INTEGER COLLATE NOCASE"])
+    func aPatternFindsBlobs(_ type: String) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a \(type)); CREATE INDEX i ON t(a)",
+            rows: "INSERT INTO t VALUES (1, x'61'), (2, 'a'), (3, 'b'), (4, x'62'), (5, 'AB'), (6, 7)",
+            tables: ["t"],
+            moved: 1
+        )
+        for term in ["a LIKE 'a%'", "a GLOB 'a*'", "a LIKE 'b%' OR a LIKE 'A_'", "a NOT LIKE 'a%'", "a LIKE '7%'"] {
+            let sql = "SELECT id FROM t WHERE \(term) ORDER BY id"
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
+
     @Test(arguments: ["", " LIMIT -1"]) func aWriteReadsAViewThatIsPreparedAnew(_ limit: String) throws {
         if !limit.isEmpty, !SQLiteFeature.limitedWrites.isAvailable { return }
         let folder = TemporaryFolder()

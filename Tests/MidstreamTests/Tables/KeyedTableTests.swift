@@ -26,7 +26,7 @@ import Testing
         "SELECT c, count(*), min(a), max(b) FROM t GROUP BY c", "SELECT * FROM t WHERE c = 3 ORDER BY a, b",
         "SELECT count(*) FROM t", "SELECT count(*) FROM t WHERE c = 4", "SELECT DISTINCT a FROM t ORDER BY 1",
         "SELECT * FROM t WHERE (a, b) > ('D', 100) ORDER BY a, b LIMIT 9",
-        "SELECT x.b FROM t x JOIN t y ON x.a = y.a AND y.b = x.b + 21",
+        "SELECT x.b FROM t x JOIN t y ON x.a = y.a AND y.b = x.b + 21 ORDER BY 1",
         "SELECT * FROM t WHERE b BETWEEN 100 AND 120", "SELECT max(a), min(b) FROM t WHERE a > 'C'",
     ]
 

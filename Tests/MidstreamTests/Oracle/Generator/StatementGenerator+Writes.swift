@@ -218,14 +218,12 @@ extension StatementGenerator {
         defer { writtenTable = nil }
         readsWrittenTable = false
         let isByRowID = dice.percent(30)
-        // Where the first of a key's columns is given, another index may be the one that is gone along.
-        let isInKeyOrder = isByRowID && table.primaryKey.isEmpty
         var text = dice.percent(88) ? " WHERE \(isByRowID ? rowIDCondition([source]) : condition([source]))" : ""
         text += returning([source])
         if dice.percent(8) {
             let direction = dice.pick(["", " DESC"])
             text += " ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", "))" + limit()
-        } else if readsWrittenTable || changesKey && !isInKeyOrder || dice.percent(2) {
+        } else if readsWrittenTable || changesKey && !isByRowID || dice.percent(2) {
             text += " LIMIT -1"
         }
         return text
@@ -241,7 +239,18 @@ extension StatementGenerator {
         }
         changesKey = false
         let assignments = (0..<(dice.percent(75) ? 1 : 2)).map { _ in assignment(table, [source], replaces: replaces) }
-        return verb + assignments.joined(separator: ", ") + rest(source, of: table)
+        let list = assignments.joined(separator: ", ")
+        // Where the order of the rows shows, it is SQLite's choice.
+        if list.contains("(SELECT ") || changesKey && !table.primaryKey.isEmpty {
+            return verb + list + " WHERE " + oneRow(table) + returning([source])
+        }
+        return verb + list + rest(source, of: table)
+    }
+
+    /// A condition that one row can meet.
+    private func oneRow(_ table: TablePlan) -> String {
+        if table.primaryKey.isEmpty { return "\(table.rowIDName) = \(anyRowID())" }
+        return table.primaryKey.map { "\(name($0)) = \(anyValue())" }.joined(separator: " AND ")
     }
 
     /// A table whose rows are told apart by one value.
