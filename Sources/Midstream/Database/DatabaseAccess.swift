@@ -233,7 +233,7 @@ public final class DatabaseAccess {
     }
 
     private func enforcesForeignKeys() throws -> Bool {
-        if !overlay.hasForeignKeys { return false }
+        if overlay.foreignKeys.isEmpty { return false }
         return try connection.fetchValue(Int64.self, "PRAGMA foreign_keys") == 1
     }
 
@@ -505,12 +505,13 @@ public final class DatabaseAccess {
     }
 
     private func collect(_ keys: Statement) throws {
+        let before = connection.totalChanges
+        defer { overlay.statements.internalChanges += connection.totalChanges - before }
         try overlay.statements.statement(KeyCollection.clear).run()
         let insert = try overlay.statements.statement(KeyCollection.insert)
         while try keys.step() {
             try insert.bind(keys.int64(at: 0), at: 1)
             try insert.run()
-            overlay.statements.internalChanges += 1
         }
     }
 
