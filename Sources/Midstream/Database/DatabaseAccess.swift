@@ -233,7 +233,7 @@ public final class DatabaseAccess {
     }
 
     private func enforcesForeignKeys() throws -> Bool {
-        if !overlay.hasForeignKeys { return false }
+        if overlay.foreignKeys.isEmpty { return false }
         return try connection.fetchValue(Int64.self, "PRAGMA foreign_keys") == 1
     }
 
@@ -505,13 +505,14 @@ public final class DatabaseAccess {
     }
 
     private func collect(_ prepared: Prepared, _ keys: Statement, _ table: MovingTable) throws {
+        let before = connection.totalChanges
+        defer { overlay.statements.internalChanges += connection.totalChanges - before }
         let collection = KeyCollection(table)
         try overlay.statements.statement(collection.clear).run()
         let insert = try overlay.statements.statement(collection.insert)
         try forEachKey(of: prepared, keys) {
             try insert.bind(table.key.read(keys), at: 1)
             try insert.run()
-            overlay.statements.internalChanges += 1
         }
     }
 

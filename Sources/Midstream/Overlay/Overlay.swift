@@ -35,8 +35,8 @@ final class Overlay {
     /// The moving tables with TEMP triggers of the application's on them or on a view of them. SQLite would take the
     /// triggers for the overlay's when it reads the schema again, and lose them.
     private(set) var boundByTemporaryTriggers: Set<Int64> = []
-    /// The tables that a foreign key ties to a moving one, by lower case.
-    private var tiedByForeignKey: [String: Set<Int64>] = [:]
+    /// What foreign keys tie to moving tables.
+    private(set) var foreignKeys = ForeignKeyTies()
 
     init(connection: Connection, canPromote: Bool, keys: Keyring) throws {
         self.connection = connection
@@ -170,7 +170,7 @@ final class Overlay {
             guard let migration = sources[record.migration] else { continue }
             try install(record, migration)
         }
-        try tieForeignKeys()
+        foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
         try installTwins()
         if !byName.isEmpty {
             try execute(CountedRows.create)
@@ -366,39 +366,10 @@ final class Overlay {
         }
     }
 
-    // MARK: Foreign keys
-
-    /// Whether foreign keys connect a moving table with any other, or with itself.
-    var hasForeignKeys: Bool { !tiedByForeignKey.isEmpty }
-
     /// The tables still moving that a foreign key ties to that table.
     func tablesTied(to name: String) -> Set<Int64> {
-        let tied = tiedByForeignKey[SQLIdentifier.lowercased(name)] ?? []
+        let tied = foreignKeys.tables(of: name)
         return tied.isEmpty ? [] : tied.intersection(byName.values.map(\.id))
-    }
-
-    /// Finds the tables whose writes could act on a moving table, or be checked against one, by a foreign key.
-    private func tieForeignKeys() throws {
-        tiedByForeignKey.removeAll()
-        guard !byName.isEmpty else { return }
-        let reader = SchemaReader(connection: connection, schema: "main")
-        var neighbors: [String: Set<String>] = [:]
-        for name in try reader.tableNames() {
-            for parent in try reader.parents(of: name) {
-                let (child, parent) = (SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent))
-                neighbors[child, default: []].insert(parent)
-                neighbors[parent, default: []].insert(child)
-            }
-        }
-        for (name, table) in byName {
-            var reached: Set<String> = []
-            var open = neighbors[name] == nil ? [] : [name]
-            while let next = open.popLast() {
-                guard reached.insert(next).inserted else { continue }
-                open += neighbors[next] ?? []
-            }
-            for other in reached { tiedByForeignKey[other, default: []].insert(table.id) }
-        }
     }
 
     // MARK: The watch

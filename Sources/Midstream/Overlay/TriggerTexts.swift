@@ -15,6 +15,8 @@ struct TriggerTexts {
     private(set) var rowReaders: [String: Int64] = [:]
     /// The moving tables that have triggers of the application's.
     private(set) var tables: Set<Int64> = []
+    /// The tables and views that have triggers of the application's, by their names in lower case.
+    private(set) var owners: Set<String> = []
     /// Whether a program may ask for `changes()`.
     var asksForChanges = false
 
@@ -40,12 +42,19 @@ struct TriggerTexts {
             let read = Self.touched(by: outline, moving: moving, views: views)
             if !read.isEmpty { touched[name] = read }
             if outline.mentions(["changes"]) { asksForChanges = true }
-            guard let table = outline.onTable.flatMap({ moving[SQLIdentifier.lowercased($0.name)] }) else { continue }
+            guard let owner = outline.onTable else { continue }
+            noteOwner(owner.name)
+            guard let table = moving[SQLIdentifier.lowercased(owner.name)] else { continue }
             tables.insert(table.id)
             if read.isEmpty, outline.isComplete, !others.contains(SQLIdentifier.lowercased(name)) {
                 rowReaders[name] = table.id
             }
         }
+    }
+
+    /// Notes that a table or view has a trigger, be it created in the open transaction.
+    mutating func noteOwner(_ name: String) {
+        owners.insert(SQLIdentifier.lowercased(name))
     }
 
     /// The moving tables that the program of a CREATE TRIGGER may read or write.

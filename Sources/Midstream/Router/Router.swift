@@ -55,6 +55,12 @@ struct Router {
             if let target = outline.target, let table = movingTable(target) {
                 return write(outline, text, table, route)
             }
+            // What fires the view's triggers are the rows that it has, and it may read a table without SQLite's telling.
+            if outline.kind != .insert, let target = outline.target, isTwin(target),
+                overlay.watch.triggers.owners.contains(lower(target.name))
+            {
+                return route.draining(allTables, .program)
+            }
             return read(outline, text, route)
         case .alterTable, .dropTable, .createIndex, .createTrigger, .createTable, .createVirtualTable, .dropTrigger:
             if let noOperation = existing(outline, text, route) { return noOperation }
@@ -83,6 +89,7 @@ struct Router {
             route.drain(overlay.tablesTouched(by: outline), .schemaChange)
         }
         guard let view = outline.onTable, let target = outline.target, isTwin(view) else { return route }
+        overlay.watch.triggers.noteOwner(view.name)
         // It would be the twin's, and go with it.
         if outline.isTemporary { return route.draining(allTables, .schemaChange) }
         guard target.schema == nil else { return route }

@@ -208,6 +208,19 @@ import Testing
         )
     }
 
+    @Test func aViewThatReadsNoColumnHasARowForEachOfTheTable() throws {
+        try compare(
+            "CREATE VIEW v(one) AS SELECT 1 FROM t; CREATE VIEW w(n) AS SELECT count(*) FROM t;",
+            [
+                "BEGIN", "CREATE TRIGGER b INSTEAD OF UPDATE ON w BEGIN INSERT INTO log VALUES (OLD.n); END",
+                "UPDATE w SET n = 1", "ROLLBACK", "UPDATE w SET n = 1",
+                "CREATE TRIGGER a INSTEAD OF DELETE ON v BEGIN INSERT INTO log VALUES (OLD.one); END",
+                "DELETE FROM v WHERE one = 1",
+            ],
+            drains: true
+        )
+    }
+
     @Test func aViewWithoutATriggerIsNotWrittenAndDrainsNothing() throws {
         try compare(
             Self.view + "CREATE TRIGGER a INSTEAD OF INSERT ON v BEGIN INSERT INTO log VALUES (NEW.label); END",

@@ -87,6 +87,17 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT b FROM t WHERE id = 5") == 4)
     }
 
+    @Test(.needs(.limitedWrites)) func collectedKeysDoNotShowInTotalChanges() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.withoutTransaction { access in
+            for total in 1...3 {
+                try access.execute("UPDATE t SET b = 1 WHERE id > 0 ORDER BY id LIMIT 1")
+                #expect(access.totalChanges == Int64(total))
+            }
+        }
+    }
+
     @Test func anErrorNamesTheTableAsItWasWritten() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)

@@ -37,7 +37,7 @@ struct SchemaChangeGenerator {
                     "DROP TABLE copy",
                     "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
                     "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
-                ] + SQLiteFeature.renameColumn.ifAvailable(["ALTER TABLE \(name) RENAME COLUMN \(column) TO renamed"])
+                ] + SQLiteFeature.renameColumn.ifAvailable(["ALTER TABLE \(name) RENAME COLUMN \(renamable(table)) TO renamed"])
             )
         )
     }
@@ -71,7 +71,7 @@ struct SchemaChangeGenerator {
                 "ADD COLUMN added DEFAULT (1 + 2)", "RENAME TO \"renamed table\"", "RENAME TO \(quoted(other.name))",
             ]
             + SQLiteFeature.renameColumn.ifAvailable([
-                "RENAME COLUMN \(column) TO renamed", "RENAME \(column) TO \"re named\"",
+                "RENAME COLUMN \(renamable(table)) TO renamed", "RENAME \(renamable(table)) TO \"re named\"",
             ]) + SQLiteFeature.dropColumn.ifAvailable(["DROP COLUMN \(column)", "DROP COLUMN added"])
         return Command(sql: "ALTER TABLE \(name(table)) \(dice.pick(changes))")
     }
@@ -183,5 +183,11 @@ struct SchemaChangeGenerator {
                 "DROP TRIGGER strange", "SELECT count(*) FROM \(name)", "PRAGMA user_version = 9",
             ])
         )
+    }
+
+    /// A column whose name is not one of the rowid's: what means the column would mean the rowid when it is renamed.
+    private func renamable(_ table: TablePlan) -> String {
+        let columns = table.columns.map(\.name).filter { !["rowid", "oid", "_rowid_"].contains($0) }
+        return columns.isEmpty ? "nowhere" : quoted(dice.pick(columns))
     }
 }

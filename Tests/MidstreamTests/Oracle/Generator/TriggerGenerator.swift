@@ -121,12 +121,13 @@ struct TriggerGenerator {
         dice.percent(25) ? " OR \(dice.pick(["IGNORE", "REPLACE", "ABORT", "FAIL", "ROLLBACK"]))" : ""
     }
 
-    /// A write of some table. Names have no schema there: SQLite refuses them.
+    /// A write of some table. Names have no schema there: SQLite refuses them. No rowid is given: behind the largest
+    /// integer, SQLite chooses at random.
     private func write(_ rows: [Source]) -> String {
         let table = generator.table()
         let name = quoted(table.name)
         let row = dice.pick(rows)
-        let columns = table.columns.map { quoted($0.name) }
+        let columns = table.columns.filter { $0.name != table.rowIDColumn }.map { quoted($0.name) }
         let key = row.rowID.map { "\(row.qualifier).\($0)" } ?? "\(row.qualifier).\(row.columns[0])"
         let other = Source(qualifier: name, columns: columns, rowID: table.rowIDName)
         let condition =

@@ -211,9 +211,10 @@ final class CaseFiles {
         let side = NativeSide(connection: target)
         let kept = oracleCase.tables.filter { oracleCase.isSameFile && $0.condition != nil }.compactMap(\.sourceName)
         let hidden = kept.map { literal(.text($0)) }.joined(separator: ", ")
+        // VACUUM drops `sqlite_sequence` when no table needs it, and a source of the same file may.
         var queries = [
             "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE tbl_name NOT IN (\(hidden)) "
-                + "ORDER BY type, name, tbl_name",
+                + "AND name <> 'sqlite_sequence' ORDER BY type, name, tbl_name",
             "PRAGMA integrity_check", "PRAGMA foreign_key_check",
         ]
         queries += try native.connection.fetchAll(
