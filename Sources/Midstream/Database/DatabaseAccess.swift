@@ -191,8 +191,11 @@ public final class DatabaseAccess {
                 return try connection.prepareFirst(route.sql).0
             } catch let error as SQLiteError {
                 if let table = overlay.watch.strayTable {
-                    // Without the migration there would be no such table.
-                    throw SQLiteError(code: .error, message: "no such table: \(table)", sql: text)
+                    // Without the migration there would be no such table. A view of the source's reads others in turn.
+                    let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
+                    let name =
+                        named.contains { SQLIdentifier.equal($0, table) } ? nil : try overlay.strayTable(among: named)
+                    throw SQLiteError(code: .error, message: "no such table: \(name ?? table)", sql: text)
                 }
                 throw error.inTheTermsOf(outline)
             }

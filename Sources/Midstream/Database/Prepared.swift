@@ -134,6 +134,11 @@ extension SQLiteError {
         if outline.target?.schema == nil, message.hasPrefix("table main.") {
             error.message = "table " + message.dropFirst(11)
         }
+        if let target = outline.target, target.schema == nil, message.hasPrefix("no such "),
+            message.hasSuffix(": main." + target.name)
+        {
+            error.message = message.dropLast(target.name.count + 5) + target.name
+        }
         let column = "no such column: temp."
         if message.hasPrefix(column) {
             let written = outline.qualifiedReferences.first { $0.schema != "temp" }?.schema ?? "temp"

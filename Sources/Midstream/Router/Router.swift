@@ -16,6 +16,9 @@ struct Router {
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.traits = overlay.traitsOfTwins
         route.traits.add(outline)
+        if let target = outline.target, isOnlyInSource(target, outline) {
+            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+        }
         guard !overlay.isEmpty else { return route }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -66,6 +69,15 @@ struct Router {
             return route
         case .createView, .dropView: return dropsView(outline, route)
         default: return read(outline, text, route)
+        }
+    }
+
+    /// Whether the statement changes something that only an attached source has, and SQLite would look for it there.
+    private func isOnlyInSource(_ target: ObjectName, _ outline: StatementOutline) -> Bool {
+        switch outline.kind {
+        case .dropTable, .dropIndex, .dropView, .dropTrigger, .alterTable, .analyze:
+            target.schema == nil && (try? overlay.strayTable(among: [target.name])) != nil
+        default: false
         }
     }
 
