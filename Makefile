@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz crash clean
+.PHONY: help deps run test lint format docs bench fuzz crash sqllogic clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -13,6 +13,9 @@ STRICT_FLAGS := --explicit-target-dependency-import-check error -Xswiftc -warnin
 TEST_FLAGS := --scratch-path .build/tests $(STRICT_FLAGS)
 RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing $(TEST_FLAGS)
 FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources
+
+# Of `make sqllogic`: a script, or a folder of them.
+SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARED)))
 
 # Of `make fuzz`.
 SECONDS = $(or $(MIDSTREAM_FUZZ_SECONDS),3600)
@@ -29,6 +32,12 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
 	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not every so-many-th'
 	@echo '  MIDSTREAM_CRASH_ENCRYPTED  1 encrypts the files of all of them, where the library is SQLCipher'
+	@echo 'Environment of the sqllogictest runner (make test, make sqllogic):'
+	@echo '  MIDSTREAM_SHARED           the folder that has the folder sqllogictest, of which make test runs samples'
+	@echo '  MIDSTREAM_SQLLOGIC         runs this script, or all of this folder, in full instead'
+	@echo '  MIDSTREAM_SQLLOGIC_FULL    1 runs in full what make test runs samples of'
+	@echo '  MIDSTREAM_SQLLOGIC_MODES   only modes that have one of these texts: frozen at 50 %,stepping'
+	@echo '  MIDSTREAM_SQLLOGIC_SEED    chooses other samples'
 	@echo 'Environment of make test:'
 	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
 	@echo 'SWIFT=path chooses a toolchain.'
@@ -75,6 +84,13 @@ fuzz: deps ## Compare random statements with native SQLite for an hour, or: make
 crash: deps ## Kill processes at every write of a migration's life, and look at what each leaves behind.
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	MIDSTREAM_CRASH_FULL=1 $(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter KillTests
+
+sqllogic: deps ## Run sqllogictest scripts in full, while their tables move: make sqllogic SCRIPTS=path
+	@test -n '$(SCRIPTS)' || { echo 'make sqllogic: name scripts, SCRIPTS=path' >&2; exit 1; }
+	@test -e '$(SCRIPTS)' || { echo 'make sqllogic: there is no $(SCRIPTS)' >&2; exit 1; }
+	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	MIDSTREAM_SQLLOGIC='$(abspath $(SCRIPTS))' \
+		$(SWIFT) test --skip-build --no-parallel $(RELEASE_TEST_FLAGS) --filter SQLLogicTests
 
 clean: ## Remove everything that was built.
 	rm -rf .build Benchmarks/.build

@@ -33,7 +33,8 @@ let package = Package(
             name: "MidstreamTests",
             dependencies: [
                 "Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection", "SQLiteC", "SQLiteFeatures",
-            ]
+            ],
+            exclude: ["SQLLogic/Scripts"]
         ),
         .testTarget(name: "MidstreamToolTests", dependencies: ["MidstreamTool", "SQLiteConnection"]),
     ],

@@ -1,0 +1,14 @@
+extension LogicScript {
+    /// A part of a long script that can run by itself: so many records in a row, and before them all statements up to
+    /// there, which then belong to what fills the tables.
+    ///
+    /// - Parameter seed: Says where; the same seed gives the same part.
+    func sample(_ count: Int, seed: UInt64) -> LogicScript {
+        guard let first = records.firstIndex(where: { $0.isQuery }), records.count - first > count else { return self }
+        var generator = SeededGenerator(seed: seed)
+        let start = Int.random(in: first...(records.count - count), using: &generator)
+        var part = self
+        part.records = records[..<start].filter { !$0.isQuery } + records[start..<start + count]
+        return part
+    }
+}
