@@ -48,6 +48,9 @@ struct Router {
         }
         route.suspendsOverlay = outline.kind == .alterTable
         let functions = DescribingFunctions(outline, in: text)
+        if outline.tableReferences.contains(where: { lower($0.name.name) == "pragma_foreign_key_check" }) {
+            return route.draining(allTables, .foreignKeyCheck)
+        }
         if !functions.canBeEdited { return route.draining(allTables, .tableDescription) }
         guard mentionsMovingTable(outline) || !functions.isEmpty else { return dropsView(outline, route) }
         switch outline.kind {

@@ -109,7 +109,8 @@ import Testing
                 ("UPDATE t SET k = 1 FROM other WHERE x = id AND random() IS NOT NULL", .chosenRows)
             ])
             + SQLiteFeature.pragmaFunctions.ifAvailable([
-                ("SELECT name FROM pragma_table_info WHERE arg = 't'", .tableDescription)
+                ("SELECT name FROM pragma_table_info WHERE arg = 't'", .tableDescription),
+                ("SELECT count(*) FROM pragma_foreign_key_check", .foreignKeyCheck),
             ])
     )
     func whatCannotBeSeenThroughDrainsAndIsCounted(_ sql: String, _ reason: MigrationStatistics.Reason) throws {
