@@ -195,7 +195,10 @@ public final class DatabaseAccess {
                 return try connection.prepareFirst(route.sql).0
             } catch let error as SQLiteError {
                 if let table = overlay.watch.strayTable {
-                    throw Self.missing(table, text)
+                    // A view that only the source has reads tables in turn.
+                    let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
+                    let isNamed = named.contains { SQLIdentifier.equal($0, table) }
+                    throw Self.missing(try isNamed ? table : overlay.strayTable(among: named) ?? table, text)
                 }
                 throw error.inTheTermsOf(outline)
             }

@@ -40,12 +40,15 @@ struct GeneratedColumns {
         var depth = 0
         var start: Int?
         for (position, token) in definition.enumerated() {
-            if depth == 0, start == nil, position > 0, token.kind == .identifier, SQLIdentifier.equal(word(token), "as") {
+            if depth == 0, start == nil, position > 0, token.kind == .identifier, SQLIdentifier.equal(word(token), "as")
+            {
                 start = position + 1
             }
             if token.kind == .leftParen { depth += 1 }
             if token.kind == .rightParen { depth -= 1 }
-            if depth == 0, token.kind == .rightParen, let start, position > start { return definition[start...position] }
+            if depth == 0, token.kind == .rightParen, let start, position > start {
+                return definition[start...position]
+            }
         }
         return nil
     }

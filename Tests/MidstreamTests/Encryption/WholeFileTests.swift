@@ -76,7 +76,7 @@ import Testing
     @Test func whatCannotMoveLeavesNoFile() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
-        try old.execute("CREATE TABLE w(a PRIMARY KEY) WITHOUT ROWID")
+        try old.execute("CREATE TABLE w(rowid, oid, _rowid_)")
         let error = #expect(throws: MigrationError.self) {
             _ = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
         }

@@ -54,6 +54,21 @@ import Testing
         }
     }
 
+    @Test(.needs(.generatedColumns)) func aGeneratedColumnMayBecomeAPlainOne() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, v TEXT AS (upper(a)))")
+        try old.execute("INSERT INTO t(a) VALUES ('one'), ('two')")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, v TEXT)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        try database.execute("UPDATE t SET v = 'ZWEI' WHERE v = 'TWO'; INSERT INTO t VALUES (3, 'three', 'DREI')")
+        #expect(texts(try database.fetchAll("SELECT v FROM t")) == ["ONE", "ZWEI", "DREI"])
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT v FROM t")) == ["ONE", "ZWEI", "DREI"])
+    }
+
     /// The key that a new row must not share.
     private static let keys = ["(lower(a))", "(a) WHERE b > 0", "(a, b + 1)"]
 

@@ -41,7 +41,8 @@ import Testing
         for sql in [
             "UPDATE t SET c = 77 WHERE c = 5", "DELETE FROM t WHERE a = 'ab' AND b > 30",
             "UPDATE t SET b = b + 1000 WHERE c = 7",
-            "INSERT INTO t(a, b, c) VALUES ('zz', 1, 2), ('Aa', -4, 3)", "INSERT OR REPLACE INTO t(a, b, c) VALUES ('bB', 1, 'new')",
+            "INSERT INTO t(a, b, c) VALUES ('zz', 1, 2), ('Aa', -4, 3)",
+            "INSERT OR REPLACE INTO t(a, b, c) VALUES ('bB', 1, 'new')",
             "INSERT OR IGNORE INTO t(a, b, c) VALUES ('Bb', 1, 'newer')", "UPDATE t SET a = 'ZZ' WHERE a = 'zz'",
         ] {
             let changes = try pair.database.write { db in
@@ -52,7 +53,9 @@ import Testing
             #expect(changes == pair.native.changes, "\(sql)")
             try compare()
         }
-        for sql in ["INSERT INTO t(a, b, c) VALUES ('cc', 2, 0)", "INSERT INTO t(a) VALUES ('x')", "SELECT rowid FROM t"] {
+        for sql in [
+            "INSERT INTO t(a, b, c) VALUES ('cc', 2, 0)", "INSERT INTO t(a) VALUES ('x')", "SELECT rowid FROM t",
+        ] {
             let mine = #expect(throws: SQLiteError.self) { try pair.database.execute(sql) }
             let theirs = #expect(throws: SQLiteError.self) { try pair.native.execute(sql) }
             #expect(mine?.message == theirs?.message)

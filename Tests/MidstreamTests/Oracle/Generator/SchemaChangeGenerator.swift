@@ -37,7 +37,10 @@ struct SchemaChangeGenerator {
                     "DROP TABLE copy",
                     "CREATE TEMP TABLE scratch AS SELECT count(*) FROM \(name)", "DROP TABLE temp.scratch",
                     "EXPLAIN QUERY PLAN SELECT 1", "REINDEX \(name)",
-                ] + SQLiteFeature.renameColumn.ifAvailable(["ALTER TABLE \(name) RENAME COLUMN \(renamable(table)) TO renamed"])
+                ]
+                    + SQLiteFeature.renameColumn.ifAvailable([
+                        "ALTER TABLE \(name) RENAME COLUMN \(renamable(table)) TO renamed"
+                    ])
             )
         )
     }
