@@ -9,6 +9,8 @@ public final class DatabaseAccess {
     enum Kind {
         case reader
         case writer
+        /// A connection that other code has opened.
+        case borrowed
     }
 
     let connection: Connection
@@ -32,7 +34,7 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection, canPromote: kind == .writer, keys: keys)
+        overlay = try Overlay(connection: connection, canPromote: kind != .reader, keys: keys)
     }
 
     deinit {
@@ -45,6 +47,17 @@ public final class DatabaseAccess {
         cache.removeAll()
         overlay.close()
         connection.close()
+    }
+
+    /// Lets go of the application's statements. Those that read a union table would keep it from being let go.
+    func forgetPrepared() {
+        cache.removeAll()
+    }
+
+    /// Lets go of the statements that can be prepared again.
+    func releaseStatements() {
+        cache.removeAll()
+        overlay.releaseStatements()
     }
 
     // MARK: What the application calls
@@ -524,6 +537,14 @@ public final class DatabaseAccess {
         let tables = ids.compactMap { overlay.tables.byID[$0] }
         let names = tables.map(\.name).sorted()
         try checkNothingReads(tables)
+        guard kind != .borrowed else {
+            throw MigrationError(
+                .refusedStatement,
+                "the statement needs the rows of \(names.joined(separator: ", ")) in one place: run it through a Database "
+                    + "that opens the same file, or when the table has moved",
+                table: names.first
+            )
+        }
         guard kind == .writer else {
             throw MigrationError(
                 .refusedStatement,

@@ -110,7 +110,9 @@ final class UnionCursor: VirtualTableCursor {
         var dropped: Set<Int> = []
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
             switch arguments[constraint.argument].storageClass {
-            case .integer, .real: dropped.insert(constraint.argument)
+            case .integer, .real:
+                if constraint.comparison == .equal { try union.admitNumber() }
+                dropped.insert(constraint.argument)
             // Of a column of numbers, in which text that looks like one would be less than any text.
             case .text where constraint.comparison == .less || constraint.comparison == .lessOrEqual:
                 dropped.insert(constraint.argument)
@@ -317,7 +319,8 @@ final class UnionCursor: VirtualTableCursor {
             // It was promoted after the scan began: it stays in its place, with the values that it has by now.
             return try fetch(.targetRow, key)
         }
-        let isRolledBack = isCounted && table.statements.rollbacks != rollbacksAtBirth
+        let isRolledBack =
+            isCounted && (table.statements.isBorrowed || table.statements.rollbacks != rollbacksAtBirth)
         if isRolledBack, key == lastTargetKey { return false }
         // What was read ahead may not hold after a rollback.
         if source.int64(at: 1) != 0, try !isRolledBack || isSettled(key) { return false }
