@@ -12,6 +12,12 @@ static inline int midstream_db_config(sqlite3 *db, int option, int value, int *r
     return sqlite3_db_config(db, option, value, result);
 }
 
+/// Says, while a virtual table is being connected, that its changes fail with a constraint's code before they have changed
+/// anything.
+static inline int midstream_vtab_support_constraints(sqlite3 *db) {
+    return sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
+}
+
 /// A virtual table, as SQLite sees it, followed by the Swift object that implements it.
 typedef struct midstream_vtab {
     sqlite3_vtab base;

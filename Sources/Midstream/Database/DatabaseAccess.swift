@@ -9,6 +9,8 @@ public final class DatabaseAccess {
     enum Kind {
         case reader
         case writer
+        /// A connection that other code has opened.
+        case borrowed
     }
 
     let connection: Connection
@@ -36,7 +38,7 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
-        overlay = try Overlay(connection: connection, canPromote: kind == .writer, keys: keys)
+        overlay = try Overlay(connection: connection, canPromote: kind != .reader, keys: keys)
     }
 
     deinit {
@@ -49,6 +51,17 @@ public final class DatabaseAccess {
         cache.removeAll()
         overlay.close()
         connection.close()
+    }
+
+    /// Lets go of the application's statements. Those that read a union table would keep it from being let go.
+    func forgetPrepared() {
+        cache.removeAll()
+    }
+
+    /// Lets go of the statements that can be prepared again.
+    func releaseStatements() {
+        cache.removeAll()
+        overlay.releaseStatements()
     }
 
     // MARK: What the application calls
@@ -554,6 +567,9 @@ public final class DatabaseAccess {
         let tables = ids.compactMap { overlay.tables.byID[$0] }
         let names = tables.map(\.name).sorted()
         try checkNothingReads(tables, reason)
+        guard kind != .borrowed else {
+            throw refusal(reason, names, "this connection cannot see to: run it through a Database that opens the same file")
+        }
         guard kind == .writer else {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }

@@ -102,6 +102,7 @@ final class MovingTable {
     }
 
     private func readState() throws -> LiveState {
+        if statements.isStateGone { return .over }
         let statement: Statement
         do {
             statement = try self.statement(sql.state)
@@ -177,6 +178,15 @@ final class InternalStatements {
     /// Raised whenever what was read of the state may be true no longer: with each statement of the application, and with
     /// each promotion.
     var epoch = 0
+    /// Whether the last migration is known to have ended, and the state to be gone with it.
+    var isStateGone = false
+    /// Whether other code opened the connection, and runs statements on it without a word to the engine.
+    var isBorrowed: Bool { connection.isBorrowed }
+    /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
+    /// same.
+    var isPromoting = false
+    /// Whether the engine itself drops union tables.
+    var isRemovingTables = false
 
     init(connection: Connection, canPromote: Bool) {
         self.connection = connection

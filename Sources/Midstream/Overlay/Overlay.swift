@@ -28,6 +28,7 @@ final class Overlay {
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
+    private var moduleName = UnionModule.name
     /// What statements being prepared would do to moving tables without the overlay.
     let watch = AccessWatch()
     /// What `changes()` is to say when writes of the engine's own have changed it since the application's last one.
@@ -38,6 +39,9 @@ final class Overlay {
     /// What foreign keys tie to moving tables.
     private(set) var foreignKeys = ForeignKeyTies()
 
+    /// Asked before the overlay is made for these migrations: an error keeps the overlay as it is.
+    var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?
+
     init(connection: Connection, canPromote: Bool, keys: Keyring) throws {
         self.connection = connection
         self.keys = keys
@@ -45,9 +49,30 @@ final class Overlay {
         tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
         try defineFunctions()
-        try connection.createModule(UnionModule.name, UnionModule(tables: tables))
+        try createModule()
         // SQLite has no virtual tables without rowids that can be written, if their key has several columns.
-        try connection.createModule(UnionModule.keyedName, UnionModule(tables: tables), isReadOnly: true)
+        if !connection.isBorrowed {
+            try connection.createModule(UnionModule.keyedName, UnionModule(tables: tables), isReadOnly: true)
+        }
+    }
+
+    /// Before 3.30 a module cannot be replaced, as when other code's connection has had an overlay before.
+    private func createModule() throws {
+        var number = 1
+        while let error = errorOfModule() {
+            guard error.code == .misuse, connection.isBorrowed, number < 1000 else { throw error }
+            number += 1
+            moduleName = "\(UnionModule.name)_\(number)"
+        }
+    }
+
+    private func errorOfModule() -> SQLiteError? {
+        do {
+            try connection.createModule(moduleName, UnionModule(tables: tables))
+            return nil
+        } catch {
+            return error
+        }
     }
 
     /// Lets go of everything that was prepared on the connection, which is about to be closed.
@@ -73,13 +98,22 @@ final class Overlay {
 
     /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
     func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
-        let (changes, lastInsertRowID) = (changes, connection.lastInsertRowID)
-        defer {
-            changesToReport = changes
-            connection.lastInsertRowID = lastInsertRowID
-            if connection.lastInsertRowID != lastInsertRowID { try? insertAndRemove(lastInsertRowID) }
-        }
+        let changes = changes
+        defer { changesToReport = changes }
+        return try keepingLastInsertRowID(body)
+    }
+
+    /// Runs inserts that `last_insert_rowid()` does not tell of.
+    func keepingLastInsertRowID<Result>(_ body: () throws -> Result) rethrows -> Result {
+        let lastInsertRowID = connection.lastInsertRowID
+        defer { setLastInsertRowID(lastInsertRowID) }
         return try body()
+    }
+
+    /// Has SQLite report a rowid as the last one inserted.
+    func setLastInsertRowID(_ rowID: Int64) {
+        connection.lastInsertRowID = rowID
+        if connection.lastInsertRowID != rowID { try? insertAndRemove(rowID) }
     }
 
     /// Has SQLite report a rowid as the last one inserted. Before 3.18 it cannot be told, but by inserting it somewhere.
@@ -149,6 +183,7 @@ final class Overlay {
     private func rebuild() throws {
         let (migrations, records) = try store.load()
         let moving = records.filter { $0.phase == .copying }
+        try admission?(migrations, moving)
         try removeTables()
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
         let needed = Set(moving.compactMap { sources[$0.migration] }.filter { $0.sourcePath != nil })
@@ -197,7 +232,9 @@ final class Overlay {
 
     private func attach(_ migration: MigrationRecord) throws {
         guard let path = migration.sourcePath, attached[migration.schema] == nil else { return }
-        try SourceFile.attach(migration, to: connection, access: .readOnly, keys: keys)
+        // Before 3.28, BEGIN IMMEDIATE fails for a file that is read alone; where Midstream does not begin, it must not.
+        let isWritable = connection.isBorrowed && Connection.libraryVersionNumber < 3_028_000
+        try SourceFile.attach(migration, to: connection, access: isWritable ? .readWrite : .readOnly, keys: keys)
         attached[migration.schema] = path
     }
 
@@ -229,7 +266,7 @@ final class Overlay {
         for (name, scope) in [(target.name, "whole"), (Self.pendingName(table.id), "pending")] {
             try execute(
                 "CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING "
-                    + "\(table.key.isRowID ? UnionModule.name : UnionModule.keyedName)(\(table.id), \(scope))"
+                    + "\(table.key.isRowID ? moduleName : UnionModule.keyedName)(\(table.id), \(scope))"
             )
         }
     }
@@ -247,9 +284,17 @@ final class Overlay {
     }
 
     private func remove(_ table: MovingTable) throws {
+        statements.isRemovingTables = true
+        defer { statements.isRemovingTables = false }
         for name in [table.name, Self.pendingName(table.id)] {
             try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         }
+        // An authorizer of other code's may have the statement do nothing.
+        guard connection.isBorrowed, try isBack(table) else { return }
+        throw SQLiteError(
+            code: .authorization,
+            message: "the connection's authorizer keeps TEMP tables from being dropped"
+        )
     }
 
     /// Takes a table that has been drained out of the overlay, within the transaction that drained it.
@@ -329,6 +374,12 @@ final class Overlay {
         return names.map { "REINDEX main.\(SQLIdentifier.quoted($0))" }
     }
 
+    /// Whether the union tables exist: `PRAGMA temp_store` removes all of `temp`.
+    func isInPlace() throws -> Bool {
+        guard let table = byName.values.first else { return true }
+        return try isBack(table)
+    }
+
     /// Runs SQL of the engine's own, past the watch.
     func execute(_ sql: String) throws {
         try statements.prepare(sql).run()
@@ -384,7 +435,8 @@ final class Overlay {
         if !byName.isEmpty {
             watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
         }
-        guard isWatching != !byName.isEmpty else { return }
+        // The owner of a borrowed connection has an authorizer of its own, or none.
+        guard !connection.isBorrowed, isWatching != !byName.isEmpty else { return }
         isWatching = !byName.isEmpty
         connection.setAuthorizer(
             isWatching
@@ -403,13 +455,46 @@ final class Overlay {
         TriggerTexts.touched(by: trigger, moving: byName, views: Set(twins.map(SQLIdentifier.lowercased)))
     }
 
+    // MARK: Leaving
+
+    /// Removes everything from a connection that goes on without the overlay. Outside transactions.
+    func dismantle() throws {
+        try removeTables()
+        let names = try connection.fetchAll(
+            "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
+        )
+        for row in names {
+            try execute("DROP TABLE temp.\(SQLIdentifier.quoted(try row.get(0, as: String.self)))")
+        }
+        close()
+        connection.clearStatementCache()
+        for schema in attached.keys { try connection.execute("DETACH \(SQLIdentifier.quoted(schema))") }
+        attached.removeAll()
+        connection.clearStatementCache()
+        schemaVersion = nil
+        for (name, count) in Self.functions { try connection.removeFunction(name, argumentCount: count) }
+    }
+
+    /// Lets go of the statements that can be prepared again.
+    func releaseStatements() {
+        statements.removeAll()
+        connection.clearStatementCache()
+    }
+
     // MARK: Functions
+
+    private static let functions = [
+        ("midstream_conflict", -1), ("changes", 0), ("total_changes", 0), ("midstream_guard", 0),
+    ]
 
     private func defineFunctions() throws {
         let flags: FunctionFlags = .innocuous
         try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
             [unowned self] values, _ in
             watch.noteBegun()
+            if statements.isPromoting { return }
+            // Nobody says when a statement of other code's begins.
+            if connection.isBorrowed { forgetState() }
             guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
             guard let table = tables.byID[values[0].int64] else {
                 schemaVersion = nil

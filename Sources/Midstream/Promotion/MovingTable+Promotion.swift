@@ -20,7 +20,11 @@ extension MovingTable {
     /// Promotes a row that is pending.
     func promote(_ key: RowKey) throws {
         let before = connection.totalChanges
-        defer { statements.internalChanges += connection.totalChanges - before }
+        statements.isPromoting = true
+        defer {
+            statements.isPromoting = false
+            statements.internalChanges += connection.totalChanges - before
+        }
         try statements.keepingSequence(of: sql) {
             for text in [sql.copyRow, sql.settle] {
                 let statement = try statement(text)

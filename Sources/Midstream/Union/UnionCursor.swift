@@ -113,7 +113,9 @@ final class UnionCursor: VirtualTableCursor {
         var dropped: Set<Int> = []
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
             switch arguments[constraint.argument].storageClass {
-            case .integer, .real: dropped.insert(constraint.argument)
+            case .integer, .real:
+                if constraint.comparison == .equal { try union.admitNumber() }
+                dropped.insert(constraint.argument)
             // Of a column of numbers, in which text that looks like one would be less than any text.
             case .text where constraint.comparison == .less || constraint.comparison == .lessOrEqual:
                 dropped.insert(constraint.argument)
@@ -324,7 +326,8 @@ final class UnionCursor: VirtualTableCursor {
             // It was promoted after the scan began: it stays in its place, with the values that it has by now.
             return try fetch(.targetRow, source)
         }
-        let isRolledBack = isCounted && table.statements.rollbacks != rollbacksAtBirth
+        let isRolledBack =
+            isCounted && (table.statements.isBorrowed || table.statements.rollbacks != rollbacksAtBirth)
         if isRolledBack, foldedKey(source) == lastTargetKey { return false }
         // What was read ahead may not hold after a rollback.
         if settled != 0, try !isRolledBack || isSettled(source) { return false }

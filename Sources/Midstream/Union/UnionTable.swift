@@ -15,17 +15,22 @@ final class UnionModule: VirtualTableModule {
         guard arguments.count == 2, let id = Int64(arguments[0]), let table = tables.byID[id] else {
             throw SQLiteError(code: .misuse, message: "\(name) is not a moving table of this connection")
         }
-        let columns = zip(table.quotedColumns, table.target.columns).map { quoted, column in
+        let borrowed = tables.borrowed
+        let columns = table.target.columns.enumerated().map { index, column in
+            let quoted = table.quotedColumns[index]
             // In a STRICT table ANY means no affinity; elsewhere it would mean a numeric one.
             let type = table.target.isStrict && column.type.uppercased() == "ANY" ? "BLOB" : column.type
-            return "\(quoted) \(type) COLLATE \(column.collation)"
+            // For libraries that look for the primary key. SQLite itself takes no notice of it here.
+            let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
+            return "\(quoted) \(type)\(key) COLLATE \(column.collation)"
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
         let key = table.key
         let primaryKey = key.isRowID ? "" : ", PRIMARY KEY(\(KeySQL.list(key.target)))"
         return (
             "CREATE TABLE x(\(columns.joined(separator: ", "))\(primaryKey))\(key.ledgerOptions)",
-            UnionTable(table: table, scope: scope, tables: tables)
+            borrowed.map { BorrowedUnionTable(table: table, scope: scope, tables: tables, writes: $0) }
+                ?? UnionTable(table: table, scope: scope, tables: tables)
         )
     }
 }
@@ -35,6 +40,8 @@ final class MovingTables {
     var byID: [Int64: MovingTable] = [:]
     let statements: InternalStatements
     let watch: AccessWatch
+    /// What writes the union tables of a connection that other code opened.
+    weak var borrowed: BorrowedWrites?
 
     init(statements: InternalStatements, watch: AccessWatch) {
         self.statements = statements
@@ -43,7 +50,7 @@ final class MovingTables {
 }
 
 /// A moving table as statements read it: the target's rows and the pending ones, each once.
-final class UnionTable: VirtualTable {
+class UnionTable: VirtualTable {
     let table: MovingTable
     private let scope: UnionPlan.Scope
     private let tables: MovingTables
@@ -57,14 +64,20 @@ final class UnionTable: VirtualTable {
         self.tables = tables
     }
 
+    /// What is known of the statement that is being planned.
+    var traits: QueryTraits { tables.watch.traits }
+
+    /// A scan finds a number where the plan has text compared with an equal value.
+    func admitNumber() throws {}
+
     override func bestIndex(_ info: IndexInfo) throws {
         let planner = UnionPlanner(
             table: table,
             scope: scope,
-            isSimpleStatement: tables.watch.traits.isSimple,
-            hasRowMembership: tables.watch.traits.hasRowMembership,
-            hasPattern: tables.watch.traits.hasPattern,
-            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && tables.watch.traits.hasMinimum
+            isSimpleStatement: traits.isSimple,
+            hasRowMembership: traits.hasRowMembership,
+            hasPattern: traits.hasPattern,
+            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum
         )
         info.setPlan(number(of: planner.plan(info)))
     }

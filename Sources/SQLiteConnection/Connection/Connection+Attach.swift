@@ -28,7 +28,9 @@ extension Connection {
     ) throws(SQLiteError) {
         let path = Self.resolved(path)
         let uri = Self.uri(path) + "?mode=" + (access == .readOnly ? "ro" : "rw")
-        if let key {
+        if isBorrowed, !acceptsURIs {
+            try attachByPath(path, as: schema, isEncrypted: key != nil)
+        } else if let key {
             try attachHidden(path, uri, schema, key)
         } else {
             try attach(uri, schema)
@@ -74,6 +76,18 @@ extension Connection {
                 throw error
             }
         }
+    }
+
+    /// Attaches a file on a connection that takes no URIs. It would create one that does not exist.
+    private func attachByPath(_ path: String, as schema: String, isEncrypted: Bool) throws(SQLiteError) {
+        guard !isEncrypted else {
+            throw SQLiteError(
+                code: .misuse,
+                message: "an encrypted file is attached by a URI: open the connection with SQLITE_OPEN_URI"
+            )
+        }
+        guard access(path, R_OK) == 0 else { throw SQLiteError(code: .cannotOpen) }
+        try attach(path, schema)
     }
 
     private func detachUnread(_ schema: String) {

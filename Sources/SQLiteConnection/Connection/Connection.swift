@@ -76,22 +76,36 @@ public final class Connection {
             throw error
         }
         db = handle
+        isBorrowed = false
         self.path = path
         interruptHandle = InterruptHandle(handle)
         sqlite3_extended_result_codes(handle, 1)
         if let key = options.key { try unlock(schema: "main", with: key) }
     }
 
+    /// Uses a connection that other code has opened, and will close: see `Connection+Borrowing`.
+    init(borrowed handle: OpaquePointer) {
+        db = handle
+        path = sqlite3_db_filename(handle, "main").map { String(cString: $0) } ?? ""
+        interruptHandle = InterruptHandle(handle)
+        isBorrowed = true
+    }
+
     deinit {
         close()
     }
 
-    private(set) var isClosed = false
+    /// Whether other code closes the connection. Its busy handler, its authorizer and its other settings are not touched.
+    public let isBorrowed: Bool
+
+    /// Whether nothing can be done with it any more.
+    public private(set) var isClosed = false
 
     /// Closes the connection. Statements that are still held keep the file open until they are released, and can run
     /// until then, without busy handler and authorizer; whatever else is asked of the connection fails.
     public func close() {
         guard !isClosed else { return }
+        if isBorrowed { return release() }
         // These refer to the connection, which held statements may outlive.
         setBusyHandler(nil)
         // In older versions also setting none expires every statement, and one that has not begun could not run any more.
@@ -101,6 +115,13 @@ public final class Connection {
         clearStatementCache()
         sqlite3_close_v2(db)
         heldKeys.removeAll()
+    }
+
+    /// Lets go of a borrowed connection.
+    func release() {
+        interruptHandle.invalidate()
+        clearStatementCache()
+        isClosed = true
     }
 
     func checkOpen() throws(SQLiteError) {

@@ -32,7 +32,7 @@ private func makeMethods(isReadOnly: Bool) -> UnsafePointer<sqlite3_module> {
     methods.pointee.xConnect = connect
     methods.pointee.xBestIndex = bestIndex
     methods.pointee.xDisconnect = disconnect
-    methods.pointee.xDestroy = disconnect
+    methods.pointee.xDestroy = destroy
     methods.pointee.xOpen = open
     methods.pointee.xClose = close
     methods.pointee.xFilter = filter
@@ -40,7 +40,10 @@ private func makeMethods(isReadOnly: Bool) -> UnsafePointer<sqlite3_module> {
     methods.pointee.xEof = isAtEnd
     methods.pointee.xColumn = column
     methods.pointee.xRowid = rowID
-    if !isReadOnly { methods.pointee.xUpdate = update }
+    if !isReadOnly {
+        methods.pointee.xUpdate = update
+        methods.pointee.xBegin = begin
+    }
     return UnsafePointer(methods)
 }
 
@@ -54,7 +57,7 @@ private func report(_ error: any Error, on table: UnsafeMutablePointer<sqlite3_v
     let (code, message) = code(of: error)
     if let table {
         sqlite3_free(table.pointee.zErrMsg)
-        table.pointee.zErrMsg = midstream_strdup(message)
+        table.pointee.zErrMsg = message.isEmpty ? nil : midstream_strdup(message)
     }
     return code
 }
@@ -111,6 +114,7 @@ private func connect(
         let own = UnsafeMutablePointer<midstream_vtab>.allocate(capacity: 1)
         own.initialize(to: midstream_vtab())
         own.pointee.object = Unmanaged.passRetained(table).toOpaque()
+        if table.reportsConstraints { midstream_vtab_support_constraints(db) }
         result.pointee = UnsafeMutableRawPointer(own).assumingMemoryBound(to: sqlite3_vtab.self)
         return SQLITE_OK
     } catch {
@@ -138,6 +142,15 @@ private func disconnect(_ table: UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 {
     own.deinitialize(count: 1)
     own.deallocate()
     return SQLITE_OK
+}
+
+private func destroy(_ table: UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 {
+    let code = withTable(table) { try $0.destroy() }
+    return code == SQLITE_OK ? disconnect(table) : code
+}
+
+private func begin(_ table: UnsafeMutablePointer<sqlite3_vtab>?) -> Int32 {
+    withTable(table) { try $0.begin() }
 }
 
 private func open(

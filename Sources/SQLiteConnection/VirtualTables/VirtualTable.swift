@@ -32,6 +32,18 @@ open class VirtualTable {
         throw SQLiteError(code: .readOnly, message: "the table cannot be written")
     }
 
+    /// Called when a transaction, or a statement outside of one, writes the table for the first time, before it reads.
+    open func begin() throws {}
+
+    /// Whether ``update(_:)`` fails with a constraint's code before it has changed anything, so that SQLite can do what
+    /// the statement's OR clause says. Asked once, when the table is connected.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/c_vtab_constraint_support.html>.
+    open var reportsConstraints: Bool { false }
+
+    /// Called before the table is dropped; an error keeps it.
+    open func destroy() throws {}
+
     /// Called when the connection drops the table or lets it go.
     open func disconnect() {}
 }

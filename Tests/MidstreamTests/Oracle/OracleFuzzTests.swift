@@ -10,7 +10,7 @@ import Testing
 
 /// Random statements give what native SQLite gives, at every moment of a migration.
 @Suite struct OracleFuzzTests {
-    private static func setting(_ name: String) -> UInt64? {
+    static func setting(_ name: String) -> UInt64? {
         getenv("MIDSTREAM_FUZZ_" + name).flatMap { UInt64(String(cString: $0)) }
     }
 

@@ -15,7 +15,7 @@ final class CaseFiles {
     private(set) var database: Database
     private var openOthers: (database: Database, native: NativeSide)?
 
-    private var targetPath: String { folder.file("target.db") }
+    var targetPath: String { folder.file("target.db") }
     private var sourcePath: String { folder.file("source.db") }
     private var nativePath: String { folder.file("native.db") }
 

@@ -6,8 +6,17 @@ struct Shrinker {
     private var runsLeft: Int
     private(set) var difference: CaseRunner.Difference
     private let end = ContinuousClock().now + .seconds(20)
+    private let run: (OracleCase) -> CaseRunner.Difference?
 
-    init(_ oracleCase: OracleCase, _ difference: CaseRunner.Difference, runs: Int = 1500) {
+    init(
+        _ oracleCase: OracleCase,
+        _ difference: CaseRunner.Difference,
+        runs: Int = 1500,
+        by run: @escaping (OracleCase) -> CaseRunner.Difference? = {
+            CaseRunner(oracleCase: $0, isThorough: true).run().difference
+        }
+    ) {
+        self.run = run
         best = oracleCase
         self.difference = difference
         runsLeft = runs
@@ -47,7 +56,7 @@ struct Shrinker {
     private mutating func attempt(_ smaller: OracleCase) -> Bool {
         guard runsLeft > 0, ContinuousClock().now < end else { return false }
         runsLeft -= 1
-        let found = CaseRunner(oracleCase: smaller, isThorough: true).run().difference
+        let found = run(smaller)
         // A case that cannot be set up shows nothing, unless that was the difference.
         guard let found, found.position >= 0 || difference.position < 0 else { return false }
         // Nor one that lacks a table which the rest of it names.

@@ -1,0 +1,44 @@
+internal import SQLiteConnection
+
+/// The union table of a connection that other code opened: its statements come without a word before, so it finds out by
+/// itself what they are, and writes of it are carried out row by row.
+final class BorrowedUnionTable: UnionTable {
+    private let writes: BorrowedWrites
+
+    init(table: MovingTable, scope: UnionPlan.Scope, tables: MovingTables, writes: BorrowedWrites) {
+        self.writes = writes
+        super.init(table: table, scope: scope, tables: tables)
+    }
+
+    /// The text is not known while SQLite plans. What it could be is looked at when it matters: ``admitNumber()``.
+    override var traits: QueryTraits {
+        QueryTraits(isSimple: false, hasRowMembership: writes.schemaHasRowMembership, hasMinimum: true)
+    }
+
+    /// A row value before an IN comes as plain comparisons, of which SQLite would then forget the subquery's affinity.
+    override func admitNumber() throws { try writes.refuseRowMembership(on: table) }
+
+    /// A statement has begun. Until it ends, this connection keeps one snapshot, and nothing but its own promotions changes
+    /// where a row is.
+    override func open() throws -> VirtualTableCursor {
+        try writes.noteStatement()
+        return try super.open()
+    }
+
+    override func begin() throws { try writes.begin(table) }
+
+    override var reportsConstraints: Bool { true }
+
+    override func update(_ arguments: ValueReferences) throws -> Int64? { try writes.update(table, arguments) }
+
+    override func destroy() throws {
+        guard !table.statements.isRemovingTables else { return }
+        throw SQLiteError(code: .error, message: "table \(table.name) is moving: it can be dropped when it has moved")
+    }
+
+    override func disconnect() {
+        super.disconnect()
+        // The connection may be about to be closed, which statements would keep from being done.
+        writes.onDisconnect?()
+    }
+}

@@ -1,0 +1,190 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Carries out what statements do to the union tables of a connection that other code opened: each row by a statement on
+/// the target's table, within the statement that runs.
+final class BorrowedWrites {
+    private let connection: Connection
+    private unowned let overlay: Overlay
+    private let statements: InternalStatements
+    /// Whether a view or trigger of the file compares a row value by IN.
+    var schemaHasRowMembership = true
+    /// The moving tables that a foreign key ties to another one.
+    var tied: Set<Int64> = []
+    /// Called with each statement, in its snapshot; an error ends it.
+    var checkSchema: (() throws -> Void)?
+    /// Called when a union table is let go.
+    var onDisconnect: (() -> Void)?
+
+    private struct PlanKey: Hashable {
+        var text: ExactString
+        var table: Int64
+        var operation: WritePlan.Operation
+    }
+
+    private var plans: [PlanKey: WritePlan] = [:]
+    private static let capacity = 200
+
+    /// The statement that wrote a row last, and the connection's count of changes right after.
+    private var lastRow: (statement: UInt, changes: Int64)?
+
+    init(overlay: Overlay) {
+        self.overlay = overlay
+        connection = overlay.connection
+        statements = overlay.statements
+    }
+
+    static func refusal(of table: MovingTable, _ reason: String) -> SQLiteError {
+        SQLiteError(
+            code: .error,
+            message: "table \(table.name) is moving, and \(reason): run the statement by MigrationOverlay.execute"
+        )
+    }
+
+    func forgetPlans() {
+        plans.removeAll()
+    }
+
+    /// A statement has begun to read or write a union table, or goes on to do so.
+    func noteStatement() throws {
+        statements.epoch += 1
+        try checkSchema?()
+    }
+
+    // MARK: Reads
+
+    func refuseRowMembership(on table: MovingTable) throws {
+        for running in connection.runningStatements() {
+            guard let sql = running.sql, SQLScript(sql).outline().hasRowMembership else { continue }
+            throw Self.refusal(of: table, "a row value is looked for by IN, and a number is compared with text")
+        }
+    }
+
+    // MARK: The beginning of a write
+
+    /// Takes the target's write lock before the statement reads: natively it would have it by now, and a lock that is
+    /// asked for after a read is refused at once when another connection writes.
+    func begin(_ table: MovingTable) throws {
+        // Taking it sets `changes()`.
+        let asksForChanges = connection.runningStatements(thatMayWrite: true).contains { running in
+            running.sql.map { SQLScript($0).outline().functionCalls.contains { $0.name == "changes" } } ?? true
+        }
+        if !asksForChanges { try openStatement(table) }
+        try noteStatement()
+    }
+
+    /// Has SQLite note where the target stands before the statement that runs changes it, so that the statement can be
+    /// undone alone. Of itself it would do so for `temp` only, which is where the union table is.
+    ///
+    /// What is run changes nothing. It could violate the rowid's uniqueness after other rows, so SQLite opens a statement
+    /// journal, and with it one for the statement that it is run in. (An INSERT would set the sequence of AUTOINCREMENT.)
+    ///
+    /// Source: <https://www.sqlite.org/tempfiles.html>, section 2.3.
+    private func openStatement(_ table: MovingTable) throws {
+        let key = table.key.target[0]
+        let sql = "UPDATE OR ABORT \(table.sql.target) SET \(key) = \(key) WHERE 0"
+        try statements.statement(sql).run()
+    }
+
+    // MARK: Rows
+
+    /// Inserts, changes or deletes a row.
+    ///
+    /// - Parameter values: The old rowid, the new one, then all columns. NULL and NULL first for an INSERT; the old rowid
+    ///   alone for a DELETE.
+    /// - Returns: The rowid of an inserted row.
+    func update(_ table: MovingTable, _ values: ValueReferences) throws -> Int64? {
+        let operation: WritePlan.Operation =
+            values.count == 1 ? .delete : (values[0].storageClass == .null ? .insert : .update)
+        let writers = connection.runningStatements(thatMayWrite: true)
+        guard writers.count == 1, let text = writers[0].sql else {
+            throw Self.refusal(of: table, "more than one statement that writes is running")
+        }
+        if tied.contains(table.id), connection.isOn(.foreignKeys) {
+            throw Self.refusal(of: table, "a foreign key ties it to another table")
+        }
+        try noteStatement()
+        let plan = try plan(text, operation, table)
+        let isLaterRow = lastRow.map { $0 == (writers[0].identity, connection.totalChanges) } ?? false
+        lastRow = nil
+        if isLaterRow, let refusal = plan.refusalOfSecondRow { throw Self.refusal(of: table, refusal) }
+
+        let lastInsertRowID = connection.lastInsertRowID
+        let (total, own) = (connection.totalChanges, statements.internalChanges)
+        // The statement that runs counts the row itself.
+        defer { statements.internalChanges = own + connection.totalChanges - total }
+        let mode = connection.conflictMode
+        do {
+            if connection.isInTransaction { try openStatement(table) }
+            let isDone = try carryOut(plan, operation, table, values)
+            let inserted = connection.lastInsertRowID
+            if operation != .insert || !isDone { overlay.setLastInsertRowID(lastInsertRowID) }
+            lastRow = (writers[0].identity, connection.totalChanges)
+            if !isDone { throw try notDone(mode, table) }
+            return operation == .insert ? inserted : nil
+        } catch let error as SQLiteError where error.code == .constraintDatatype && mode != .abort && mode != .replace {
+            // The OR clause does not speak of types, but SQLite would apply it by the code alone.
+            overlay.setLastInsertRowID(lastInsertRowID)
+            throw SQLiteError(code: .mismatch, message: error.message)
+        } catch {
+            overlay.setLastInsertRowID(lastInsertRowID)
+            throw error
+        }
+    }
+
+    /// What to say of a row that was left as it is.
+    private func notDone(_ mode: ConflictMode, _ table: MovingTable) throws -> SQLiteError {
+        // SQLite goes on with the next row, and does not count this one. It would keep a message for a later error.
+        if mode == .ignore { return SQLiteError(code: .constraint, message: "") }
+        throw Self.refusal(of: table, "a row that the statement means is gone")
+    }
+
+    private func carryOut(
+        _ plan: WritePlan,
+        _ operation: WritePlan.Operation,
+        _ table: MovingTable,
+        _ values: ValueReferences
+    ) throws -> Bool {
+        if operation != .insert {
+            let key = RowKey.rowID(values[0].int64)
+            do {
+                try table.promoteIfPending(key, table.state())
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code && operation == .delete {
+                // One that cannot be in the target goes without having been there.
+                try table.discard(key)
+                statements.epoch += 1
+                return true
+            }
+        }
+        let statement = try statements.statement(plan.sql)
+        defer {
+            statement.reset()
+            statement.clearBindings()
+        }
+        for (offset, argument) in plan.arguments.enumerated() { try statement.bind(values[argument], at: offset + 1) }
+        try statement.run()
+        return connection.changes > 0
+    }
+
+    private func plan(_ text: String, _ operation: WritePlan.Operation, _ table: MovingTable) throws -> WritePlan {
+        let key = PlanKey(text: ExactString(string: text), table: table.id, operation: operation)
+        if let known = plans[key] { return known }
+        let made = try WritePlan(text, operation, on: table, isPlainTable: isPlainTable)
+        if plans.count >= Self.capacity { plans.removeAll() }
+        plans[key] = made
+        return made
+    }
+
+    private func isPlainTable(_ name: String) throws -> Bool {
+        let statement = try statements.statement(
+            """
+            SELECT type = 'table' FROM (SELECT 1 AS rank, type, name FROM sqlite_temp_master
+            UNION ALL SELECT 2, type, name FROM main.sqlite_master)
+            WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'view') ORDER BY rank LIMIT 1
+            """
+        )
+        defer { statement.reset() }
+        try statement.bind(name, at: 1)
+        return try statement.step() && statement.int64(at: 0) != 0
+    }
+}

@@ -1,0 +1,184 @@
+internal import SQLText
+public import SQLiteConnection
+
+/// Lets a connection that other code opened see and write moving tables whole: one of GRDB, SQLite.swift, FMDB, or plain
+/// C.
+///
+///     let database = try Database(path: "new.db")      // begins the migration, and makes steps
+///     try database.addMigration(source: .file("old.db")) { table in … }
+///     var connection: OpaquePointer?
+///     sqlite3_open("new.db", &connection)
+///     try MigrationOverlay.install(on: connection!)
+///     sqlite3_exec(connection, "UPDATE messages SET read = 1 WHERE id = 7", nil, nil, nil)
+///
+/// Names without a schema mean the whole tables from then on. What cannot be done so fails with an error that names
+/// ``execute(_:_:)``, which runs a statement as a ``Database`` does. `Docs/OtherLibraries.md` has the list.
+///
+/// It is confined as the connection is: call it where, and when, the connection may be used.
+public final class MigrationOverlay {
+    private let connection: Connection
+    private let access: DatabaseAccess
+    private let writes: BorrowedWrites
+    private var watch: SchemaWatch
+
+    private final class Registry {
+        var overlays: [ConnectionIdentity: MigrationOverlay] = [:]
+    }
+
+    private static let registry = Confined(Registry())
+
+    // MARK: Coming and going
+
+    /// Puts the overlay on a connection, once; a connection that has it keeps it, and it is brought up to date.
+    ///
+    /// It stays until the connection is closed, by whatever function, or until ``uninstall()``. No setting of the connection
+    /// is changed: not its authorizer, its busy handler, its hooks.
+    ///
+    /// - Parameters:
+    ///   - handle: A `sqlite3*` on the target's file. No transaction is open on it.
+    ///   - sourceKey: Gives the key of a source's file by its path; `nil` for files that are not encrypted.
+    /// - Returns: The overlay.
+    /// - Throws: ``MigrationError``: `sourceUnavailable`; `unsupported` when something in the schema would see a part of the
+    ///   rows alone, such as a trigger that mentions a moving table; `misuse` in a transaction. The connection has no overlay
+    ///   then, and must not read moving tables. `SQLiteError` of the file.
+    /// - Complexity: O(1) in the tables' rows.
+    @discardableResult
+    public static func install(
+        on handle: OpaquePointer,
+        sourceKey: (@Sendable (String) -> EncryptionKey?)? = nil
+    ) throws -> MigrationOverlay {
+        if let overlay = installed(on: handle) {
+            try overlay.refresh()
+            return overlay
+        }
+        let connection = Connection(borrowing: handle)
+        guard !connection.isInTransaction else { throw Self.inTransaction }
+        let overlay = try MigrationOverlay(connection, Keyring(sources: sourceKey))
+        do {
+            try overlay.settle()
+        } catch {
+            try? overlay.dismantle()
+            throw error
+        }
+        return overlay
+    }
+
+    /// The overlay of a connection that has one.
+    public static func installed(on handle: OpaquePointer) -> MigrationOverlay? {
+        registry.withValue { $0.overlays[ConnectionIdentity(handle)] }
+    }
+
+    private static var inTransaction: MigrationError {
+        MigrationError(
+            .misuse,
+            "the overlay is made, renewed and removed outside of transactions: end the one that is open"
+        )
+    }
+
+    private init(_ connection: Connection, _ keys: Keyring) throws {
+        self.connection = connection
+        let isReadOnly = connection.isReadOnly(schema: "main") ?? false
+        access = try DatabaseAccess(
+            connection: connection,
+            kind: isReadOnly ? .reader : .borrowed,
+            gate: nil,
+            keys: keys,
+            counters: StatementCounters()
+        )
+        let overlay = access.overlay
+        writes = BorrowedWrites(overlay: overlay)
+        watch = SchemaWatch(statements: overlay.statements)
+        overlay.tables.borrowed = writes
+        writes.checkSchema = { [unowned self] in try watch.check() }
+        overlay.admission = { [unowned self] _, moving in
+            let found = try watch.admit(moving, self.connection)
+            writes.schemaHasRowMembership = found.hasRowMembership
+            writes.tied = found.tied
+            writes.forgetPlans()
+        }
+        writes.onDisconnect = { [unowned self] in access.releaseStatements() }
+        let identity = connection.identity
+        // What SQLite keeps is what keeps this object.
+        try connection.whenClosed { [self] in
+            Self.registry.withValue { $0.overlays[identity] = nil }
+            _ = self
+        }
+        Self.registry.withValue { $0.overlays[identity] = self }
+    }
+
+    /// Makes the overlay anew if the schema has changed.
+    private func settle() throws {
+        defer { if access.overlay.isEmpty { access.releaseStatements() } }
+        if try !access.overlay.isInPlace() { access.overlay.forgetSchemaVersion() }
+        try access.overlay.refresh()
+    }
+
+    /// Brings the overlay up to date: takes tables out that have moved, and takes those in that have begun to move.
+    ///
+    /// A connection that learns late that a table has moved reads and writes it right all the same. One that learns late
+    /// that a table has begun to move reads a part of its rows. So call this when a connection is handed out, or when a
+    /// migration has been added; it costs one read of the schema's number when nothing has changed.
+    ///
+    /// - Throws: As ``install(on:sourceKey:)``. The overlay stays as it was, and statements that it does not fit fail.
+    public func refresh() throws {
+        try checkOpen()
+        guard !connection.isInTransaction else { throw Self.inTransaction }
+        try settle()
+    }
+
+    /// Takes the overlay off the connection, which goes on without: it sees the target's part of moving tables alone, and
+    /// cannot write them.
+    ///
+    /// - Throws: ``MigrationError`` in a transaction, `SQLiteError` while a statement reads a moving table.
+    public func uninstall() throws {
+        try checkOpen()
+        guard !connection.isInTransaction else { throw Self.inTransaction }
+        try dismantle()
+    }
+
+    private func dismantle() throws {
+        access.releaseStatements()
+        try access.overlay.dismantle()
+        access.releaseStatements()
+        try connection.leave()
+    }
+
+    private func checkOpen() throws {
+        guard !connection.isClosed else {
+            throw MigrationError(.misuse, "the connection is closed, or has no overlay any more")
+        }
+    }
+
+    // MARK: Looking and running
+
+    /// The names of the tables that the overlay makes whole.
+    public var movingTables: [String] { access.overlay.byName.values.map(\.name).sorted() }
+
+    /// Runs one or several statements as a ``Database`` does, within the transaction that is open if there is one.
+    ///
+    ///     try MigrationOverlay.installed(on: handle)?.execute(
+    ///         "INSERT INTO messages(id, body) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body", [7, "…"])
+    ///
+    /// It is for what the connection's own functions cannot do with a moving table, and can do everything else.
+    ///
+    /// - Throws: `SQLiteError`, as on a table that is whole. ``MigrationError`` with code `refusedStatement` when the
+    ///   statement needs all rows in one place.
+    public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
+        try running { try access.execute(sql, arguments) }
+    }
+
+    /// The rows of one statement, run as ``execute(_:_:)`` does.
+    public func fetchAll(_ sql: String, _ arguments: Arguments = Arguments()) throws -> [Row] {
+        try running { try access.fetchAll(sql, arguments) }
+    }
+
+    private func running<Result>(_ body: () throws -> Result) throws -> Result {
+        try checkOpen()
+        defer {
+            access.overlay.noteChanges()
+            access.forgetPrepared()
+            if access.overlay.isEmpty { access.releaseStatements() }
+        }
+        return try body()
+    }
+}

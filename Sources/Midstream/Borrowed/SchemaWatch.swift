@@ -1,0 +1,183 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// What of the target's schema the overlay of a borrowed connection rests on. Without an authorizer it can only be looked
+/// at: when the overlay is made, and when the schema has changed since.
+struct SchemaWatch {
+    private let statements: InternalStatements
+
+    /// The schema version that was looked at last.
+    private var knownVersion: Int64?
+    /// What mentioned a moving table then.
+    private var knownObjects: [SchemaObject] = []
+    /// The moving tables' names then, in lower case, and the views' that read them.
+    private var names: Set<String> = []
+    private var tables: Set<Int64> = []
+
+    init(statements: InternalStatements) {
+        self.statements = statements
+    }
+
+    private struct SchemaObject: Hashable {
+        var type: String
+        var name: String
+        var table: String
+        var sql: String
+
+        var isTrigger: Bool { type == "trigger" }
+        var isOurs: Bool { name.hasPrefix(StateStore.prefix) }
+        var outline: StatementOutline { SQLScript(sql).outline() }
+
+        func mentions(_ names: Set<String>) -> Bool {
+            names.contains(SQLIdentifier.lowercased(table)) || outline.mentions(names)
+        }
+    }
+
+    // MARK: Before the overlay is made
+
+    /// - Returns: Whether a view or trigger compares a row value by IN, and the moving tables that foreign keys tie.
+    /// - Throws: ``MigrationError`` when something would read or write a moving table past the overlay.
+    mutating func admit(
+        _ moving: [TableRecord],
+        _ connection: Connection
+    ) throws -> (hasRowMembership: Bool, tied: Set<Int64>) {
+        let main = try objects("main.sqlite_master")
+        let temporary = try objects("sqlite_temp_master")
+        let moved = Set(moving.map { SQLIdentifier.lowercased($0.target) })
+        let reached = Self.reached(from: moved, by: main)
+        for object in main + temporary where !object.isOurs {
+            if object.isTrigger, moved.contains(SQLIdentifier.lowercased(object.table)) || object.mentions(reached) {
+                throw Self.refusal("trigger \(object.name)", object, moved)
+            }
+            let outline = object.type == "table" ? object.outline : nil
+            if outline?.kind == .createVirtualTable, !moved.contains(SQLIdentifier.lowercased(object.name)),
+                object.mentions(reached)
+            {
+                throw Self.refusal("virtual table \(object.name)", object, moved)
+            }
+        }
+        let tied = try tiedTables(moving, connection)
+        if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {
+            throw MigrationError(
+                .unsupported,
+                "foreign keys are enforced, and tie table \(table.target) to another: only a Database can write it while it "
+                    + "moves. Let it move to its end first, or do not enforce them on this connection",
+                table: table.target
+            )
+        }
+        for record in moving {
+            guard let table = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
+                continue
+            }
+            if !table.hasRowID || table.hasOtherKeys || table.columns.contains(where: { $0.generation != nil }) {
+                throw MigrationError(
+                    .unsupported,
+                    "table \(table.name) has no rowid, or generated columns, or a unique index that is partial or has an "
+                        + "expression: only a Database can use it while it moves",
+                    table: table.name
+                )
+            }
+        }
+        names = reached
+        tables = Set(moving.map(\.id))
+        knownObjects = main.filter(isWatched)
+        knownVersion = nil
+        statements.isStateGone = false
+        let programs = (main + temporary).filter { $0.isTrigger || $0.type == "view" }
+        return (programs.contains { $0.outline.hasRowMembership }, tied)
+    }
+
+    private static func refusal(_ what: String, _ object: SchemaObject, _ moved: Set<String>) -> MigrationError {
+        let table = moved.sorted().first { object.mentions([$0]) }
+        return MigrationError(
+            .unsupported,
+            "\(what) mentions \(table.map { "table \($0), which" } ?? "a table that") is moving, and would see a part of its "
+                + "rows alone: only a Database can see to that. Let the table move to its end first, or drop the "
+                + (object.isTrigger ? "trigger" : "virtual table") + " until then",
+            table: table
+        )
+    }
+
+    /// Those names, and those of the views that mention one, directly or through other views.
+    private static func reached(from names: Set<String>, by objects: [SchemaObject]) -> Set<String> {
+        var reached = names
+        var views = objects.filter { $0.type == "view" }
+        while let position = views.firstIndex(where: { $0.mentions(reached) }) {
+            reached.insert(SQLIdentifier.lowercased(views.remove(at: position).name))
+        }
+        return reached
+    }
+
+    private func tiedTables(_ moving: [TableRecord], _ connection: Connection) throws -> Set<Int64> {
+        let reader = SchemaReader(connection: connection, schema: "main")
+        var ends: Set<String> = []
+        for name in try reader.tableNames() {
+            for parent in try reader.parents(of: name) {
+                ends.formUnion([SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent)])
+            }
+        }
+        return Set(moving.filter { ends.contains(SQLIdentifier.lowercased($0.target)) }.map(\.id))
+    }
+
+    // MARK: While it stands
+
+    /// Looks at the schema again if it has changed, and at whether there still is a state to read. To find that out from an
+    /// error would not do: SQLite looks at the schemas of all files then, and if one has changed it ends the statements
+    /// that run.
+    ///
+    /// - Throws: `SQLiteError` when the overlay does not fit it.
+    mutating func check() throws {
+        let version = try statements.statement("PRAGMA main.schema_version")
+        defer { version.reset() }
+        guard try version.step() else { return }
+        let current = version.int64(at: 0)
+        if current == knownVersion { return }
+        version.reset()
+        let all = try objects("main.sqlite_master")
+        statements.isStateGone = !all.contains { $0.name == "midstream_tables" }
+        // The end of a table's move changes the schema too, and needs nothing: there is no row left to look for.
+        if try movingTables().contains(where: { !tables.contains($0) }) {
+            throw Self.stale("a table has begun to move")
+        }
+        if all.filter(isWatched) != knownObjects {
+            throw Self.stale("the definition of a moving table, or of what mentions one, has changed")
+        }
+        knownVersion = current
+    }
+
+    private static func stale(_ reason: String) -> SQLiteError {
+        SQLiteError(
+            code: .error,
+            message: "\(reason) since this connection's overlay was made: call MigrationOverlay.refresh, and try again"
+        )
+    }
+
+    private func isWatched(_ object: SchemaObject) -> Bool {
+        !object.isOurs && object.mentions(names)
+    }
+
+    private func movingTables() throws -> [Int64] {
+        if statements.isStateGone { return [] }
+        let statement = try statements.statement("SELECT id FROM main.midstream_tables WHERE phase = ?1")
+        defer { statement.reset() }
+        try statement.bind(MigrationPhase.copying.rawValue, at: 1)
+        var ids: [Int64] = []
+        while try statement.step() { ids.append(statement.int64(at: 0)) }
+        return ids
+    }
+
+    private func objects(_ master: String) throws -> [SchemaObject] {
+        let statement = try statements.statement(
+            "SELECT type, name, tbl_name, sql FROM \(master) WHERE sql IS NOT NULL ORDER BY type, name"
+        )
+        defer { statement.reset() }
+        var objects: [SchemaObject] = []
+        while try statement.step() {
+            func text(_ index: Int) -> String {
+                if case .text(let text) = statement.value(at: index) { text } else { "" }
+            }
+            objects.append(SchemaObject(type: text(0), name: text(1), table: text(2), sql: text(3)))
+        }
+        return objects
+    }
+}

@@ -1,0 +1,181 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// How a write of a union table becomes a write of the target's table, row by row: by the text of the statement that runs,
+/// since SQLite does not tell a virtual table which columns were given.
+struct WritePlan {
+    /// What is done to a row.
+    enum Operation: Hashable {
+        case insert, update, delete
+    }
+
+    /// What is run for each row.
+    let sql: String
+    /// Which of the arguments of SQLite's call are its parameters.
+    let arguments: [Int]
+    /// Why it cannot be done to more than one row; `nil` when it can.
+    let refusalOfSecondRow: String?
+
+    /// - Parameters:
+    ///   - text: The statement that runs.
+    ///   - isPlainTable: Whether a name that the statement reads is a table, and not a view.
+    /// - Throws: `SQLiteError` when the text does not settle what is meant.
+    init(
+        _ text: String,
+        _ operation: Operation,
+        on table: MovingTable,
+        isPlainTable: (String) throws -> Bool
+    ) throws {
+        let outline = SQLScript(text).outline()
+        func refuse(_ reason: String) -> SQLiteError { BorrowedWrites.refusal(of: table, reason) }
+        guard outline.isComplete, Self.kind(operation) == outline.kind, let target = outline.target,
+            SQLIdentifier.equal(target.name, table.name)
+        else {
+            throw refuse("what writes it is not a statement of its own, or one that Midstream cannot read")
+        }
+        if outline.returning != nil { throw refuse("SQLite gives RETURNING no values of it") }
+        let readsTarget = outline.tableReferences.contains { reference in
+            reference.context != .target && SQLIdentifier.equal(reference.name.name, table.name)
+                && reference.name.schema.map { SQLIdentifier.equal($0, "main") } ?? false
+        }
+        if operation == .update, outline.from != nil {
+            // Where one row fails, SQLite undoes none of those before: it makes no statement journal for it.
+            throw refuse("it is changed by UPDATE … FROM")
+        }
+        if readsTarget { throw refuse("main.\(table.name) has a part of its rows alone") }
+
+        let names = RowNames(table: table)
+        let word = outline.conflict?.word
+        let conflict = Self.clause(word)
+        let onConflict = ConstraintWords(table.target.sql)
+        if operation != .delete, word == nil, onConflict.hasOthersThanReplace {
+            throw refuse(
+                "its definition has an ON CONFLICT clause that is not REPLACE, and the statement has no OR clause"
+            )
+        }
+        let target_ = table.sql.target
+        var refusal: String?
+        switch operation {
+        case .delete:
+            sql = "DELETE FROM \(target_) WHERE \(table.key.target[0]) = ?1"
+            arguments = [0]
+        case .insert:
+            if Self.asksForEarlierRows(outline) {
+                throw refuse("the values of a row could tell of the rows before it")
+            }
+            if case .defaultValues? = outline.source {
+                sql = "INSERT\(conflict) INTO \(target_) DEFAULT VALUES"
+                arguments = []
+                break
+            }
+            let given =
+                outline.columns == nil
+                ? Array(table.target.columns.indices) : try names.columns(outline.columnNames, orThrow: refuse)
+            let list = given.map { $0 < 0 ? table.key.target[0] : table.quotedColumns[$0] }
+            let marks = given.indices.map { "?\($0 + 1)" }
+            sql =
+                "INSERT\(conflict) INTO \(target_)(\(list.joined(separator: ", "))) VALUES (\(marks.joined(separator: ", ")))"
+            arguments = given.map { $0 + 2 }
+        case .update:
+            let given = try names.columns(outline.assignments.flatMap(\.columns), orThrow: refuse)
+            let replaces = word == "replace" || word == nil && onConflict.hasReplace
+            if replaces, given.contains(where: names.isUnique) {
+                // A row that comes later may be gone by then, or be another one.
+                refusal = "rows that it replaces could be among those that it means"
+            } else if try Self.readsItself(outline, table, isPlainTable) {
+                // SQLite computes all rows before it changes the first.
+                refusal = "the new values of a row could tell of the rows before it"
+            }
+            let changes = given.enumerated().map { offset, column in
+                (column < 0 ? table.key.target[0] : table.quotedColumns[column]) + " = ?\(offset + 1)"
+            }
+            sql =
+                "UPDATE\(conflict) \(target_) SET \(changes.joined(separator: ", ")) "
+                + "WHERE \(table.key.target[0]) = ?\(given.count + 1)"
+            arguments = given.map { $0 + 2 } + [0]
+        }
+        refusalOfSecondRow = refusal
+    }
+
+    private static func kind(_ operation: Operation) -> StatementKind {
+        switch operation {
+        case .insert: .insert
+        case .update: .update
+        case .delete: .delete
+        }
+    }
+
+    /// What becomes of the rows before the one that fails is for SQLite to do, in the statement that runs.
+    private static func clause(_ word: String?) -> String {
+        switch word {
+        case nil: ""
+        case "replace": " OR REPLACE"
+        case "ignore": " OR IGNORE"
+        default: " OR ABORT"
+        }
+    }
+
+    private static func asksForEarlierRows(_ outline: StatementOutline) -> Bool {
+        if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
+        return outline.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
+    }
+
+    /// Whether the new values of an UPDATE may be read from the rows that it changes.
+    private static func readsItself(
+        _ outline: StatementOutline,
+        _ table: MovingTable,
+        _ isPlainTable: (String) throws -> Bool
+    ) throws -> Bool {
+        try outline.tableReferences.contains { reference in
+            let place = reference.name.range.lowerBound
+            guard reference.context != .target, !reference.isTableFunction,
+                outline.set?.contains(place) ?? false || outline.with?.contains(place) ?? false,
+                !outline.isHiddenByCommonTable(reference)
+            else { return false }
+            if SQLIdentifier.equal(reference.name.name, table.name) { return true }
+            return try !isPlainTable(reference.name.name)
+        }
+    }
+}
+
+/// The columns of a table as a statement names them; -1 is the rowid.
+private struct RowNames {
+    let table: MovingTable
+
+    func columns(_ names: [String], orThrow refuse: (String) -> SQLiteError) throws -> [Int] {
+        var columns: [Int] = []
+        for name in names {
+            let column = table.target.columnIndex(name) ?? -1
+            // What SQLite does with a name that is there twice is its own choice, but it has made it by now.
+            if !columns.contains(column) { columns.append(column) }
+        }
+        if let key = table.target.rowIDColumn, columns.contains(-1), columns.contains(key) {
+            throw refuse("the statement gives the rowid by two names")
+        }
+        return columns
+    }
+
+    func isUnique(_ column: Int) -> Bool {
+        column < 0 || column == table.target.rowIDColumn
+            || table.target.uniqueIndexes.contains { $0.terms.contains { $0.column == column || $0.column == nil } }
+    }
+}
+
+/// The words after ON CONFLICT in a table's definition.
+private struct ConstraintWords {
+    var hasReplace = false
+    var hasOthersThanReplace = false
+
+    init(_ sql: String) {
+        let bytes = Array(sql.utf8)
+        var follows = false
+        for token in SQLTokenizer(sql) where !token.isTrivia {
+            let word = SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self))
+            if follows {
+                if word == "replace" { hasReplace = true }
+                if ["ignore", "fail", "rollback"].contains(word) { hasOthersThanReplace = true }
+            }
+            follows = word == "conflict"
+        }
+    }
+}

@@ -1,0 +1,330 @@
+import Midstream
+import SQLiteC
+import SQLiteConnection
+import SQLText
+
+/// A connection that other code opened, as a side of a case.
+struct ForeignSide: Side {
+    let connection: Connection
+    /// Whether prepared statements are kept, as libraries do.
+    let keepsStatements: Bool
+
+    func scan(_ sql: String, _ arguments: Arguments, _ body: (Statement) throws -> Bool) throws {
+        var statement = keepsStatements ? try connection.cachedStatement(sql) : try connection.prepare(sql)
+        if statement.isBusy { statement = try connection.prepare(sql) }
+        defer { statement.reset() }
+        statement.clearBindings()
+        try statement.bind(arguments)
+        while try statement.step() {
+            guard try body(statement) else { return }
+        }
+    }
+
+    var changes: Int64 { connection.changes }
+    var lastInsertRowID: Int64 { connection.lastInsertRowID }
+    var isInTransaction: Bool { connection.isInTransaction }
+}
+
+/// Runs a case through a connection that other code opened, and compares after every statement. What is refused, by an
+/// error that the documentation lists, is left out on both sides.
+final class BorrowedCaseRunner {
+    struct Count {
+        var run = 0
+        var refused: [String: Int] = [:]
+        var leftOut = 0
+        var repeated = 0
+        var abandoned = 0
+
+        static func += (left: inout Count, right: Count) {
+            left.run += right.run
+            left.leftOut += right.leftOut
+            left.repeated += right.repeated
+            left.abandoned += right.abandoned
+            left.refused.merge(right.refused, uniquingKeysWith: +)
+        }
+    }
+
+    private struct Abandoned: Error {}
+
+    private let oracleCase: OracleCase
+    private let library: ForeignConnection.Library
+    private let isThorough: Bool
+    private let files: CaseFiles
+    private var foreign: ForeignConnection
+    private var reader: ForeignConnection
+    private(set) var count = Count()
+    private var position = 0
+
+    /// - Returns: The first difference, and what ran.
+    static func run(
+        _ oracleCase: OracleCase,
+        _ library: ForeignConnection.Library,
+        isThorough: Bool = false
+    ) -> (difference: CaseRunner.Difference?, count: Count) {
+        var count = Count()
+        do {
+            let runner = try BorrowedCaseRunner(oracleCase, library, isThorough)
+            defer { count = runner.count }
+            do {
+                try runner.runAll()
+            } catch is EndlessWrite {
+            } catch is Abandoned {
+                runner.count.abandoned += 1
+            } catch let difference as CaseRunner.Difference {
+                return (difference, runner.count)
+            }
+            return (nil, runner.count)
+        } catch {
+            return (CaseRunner.Difference(position: -1, description: "outside a statement: \(error)"), count)
+        }
+    }
+
+    private init(_ oracleCase: OracleCase, _ library: ForeignConnection.Library, _ isThorough: Bool) throws {
+        self.oracleCase = oracleCase
+        self.library = library
+        self.isThorough = isThorough
+        files = try CaseFiles(oracleCase)
+        foreign = try ForeignConnection(files.targetPath, as: library)
+        reader = try ForeignConnection(files.targetPath, as: .readOnly)
+        try begin()
+    }
+
+    private func begin() throws {
+        try foreign.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF")
+        try foreign.execute("CREATE TEMP TABLE scratch_changes(a)")
+        try files.native.connection.execute("CREATE TEMP TABLE scratch_changes(a)")
+        try foreign.install()
+        try reader.install()
+        // An INSERT of no rows leaves them as they are, which is a documented difference.
+        for table in oracleCase.tables where table.isAutoIncrement {
+            let sql =
+                "INSERT INTO sqlite_sequence SELECT t.name, 0 FROM (SELECT \(literal(.text(table.name))) AS name) AS t "
+                + "WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence AS s WHERE s.name = t.name)"
+            try foreign.execute(sql)
+            try files.native.connection.execute(sql)
+        }
+        files.native.connection.lastInsertRowID = foreign.wrapped.lastInsertRowID
+        forgetChanges()
+    }
+
+    private func end() throws {
+        for connection in [foreign, reader] {
+            let code = connection.close()
+            if code != SQLITE_OK { throw difference("sqlite3_close gives \(code)") }
+        }
+    }
+
+    private var own: ForeignSide { ForeignSide(connection: foreign.wrapped, keepsStatements: position % 2 == 0) }
+
+    private func difference(_ text: String) -> CaseRunner.Difference {
+        CaseRunner.Difference(position: position, description: text)
+    }
+
+    // MARK: Operations
+
+    private func runAll() throws {
+        while position < oracleCase.operations.count {
+            try runOne(oracleCase.operations[position])
+            position += 1
+        }
+        if own.isInTransaction { try compare(Command(sql: "ROLLBACK")) }
+        try compareTables(always: true)
+        try end()
+        if let text = try files.compareAtEnd() { throw difference(text) }
+    }
+
+    private func runOne(_ operation: Operation) throws {
+        switch operation {
+        case .step(let rows):
+            // Within a transaction it would find the file locked, or make the transaction's next write fail.
+            if own.isInTransaction { return }
+            if let rows { try files.database.stepMigration(rows: rows) } else { try files.database.stepMigration() }
+            // A table that has moved is read right without, too.
+            if position % 5 == 0 { try foreign.install() }
+        case .read(let command):
+            if !own.isInTransaction { try read(command) }
+        case .block(let commands, let commits):
+            if own.isInTransaction { return }
+            try compare(Command(sql: "BEGIN IMMEDIATE"))
+            for command in commands {
+                try compare(command)
+                try compareTables()
+            }
+            if own.isInTransaction { try compare(Command(sql: commits ? "COMMIT" : "ROLLBACK")) }
+        case .reopen:
+            if own.isInTransaction { return }
+            try end()
+            try files.reopen()
+            foreign = try ForeignConnection(files.targetPath, as: library)
+            reader = try ForeignConnection(files.targetPath, as: .readOnly)
+            try begin()
+        case .run(let command):
+            try compare(command)
+            try compareTables()
+        case .loop(let select, let writes, let limit):
+            try loop(select, writes, limit)
+            try compareTables()
+        // They change the schema, or write past the overlay, which such connections are not told of.
+        case .other, .stranger: return
+        }
+    }
+
+    private func compare(_ command: Command) throws {
+        guard isForBorrowed(command) else {
+            count.leftOut += 1
+            return
+        }
+        // First here: native SQLite must not do what is refused.
+        var mine = own.run(command)
+        if mine.failure?.hasPrefix("516") == true {
+            // Another table of the source has come to its end.
+            count.repeated += 1
+            mine = own.run(command)
+        }
+        if OracleFuzzTests.setting("VERBOSE") != nil { print("\(command)\n    \(mine.failure ?? "done")") }
+        if let reason = refusal(mine) ?? mismatch(mine, command) {
+            note(reason)
+            return
+        }
+        defer { if mine.failure != nil, command.sql.contains("OR FAIL") { alignSequences() } }
+        count.run += 1
+        let theirs = files.native.run(command)
+        if theirs.isEndless { throw EndlessWrite() }
+        if theirs.isTooLong || mine.isTooLong { return }
+        try compare(mine, theirs, command)
+    }
+
+    private func compare(_ mine: Outcome, _ theirs: Outcome, _ command: Command) throws {
+        let order =
+            command.order == .scan && theirs.failure == nil && files.native.scansByRowID(command)
+            ? .total : command.order
+        if let text = mine.difference(from: theirs, order: order, isLoose: command.isLoose) {
+            throw difference("\(command)\n  \(text)")
+        }
+    }
+
+    private func read(_ command: Command) throws {
+        guard isForBorrowed(command) else { return }
+        count.run += 1
+        let theirs = files.native.run(command)
+        if theirs.isTooLong { return }
+        var mine = ForeignSide(connection: reader.wrapped, keepsStatements: true).run(command)
+        if mine.failure?.hasPrefix("516") == true {
+            count.repeated += 1
+            mine = ForeignSide(connection: reader.wrapped, keepsStatements: true).run(command)
+        }
+        if let reason = refusal(mine) { return note(reason) }
+        mine.changes = theirs.changes
+        mine.lastInsertRowID = theirs.lastInsertRowID
+        mine.isInTransaction = theirs.isInTransaction
+        try compare(mine, theirs, command)
+    }
+
+    private func compareTables(always: Bool = false) throws {
+        guard always || isThorough || position % 3 == 0 else { return }
+        for table in oracleCase.tables {
+            let command = Command(sql: table.contents, order: .total)
+            let text = own.run(command).difference(from: files.native.run(command), order: .total, isLoose: false)
+            guard let text else { continue }
+            let last = position < oracleCase.operations.count ? "\(oracleCase.operations[position])" : "the end"
+            throw difference("\(table.name) after \(last)\n  \(text)")
+        }
+    }
+
+    private func loop(_ select: Command, _ writes: [Command], _ limit: Int) throws {
+        let mine = own.loop(select, writes, limit: limit)
+        // The loop has gone on after what was refused.
+        if mine.contains(where: { refusal($0) != nil }) { throw Abandoned() }
+        let theirs = files.native.loop(select, writes, limit: limit)
+        count.run += 1
+        for (number, (one, other)) in zip(mine, theirs).enumerated() {
+            if let text = one.difference(from: other, order: .total, isLoose: false) {
+                let what = number == 0 ? select : writes[(number - 1) % writes.count]
+                throw difference("loop, \(number): \(what)\n  \(text)")
+            }
+        }
+        if mine.count != theirs.count { throw difference("loop: lengths differ") }
+    }
+
+    private var movingTables: [String] { MigrationOverlay.installed(on: foreign.handle)?.movingTables ?? [] }
+
+    // MARK: What is left out
+
+    private static let verbs: Set<String> = [
+        "select", "with", "values", "insert", "replace", "update", "delete", "begin", "commit", "end", "rollback",
+        "savepoint", "release",
+    ]
+
+    /// Of several rows that are to have one rowid, it is the first one that gets it, in an order that is SQLite's choice.
+    private func dependsOnOrder(_ command: Command) -> Bool {
+        guard command.sql.contains("UPDATE OR ") else { return false }
+        let outline = SQLScript(command.sql).outline()
+        let names = ["rowid", "oid", "_rowid_"] + oracleCase.tables.compactMap(\.rowIDColumn)
+        return outline.assignments.flatMap(\.columns).contains { column in
+            names.contains { SQLIdentifier.equal($0, column) }
+        }
+    }
+
+    /// Schema changes are for connections without the overlay, and `main.T` has the target's part alone.
+    private func isForBorrowed(_ command: Command) -> Bool {
+        let sql = command.sql.lowercased()
+        let verb = String(sql.prefix { $0.isLetter })
+        if dependsOnOrder(command) { return false }
+        return Self.verbs.contains(verb) && !sql.hasPrefix("delete from sqlite_sequence") && !sql.contains("main.") && !sql.contains("pragma_")
+            && !sql.contains("main\".")
+            && !sql.replacing("not indexed", with: "").contains("indexed by")
+    }
+
+    /// Which of the documented refusals it is.
+    private func refusal(_ outcome: Outcome) -> String? {
+        guard let failure = outcome.failure else { return nil }
+        if let range = failure.firstRange(of: " is moving, and ") {
+            return String(failure[range.upperBound...].prefix { $0 != ":" })
+        }
+        for text in ["UPSERT not implemented for virtual table", "RETURNING is not available on virtual tables"]
+        where failure.contains(text) {
+            return text
+        }
+        // Of a wrong type in a STRICT table: it may have another code, and come before other violations.
+        if failure.contains("cannot store "), movingTables.contains(where: { failure.contains(" column \($0).") }) {
+            return "cannot store a value of the wrong type"
+        }
+        return nil
+    }
+
+    /// With an OR clause, SQLite natively keeps the rows before one whose rowid is no number, against its documentation.
+    private func mismatch(_ outcome: Outcome, _ command: Command) -> String? {
+        guard outcome.failure == "20: datatype mismatch",
+            command.sql.contains(" OR ") || command.sql.contains("REPLACE "),
+            let target = SQLScript(command.sql).outline().target,
+            movingTables.contains(where: { SQLIdentifier.equal($0, target.name) })
+        else { return nil }
+        return "a rowid that is no number, with an OR clause"
+    }
+
+    /// Natively an INSERT OR FAIL that fails does not count the rows that stay in `sqlite_sequence`.
+    private func alignSequences() {
+        let sql = "SELECT name, seq FROM sqlite_sequence"
+        guard let rows = try? foreign.wrapped.fetchAll(sql) else { return }
+        let changes = foreign.wrapped.changes
+        for row in rows {
+            var arguments = Arguments()
+            arguments.positional = [row[1], row[0]]
+            try? files.native.connection.execute("UPDATE sqlite_sequence SET seq = ? WHERE name = ?", arguments)
+        }
+        if files.native.connection.changes != changes { forgetChanges() }
+    }
+
+    private func note(_ reason: String) {
+        // A row that came before may have set it.
+        files.native.connection.lastInsertRowID = foreign.wrapped.lastInsertRowID
+        count.refused[reason, default: 0] += 1
+        forgetChanges()
+    }
+
+    /// Sets `changes()` to 0 on both sides.
+    private func forgetChanges() {
+        try? foreign.execute("DELETE FROM temp.scratch_changes WHERE 0")
+        try? files.native.connection.execute("DELETE FROM temp.scratch_changes WHERE 0")
+    }
+}

@@ -1,0 +1,277 @@
+import Midstream
+import MidstreamTesting
+import SQLiteC
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Connections that other code opened, from the overlay's coming to its going.
+@Suite struct BorrowedConnectionTests {
+    private static let schema = """
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, sender TEXT DEFAULT 'nobody', body TEXT UNIQUE, size INTEGER NOT NULL)
+        """
+    private static let rows = """
+        INSERT INTO messages WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100)
+        SELECT i, 'user ' || (i % 7), 'body ' || i, i * 10 FROM n
+        """
+
+    private static func pair(_ extra: String = "", moved: Int64 = 40) throws -> Pair {
+        try Pair(schema: schema, rows: rows, extra: extra, tables: ["messages"], moved: moved)
+    }
+
+    // MARK: Ownership
+
+    @Test(arguments: ForeignConnection.Library.allCases)
+    func sqliteCloseFindsNothingOpen(library: ForeignConnection.Library) throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target, as: library)
+        let overlay = try foreign.install()
+        #expect(overlay.movingTables == ["messages"])
+        #expect(try foreign.rows("SELECT count(*) FROM messages WHERE sender = 'user 3'") == ["14"])
+        if library != .readOnly {
+            try foreign.execute("UPDATE messages SET sender = 'user 8' WHERE id BETWEEN 30 AND 50")
+            try overlay.execute("DELETE FROM messages WHERE id = 77")
+        }
+        try overlay.refresh()
+        #expect(foreign.close() == SQLITE_OK)
+        #expect(throws: MigrationError.self) { try overlay.refresh() }
+        #expect(throws: MigrationError.self) { try overlay.execute("SELECT 1") }
+        #expect(MigrationOverlay.installed(on: foreign.handle) == nil)
+    }
+
+    @Test func aConnectionThatWritesNothingAnyMoreClosesAfterARollbackOfItsSchema() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        try foreign.execute("BEGIN; CREATE TEMP TABLE t(a); DELETE FROM messages WHERE id = 60; ROLLBACK")
+        try overlay.refresh()
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func withSqliteCloseV2StatementsGoOnUntilTheyEnd() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        let statement = try foreign.wrapped.prepare("SELECT id FROM messages ORDER BY id")
+        #expect(try statement.step())
+        foreign.wrapped.close()
+        #expect(sqlite3_close_v2(foreign.handle) == SQLITE_OK)
+        var count = 1
+        while try statement.step() { count += 1 }
+        #expect(count == 100)
+    }
+
+    @Test func uninstalledItIsAConnectionLikeAnyOther() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target, as: .grdb)
+        let overlay = try foreign.install()
+        #expect(try MigrationOverlay.install(on: foreign.handle) === overlay)
+        try foreign.execute("DELETE FROM messages WHERE id = 90")
+        try overlay.uninstall()
+        #expect(MigrationOverlay.installed(on: foreign.handle) == nil)
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["40"])
+        #expect(try foreign.rows("SELECT count(*) FROM sqlite_temp_master") == ["0"])
+        #expect(try foreign.rows("PRAGMA database_list").filter { $0.contains("midstream_source") } == [])
+        #expect(throws: SQLiteError.self) { try foreign.execute("DELETE FROM messages WHERE id = 1") }
+        try foreign.install()
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["99"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func inATransactionItComesAndGoesNot() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.execute("BEGIN")
+        #expect(throws: MigrationError.self) { try foreign.install() }
+        try foreign.execute("ROLLBACK")
+        let overlay = try foreign.install()
+        try foreign.execute("BEGIN")
+        #expect(throws: MigrationError.self) { try overlay.refresh() }
+        #expect(throws: MigrationError.self) { try overlay.uninstall() }
+        try foreign.execute("COMMIT")
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    // MARK: Statements
+
+    @Test func aStatementThatFailsInATransactionIsUndoneAlone() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target, as: .grdb)
+        try foreign.install()
+        try foreign.execute(
+            "CREATE TEMP TABLE new(body, size); INSERT INTO new VALUES ('a', 1), ('b', 2), ('body 80', 3)"
+        )
+        try foreign.execute("BEGIN; INSERT INTO messages(body, size) VALUES ('kept', 1)")
+        let error = #expect(throws: SQLiteError.self) {
+            try foreign.execute("INSERT INTO messages(body, size) SELECT body, size FROM new")
+        }
+        #expect(error?.code.rawValue == SQLITE_CONSTRAINT | 8 << 8)
+        #expect(error?.message == "UNIQUE constraint failed: messages.body")
+        #expect(throws: SQLiteError.self) { try foreign.execute("UPDATE messages SET body = 'x' WHERE id > 70") }
+        try foreign.execute("COMMIT")
+        #expect(
+            try foreign.rows("SELECT id, body FROM messages WHERE id > 100 OR body IN ('a', 'b', 'x')") == ["101|kept"]
+        )
+        #expect(try foreign.rows("SELECT sender FROM messages WHERE id = 101") == ["nobody"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func whatFailsForAnotherReasonIsUndoneToo() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE log(x)",
+            rows: "INSERT INTO log VALUES (1), (2), (3)",
+            tables: ["log"],
+            moved: 1
+        )
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute("BEGIN; INSERT INTO log VALUES (4)")
+        let overflow = "CASE x WHEN 3 THEN abs(-9223372036854775808) ELSE x END"
+        #expect(throws: SQLiteError.self) {
+            try foreign.execute("INSERT INTO log SELECT \(overflow) FROM (SELECT 1 AS x UNION ALL VALUES (2), (3))")
+        }
+        try foreign.execute("COMMIT")
+        #expect(try foreign.rows("SELECT x FROM log") == ["1", "2", "3", "4"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func orClausesActAsNatively() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        let statements = [
+            "INSERT OR IGNORE INTO messages(id, body, size) VALUES (90, 'n', 1), (200, 'o', 1), (201, 'body 3', 1)",
+            "INSERT OR REPLACE INTO messages(id, body, size) VALUES (300, 'body 95', 1), (90, 'body 91', 2)",
+            "INSERT OR FAIL INTO messages(id, body, size) VALUES (400, 'p', 1), (50, 'q', 1), (401, 'r', 1)",
+            "UPDATE OR IGNORE messages SET body = 'body 1' WHERE id > 95",
+            "UPDATE OR FAIL messages SET id = id + 3 WHERE id > 95",
+            "UPDATE messages SET size = NULL WHERE id = 70",
+            "BEGIN", "INSERT OR ROLLBACK INTO messages(id, size) VALUES (70, 1)", "COMMIT",
+            "DELETE FROM messages WHERE id % 3 = 0",
+            "INSERT INTO messages(size) SELECT size FROM messages WHERE id > 80",
+            "REPLACE INTO messages DEFAULT VALUES", "UPDATE messages SET rowid = 1000 WHERE rowid = 71",
+        ]
+        for sql in statements {
+            var codes: [Int32] = []
+            var states: [[Int64]] = []
+            for (handle, connection) in [(foreign.handle, foreign.wrapped), (nil, pair.native)] {
+                do {
+                    if let handle {
+                        _ = handle
+                        try foreign.execute(sql)
+                    } else {
+                        try connection.execute(sql)
+                    }
+                    codes.append(0)
+                } catch let error as SQLiteError {
+                    codes.append(error.code.rawValue)
+                }
+                states.append([connection.changes, connection.lastInsertRowID, connection.isInTransaction ? 1 : 0])
+            }
+            #expect(codes[0] == codes[1], "\(sql)")
+            #expect(states[0] == states[1], "\(sql)")
+            let all = "SELECT * FROM messages ORDER BY id"
+            #expect(try foreign.rows(all) == texts(pair.native.fetchAll(all)), "\(sql)")
+        }
+        #expect(
+            try foreign.rows("SELECT total_changes()") == texts(pair.native.fetchAll("SELECT total_changes() - 100"))
+        )
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test(
+        .enabled(if: SQLiteFeature.returning.isAvailable && SQLiteFeature.upsert.isAvailable),
+        arguments: [
+            "INSERT INTO messages(body, size) VALUES ('new', 1) RETURNING id",
+            "INSERT INTO messages(id, body, size) VALUES (70, 'new', 1) ON CONFLICT(id) DO UPDATE SET body = excluded.body",
+            "UPDATE messages SET body = 'new' WHERE id = 70 RETURNING id, body",
+            "DELETE FROM messages WHERE id = 70 RETURNING body",
+            "UPDATE messages SET size = (SELECT max(size) + 1 FROM messages) WHERE id > 90",
+            "UPDATE OR REPLACE messages SET body = 'same' WHERE id > 90",
+            "UPDATE messages SET size = o.size FROM messages AS o WHERE o.id = messages.id - 1 AND o.id > 80",
+        ]
+    )
+    func whatIsRefusedIsDoneByExecute(sql: String) throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target, as: .grdb)
+        let overlay = try foreign.install()
+        try foreign.execute("BEGIN; UPDATE messages SET size = 5 WHERE id = 60")
+        try pair.native.execute("UPDATE messages SET size = 5 WHERE id = 60")
+        let all = "SELECT * FROM messages ORDER BY id"
+        let before = try foreign.rows(all)
+        #expect(throws: SQLiteError.self) { _ = try foreign.rows(sql) }
+        #expect(try foreign.rows(all) == before)
+        #expect(sqlite3_get_autocommit(foreign.handle) == 0)
+        try foreign.execute("UPDATE messages SET size = 5 WHERE id = 60")
+        #expect(texts(try overlay.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)))
+        #expect(sqlite3_changes(foreign.handle) == Int32(pair.native.changes))
+        try foreign.execute("COMMIT")
+        #expect(try foreign.rows(all) == texts(pair.native.fetchAll(all)))
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func writesInTriggersOfTempAreRefused() throws {
+        let pair = try Self.pair("CREATE TABLE other(a)")
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute(
+            "CREATE TEMP TRIGGER tr AFTER INSERT ON other BEGIN DELETE FROM messages WHERE id = NEW.a; END"
+        )
+        let error = #expect(throws: SQLiteError.self) { try foreign.execute("INSERT INTO other VALUES (70)") }
+        #expect(error?.message.contains("MigrationOverlay.execute") == true)
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        #expect(try foreign.rows("SELECT count(*) FROM other") == ["0"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func aTextThatIsComparedWithANumberIsRightOrRefused() throws {
+        let pair = try Self.pair("CREATE TABLE numbers(n INTEGER, m INTEGER); INSERT INTO numbers VALUES (5, 700)")
+        for connection in [pair.native] { try connection.execute("UPDATE messages SET sender = '05' WHERE id = 70") }
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute("UPDATE messages SET sender = '05' WHERE id = 70")
+        for condition in [
+            "sender = 5", "sender = '05'", "sender = (SELECT n FROM numbers)", "sender IN (SELECT n FROM numbers)",
+        ] {
+            let sql = "SELECT id FROM messages WHERE \(condition)"
+            #expect(try foreign.rows(sql) == texts(pair.native.fetchAll(sql)), "\(sql)")
+        }
+        guard SQLiteFeature.rowValuesInQueries.isAvailable else { return }
+        let sql = "SELECT id FROM messages WHERE (sender, size) IN (SELECT n, m FROM numbers)"
+        #expect(texts(try pair.native.fetchAll(sql)) == ["70"])
+        if let rows = try? foreign.rows(sql) { #expect(rows == ["70"]) }
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func anAuthorizerThatIsSetAnewExpiresNothingThatMatters() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target, as: .grdb)
+        try foreign.install()
+        let update = try foreign.wrapped.prepare("UPDATE messages SET size = size + ?1 WHERE id = ?2")
+        for id in Int64(1)...100 {
+            if id % 10 == 0 { foreign.registerAuthorizer() }
+            try update.bind(Int64(1), at: 1)
+            try update.bind(id, at: 2)
+            try update.run()
+        }
+        #expect(try foreign.rows("SELECT sum(size) FROM messages") == ["50600"])
+        #expect(try foreign.rows("PRAGMA integrity_check") == ["ok"])
+        withExtendedLifetime(update) {}
+    }
+
+    @Test func librariesFindThePrimaryKey() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        #expect(
+            try foreign.rows("PRAGMA table_info(messages)") == [
+                "0|id|INTEGER|0|NULL|1", "1|sender|TEXT|0|NULL|0", "2|body|TEXT|0|NULL|0", "3|size|INTEGER|0|NULL|0",
+            ]
+        )
+        #expect(try foreign.rows("SELECT rowid, id FROM messages WHERE rowid IN (1, 99)") == ["1|1", "99|99"])
+        #expect(throws: SQLiteError.self) { try foreign.execute("DROP TABLE messages") }
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+}

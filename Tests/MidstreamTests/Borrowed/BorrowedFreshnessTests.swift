@@ -1,0 +1,207 @@
+import Midstream
+import SQLiteC
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// Connections that other code opened learn of what others do to the file, or say that they have not.
+@Suite struct BorrowedFreshnessTests {
+    private static let schema = """
+        CREATE TABLE a(id INTEGER PRIMARY KEY, n INTEGER); CREATE TABLE b(id INTEGER PRIMARY KEY, n INTEGER)
+        """
+    private static let rows = """
+        INSERT INTO a WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300) SELECT i, i FROM n;
+        INSERT INTO b SELECT * FROM a
+        """
+
+    private static func pair(_ extra: String = "", tables: Set<String> = ["a"], moved: Int64 = 40) throws -> Pair {
+        try Pair(schema: schema, rows: rows, extra: extra, tables: tables, moved: moved)
+    }
+
+    @Test func stepsBetweenStatementsAreSeen() throws {
+        let pair = try Self.pair(moved: 0)
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        let sum = try foreign.wrapped.prepare("SELECT count(*), sum(n) FROM a")
+        for step in Int64(0)..<40 {
+            try pair.database.stepMigration(rows: 10)
+            try foreign.execute("UPDATE a SET n = n + 1 WHERE id = \(300 - step * 3)")
+            var row = ""
+            while try sum.step() { row = "\(sum.int64(at: 0))|\(sum.int64(at: 1))" }
+            sum.reset()
+            #expect(row == "300|\(45150 + step + 1)")
+        }
+        withExtendedLifetime(sum) {}
+    }
+
+    @Test func aTableThatHasMovedIsRightWithoutRefreshing() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target, as: .grdb)
+        let overlay = try foreign.install()
+        #expect(try foreign.rows("SELECT sum(n) FROM a") == ["45150"])
+        try pair.finish()
+        #expect(pair.database.isMigrated)
+        #expect(try foreign.rows("SELECT sum(n) FROM a") == ["45150"])
+        try foreign.execute(
+            "UPDATE a SET n = 0 WHERE id < 3; INSERT INTO a(n) VALUES (7); DELETE FROM a WHERE id = 300"
+        )
+        #expect(try foreign.rows("SELECT count(*), max(id), sum(n) FROM a") == ["300|301|44854"])
+        #expect(overlay.movingTables == ["a"])
+        try overlay.refresh()
+        #expect(overlay.movingTables == [])
+        #expect(try foreign.rows("SELECT count(*), max(id), sum(n) FROM a") == ["300|301|44854"])
+        #expect(try foreign.rows("SELECT count(*) FROM sqlite_temp_master WHERE name = 'a'") == ["0"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func aMigrationThatBeginsLaterIsFoundOrReported() throws {
+        let pair = try Self.pair(tables: ["a"])
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        #expect(try foreign.rows("SELECT count(*) FROM a") == ["300"])
+        try pair.database.addMigration(source: .file(pair.source)) { table in
+            if table.name == "b" { table.sourceTable = "b" }
+        }
+        let error = #expect(throws: SQLiteError.self) {
+            _ = try foreign.rows("SELECT count(*) FROM a JOIN b USING (id)")
+        }
+        #expect(error?.message.contains("MigrationOverlay.refresh") == true)
+        #expect(throws: SQLiteError.self) { try foreign.execute("INSERT INTO b(n) VALUES (1)") }
+        try overlay.refresh()
+        #expect(overlay.movingTables == ["a", "b"])
+        #expect(try foreign.rows("SELECT count(*) FROM a JOIN b USING (id)") == ["300"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func aChangedSchemaIsReported() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        let other = try ForeignConnection(pair.target)
+        try other.execute("CREATE TABLE unrelated(x); CREATE INDEX un ON unrelated(x)")
+        #expect(try foreign.rows("SELECT count(*) FROM a") == ["300"])
+        try other.execute("CREATE VIEW v AS SELECT count(*) AS c FROM a")
+        #expect(throws: SQLiteError.self) { _ = try foreign.rows("SELECT count(*) FROM a") }
+        #expect(throws: SQLiteError.self) { try foreign.execute("DELETE FROM a WHERE id = 100") }
+        try overlay.refresh()
+        #expect(try foreign.rows("SELECT c FROM v") == ["300"])
+        try other.execute("CREATE TRIGGER tr AFTER INSERT ON a BEGIN DELETE FROM unrelated; END")
+        #expect(throws: SQLiteError.self) { _ = try foreign.rows("SELECT count(*) FROM a") }
+        let error = #expect(throws: MigrationError.self) { try overlay.refresh() }
+        #expect(error?.code == .unsupported)
+        #expect(throws: SQLiteError.self) { _ = try foreign.rows("SELECT count(*) FROM a") }
+        try other.execute("DROP TRIGGER tr")
+        #expect(try foreign.rows("SELECT count(*) FROM a") == ["300"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func refreshRestoresWhatTempStoreRemoves() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        try foreign.execute("PRAGMA temp_store = MEMORY")
+        try overlay.refresh()
+        #expect(try foreign.rows("SELECT count(*) FROM a") == ["300"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test(arguments: [
+        "CREATE TRIGGER tr AFTER INSERT ON a BEGIN SELECT 1; END",
+        "CREATE TABLE c(x); CREATE TRIGGER tr AFTER INSERT ON c BEGIN DELETE FROM a WHERE id = NEW.x; END",
+        "CREATE TABLE c(x); CREATE VIEW w AS SELECT n FROM a; "
+            + "CREATE TRIGGER tr AFTER INSERT ON c BEGIN INSERT INTO c SELECT n FROM w; END",
+    ])
+    func programsThatWouldSeeAPartAreRefused(extra: String) throws {
+        let pair = try Self.pair(extra)
+        let foreign = try ForeignConnection(pair.target)
+        let error = #expect(throws: MigrationError.self) { try foreign.install() }
+        #expect(error?.code == .unsupported)
+        #expect(MigrationOverlay.installed(on: foreign.handle) == nil)
+        #expect(try foreign.rows("SELECT count(*) FROM sqlite_temp_master") == ["0"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func foreignKeysAreRefusedWhereTheyTie() throws {
+        let pair = try Self.pair("CREATE TABLE c(x REFERENCES a(id))")
+        let foreign = try ForeignConnection(pair.target, as: .grdb)
+        #expect(throws: MigrationError.self) { try foreign.install() }
+        try foreign.execute("PRAGMA foreign_keys = OFF")
+        try foreign.install()
+        try foreign.execute("DELETE FROM a WHERE id = 100")
+        try foreign.execute("PRAGMA foreign_keys = ON")
+        #expect(throws: SQLiteError.self) { try foreign.execute("DELETE FROM a WHERE id = 101") }
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func savepointsThatAreRolledBackAreNoticed() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute("BEGIN; SAVEPOINT s; UPDATE a SET n = -1 WHERE id > 250; DELETE FROM a WHERE id = 200")
+        #expect(try foreign.rows("SELECT count(*), min(n) FROM a") == ["299|-1"])
+        let held = try foreign.wrapped.prepare("SELECT id, n FROM a ORDER BY id")
+        for _ in 0..<100 { #expect(try held.step()) }
+        try foreign.execute("ROLLBACK TO s")
+        var rest: [Int64] = []
+        while try held.step() { rest.append(held.int64(at: 0)) }
+        #expect(rest == Array(101...300))
+        try foreign.execute("INSERT INTO a(n) VALUES (5)")
+        #expect(try foreign.rows("SELECT count(*), max(id), min(n) FROM a") == ["301|301|1"])
+        try foreign.execute("ROLLBACK")
+        #expect(try foreign.rows("SELECT count(*), max(id) FROM a") == ["300|300"])
+        withExtendedLifetime(held) {}
+    }
+
+    @Test func aBusyHandlerIsEnoughWhileOthersWrite() async throws {
+        var configuration = DatabaseConfiguration()
+        configuration.busyTimeout = .seconds(60)
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["a"], configuration: configuration)
+        let foreign = try ForeignConnection(pair.target, as: .sqliteSwift)
+        try foreign.install()
+        let threads = Threads()
+        threads.loop("steps") { [database = pair.database] _ in
+            try database.stepMigration(rows: 1)
+            // Holds the lock for as long as a step of the timer's.
+            try database.write { access in
+                try access.execute("UPDATE b SET n = n + 1 WHERE id <= 20")
+                usleep(3000)
+            }
+        }
+        var failures: [String] = []
+        var id = 0
+        while id < 300 || threads.count(of: "steps") < 30 {
+            id += 1
+            for sql in [
+                "UPDATE a SET n = n + 1 WHERE id = \(id)", "INSERT INTO a(n) VALUES (0)", "DELETE FROM a WHERE n = 0",
+            ] {
+                do { try foreign.execute(sql) } catch { failures.append("\(error)") }
+            }
+        }
+        threads.end()
+        #expect(await threads.join() == [])
+        #expect(failures == [])
+        #expect(threads.count(of: "steps") > 5)
+        #expect(try foreign.rows("SELECT count(*), sum(n) FROM a") == ["300|45450"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test func theEndOfAnotherTableOfTheSourceEndsAStatementOnceAtMost() throws {
+        let pair = try Self.pair("CREATE TABLE other(x); INSERT INTO other VALUES (1)", tables: ["a", "b"])
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        let sql = "SELECT count(*) FROM b WHERE id > (SELECT count(*) FROM other) AND id IN (SELECT 7 * x FROM other)"
+        #expect(try foreign.rows(sql) == ["1"])
+        try pair.database.stepMigration(rows: 400, of: "a")
+        for _ in 0..<20 { try pair.database.stepMigration(rows: 1) }
+        let first = try? foreign.rows(sql)
+        if let first { #expect(first == ["1"]) }
+        #expect(try foreign.rows(sql) == ["1"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+}
