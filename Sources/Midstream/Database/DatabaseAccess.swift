@@ -568,7 +568,11 @@ public final class DatabaseAccess {
         let names = tables.map(\.name).sorted()
         try checkNothingReads(tables, reason)
         guard kind != .borrowed else {
-            throw refusal(reason, names, "this connection cannot see to: run it through a Database that opens the same file")
+            throw refusal(
+                reason,
+                names,
+                "this connection cannot see to: run it through a Database that opens the same file"
+            )
         }
         guard kind == .writer else {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")

@@ -408,13 +408,20 @@ final class Overlay {
             mentioned.insert(SQLIdentifier.lowercased(view.name))
             affected.append(view)
         }
+        let others = try mainNames().subtracting(mentioned)
         for view in affected {
-            guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned) else { continue }
+            guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned, others: others) else { continue }
             try execute(twin.sql)
             twins.insert(view.name)
             traitsOfTwins.add(twin.outline)
             formerTwins.insert(view.name)
         }
+    }
+
+    /// The tables and views of `main`, in lower case.
+    private func mainNames() throws -> Set<String> {
+        let rows = try connection.fetchAll("SELECT name FROM main.sqlite_master WHERE type IN ('table', 'view')")
+        return Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
     }
 
     /// The tables still moving that a foreign key ties to that table.

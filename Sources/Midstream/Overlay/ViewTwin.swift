@@ -7,7 +7,9 @@ struct ViewTwin {
     let outline: StatementOutline
 
     /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
-    init?(sql: String, mentioning names: Set<String>) {
+    ///
+    /// - Parameter others: What else is in `main`, in lower case: it must not be found in `temp` first.
+    init?(sql: String, mentioning names: Set<String>, others: Set<String> = []) {
         let outline = SQLScript(sql).first { $0.kind == .createView }
         guard let outline, let target = outline.target else { return nil }
         let references = outline.tableReferences.filter {
@@ -23,6 +25,12 @@ struct ViewTwin {
         for reference in references {
             if let schema = reference.name.schemaRange { edits.replace(schema, with: "temp") }
             if let index = reference.indexedBy { edits.remove(index) }
+        }
+        for reference in outline.tableReferences
+        where reference.name.schema == nil && others.contains(SQLIdentifier.lowercased(reference.name.name))
+            && !outline.isHiddenByCommonTable(reference)
+        {
+            edits.insert("main.", at: reference.name.nameRange.lowerBound)
         }
         for reference in outline.qualifiedReferences
         where SQLIdentifier.equal(reference.schema, "main") && names.contains(SQLIdentifier.lowercased(reference.table))

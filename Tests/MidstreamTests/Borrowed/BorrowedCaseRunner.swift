@@ -255,10 +255,10 @@ final class BorrowedCaseRunner {
         "savepoint", "release",
     ]
 
-    /// Of several rows that are to have one rowid, it is the first one that gets it, in an order that is SQLite's choice.
+    /// Whether rows get other rowids, one after the other, collide or not, in an order that is SQLite's choice.
     private func dependsOnOrder(_ command: Command) -> Bool {
-        guard command.sql.contains("UPDATE OR ") else { return false }
         let outline = SQLScript(command.sql).outline()
+        guard outline.kind == .update else { return false }
         let names = ["rowid", "oid", "_rowid_"] + oracleCase.tables.compactMap(\.rowIDColumn)
         return outline.assignments.flatMap(\.columns).contains { column in
             names.contains { SQLIdentifier.equal($0, column) }
@@ -270,7 +270,8 @@ final class BorrowedCaseRunner {
         let sql = command.sql.lowercased()
         let verb = String(sql.prefix { $0.isLetter })
         if dependsOnOrder(command) { return false }
-        return Self.verbs.contains(verb) && !sql.hasPrefix("delete from sqlite_sequence") && !sql.contains("main.") && !sql.contains("pragma_")
+        return Self.verbs.contains(verb) && !sql.hasPrefix("delete from sqlite_sequence") && !sql.contains("main.")
+            && !sql.contains("pragma_")
             && !sql.contains("main\".")
             && !sql.replacing("not indexed", with: "").contains("indexed by")
     }

@@ -351,4 +351,26 @@ import Testing
         try here.write { try $0.execute("DELETE FROM t WHERE id = 59") }
         #expect(try there.fetchValue(Int64.self, "SELECT count(*) FROM t") == 58)
     }
+
+    @Test func aViewsOtherTablesAreNotFoundAmongTemporaryOnes() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y')",
+            extra: """
+                CREATE TABLE n(id INTEGER, b); INSERT INTO n VALUES (1, 'main');
+                CREATE VIEW v AS WITH c AS (SELECT 1 AS one) SELECT t.a, n.b, one FROM t JOIN n ON n.id = t.id JOIN c
+                """,
+            tables: ["t"],
+            moved: 1
+        )
+        try pair.database.withoutTransaction { access in
+            for sql in ["CREATE TEMP TABLE n(id INTEGER, b)", "INSERT INTO temp.n VALUES (2, 'temp')"] {
+                try access.execute(sql)
+                try pair.native.execute(sql)
+            }
+            for sql in ["SELECT * FROM v", "SELECT * FROM n", "SELECT count(*) FROM v JOIN n"] {
+                #expect(texts(try access.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+            }
+        }
+    }
 }
