@@ -284,4 +284,33 @@ import Testing
             tables: ["child"]
         )
     }
+
+    @Test(arguments: [
+        "WHEN NEW.a NOT IN (SELECT k FROM n)", "WHEN NEW.a IN n", "WHEN EXISTS (SELECT 1 FROM n WHERE k IN (1))",
+    ])
+    func aTriggerThatLooksForAValueInAListDoesNotFireForAPromotion(_ condition: String) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z'), (4, 'x')",
+            extra: """
+                CREATE TABLE n(k PRIMARY KEY) WITHOUT ROWID; INSERT INTO n VALUES ('x'), (1); CREATE TABLE log(id);
+                CREATE TRIGGER r AFTER INSERT ON t \(condition) BEGIN
+                    INSERT INTO log VALUES (NEW.id); SELECT RAISE(ABORT, 'no') WHERE NEW.a IN (SELECT k FROM n WHERE k > 'x');
+                END
+                """,
+            tables: ["t"],
+            moved: 1
+        )
+        for sql in [
+            "UPDATE t SET a = 'w' WHERE id = 2", "INSERT OR IGNORE INTO t VALUES (3, 'q')",
+            "INSERT INTO t VALUES (9, 'v')",
+        ] {
+            try pair.database.execute(sql)
+            try pair.native.execute(sql)
+        }
+        try pair.finish()
+        for sql in ["SELECT * FROM t", "SELECT * FROM log"] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
 }

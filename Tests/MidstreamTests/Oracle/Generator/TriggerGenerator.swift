@@ -127,7 +127,8 @@ struct TriggerGenerator {
         let table = generator.table()
         let name = quoted(table.name)
         let row = dice.pick(rows)
-        let columns = table.columns.filter { $0.name != table.rowIDColumn }.map { quoted($0.name) }
+        // Not generated ones: a trigger that writes such a column cannot be compiled.
+        let columns = table.columns.filter { $0.name != table.rowIDColumn && !$0.isGenerated }.map { quoted($0.name) }
         let key = row.rowID.map { "\(row.qualifier).\($0)" } ?? "\(row.qualifier).\(row.columns[0])"
         let other = Source(qualifier: name, columns: columns, rowID: table.rowIDName)
         let condition =

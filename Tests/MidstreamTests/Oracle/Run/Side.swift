@@ -20,7 +20,8 @@ extension DatabaseAccess: Side {
     }
 }
 
-/// A write that takes too long. Interrupting it rolls its transaction back, and so ends the case.
+/// The case cannot be compared any further: a write took too long, and interrupting it rolled its transaction back; or
+/// SQLite chose a rowid at random.
 struct EndlessWrite: Error {}
 
 /// Native SQLite.
