@@ -622,7 +622,26 @@ public final class DatabaseAccess {
         )
     }
 
+    /// Moves the rest of the tables, with triggers off: that expires statements, so none may be running.
     private func drainHere(_ ids: Set<Int64>) throws {
+        if connection.hasBusyStatement {
+            let unsilenced = overlay.watch.triggers.unsilenced.intersection(ids)
+            guard unsilenced.isEmpty else {
+                let names = unsilenced.compactMap { overlay.tables.byID[$0]?.name }.sorted()
+                throw refusal(
+                    .program,
+                    names,
+                    "cannot be done while another statement runs: run it when that has ended"
+                )
+            }
+            return try moveRest(of: ids)
+        }
+        try connection.configure(.triggers, false)
+        defer { try? connection.configure(.triggers, true) }
+        try moveRest(of: ids)
+    }
+
+    private func moveRest(of ids: Set<Int64>) throws {
         let before = connection.totalChanges
         defer { overlay.statements.internalChanges += connection.totalChanges - before }
         // A row that is moved breaks no foreign key that it did not break before. Unlike the pragma, this works within a

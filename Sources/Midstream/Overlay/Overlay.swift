@@ -450,8 +450,7 @@ final class Overlay {
                 ? { [watch, statements] event in
                     // A row that is moved or promoted is not a new row: triggers' programs stay empty.
                     if statements.isPreparing || !watch.isActive {
-                        guard event.hasAccessor, event.accessor != CountedRows.numbers else { return .allow }
-                        return watch.triggers.silenced(event)
+                        return event.hasAccessor && event.accessor != CountedRows.numbers ? .ignore : .allow
                     }
                     return watch.decide(event)
                 } : nil

@@ -17,8 +17,9 @@ struct TriggerTexts {
     private(set) var tables: Set<Int64> = []
     /// The tables and views that have triggers of the application's, by their names in lower case.
     private(set) var owners: Set<String> = []
-    /// The triggers whose programs may look for a value in a list, by their names.
-    private(set) var membership: Set<String> = []
+    /// The moving tables with triggers that would do something for a promotion although the watch leaves their programs
+    /// empty: SQLite deletes rows all the same, and crashes when the query of an IN is left out.
+    private(set) var unsilenced: Set<Int64> = []
     /// Whether a program may ask for `changes()`.
     var asksForChanges = false
 
@@ -44,22 +45,27 @@ struct TriggerTexts {
             let read = Self.touched(by: outline, moving: moving, views: views)
             if !read.isEmpty { touched[name] = read }
             if outline.mentions(["changes"]) { asksForChanges = true }
-            if outline.mentions(["in"]) { membership.insert(name) }
             guard let owner = outline.onTable else { continue }
             noteOwner(owner.name)
             guard let table = moving[SQLIdentifier.lowercased(owner.name)] else { continue }
             tables.insert(table.id)
+            if Self.firesForInserts(outline, sql), outline.mentions(["delete", "in"], from: owner.range.upperBound) {
+                unsilenced.insert(table.id)
+            }
             if read.isEmpty, outline.isComplete, !others.contains(SQLIdentifier.lowercased(name)) {
                 rowReaders[name] = table.id
             }
         }
     }
 
-    /// What becomes of a part of a trigger's program that is to be left empty, since the row is not a new one.
-    ///
-    /// SQLite 3.40 crashes when the query of an IN is left out; with its columns left out, it finds nothing.
-    func silenced(_ event: AuthorizerEvent) -> AuthorizerDecision {
-        event.action == .select && event.accessor.map(membership.contains) ?? false ? .allow : .ignore
+    /// Whether a new row may fire a trigger.
+    private static func firesForInserts(_ trigger: StatementOutline, _ sql: String) -> Bool {
+        let bytes = Array(sql.utf8)
+        let end = trigger.onTable?.range.lowerBound ?? bytes.count
+        return SQLTokenizer(sql).contains { token in
+            token.range.upperBound <= end
+                && SQLIdentifier.equal(String(decoding: bytes[token.range], as: UTF8.self), "insert")
+        }
     }
 
     /// Notes that a table or view has a trigger, be it created in the open transaction.

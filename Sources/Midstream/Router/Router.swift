@@ -256,6 +256,7 @@ struct Router {
     private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) -> Route {
         let unread = route.draining([table.id], .unreadText)
         guard outline.isComplete, let target = outline.target else { return unread }
+        if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
         // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
         if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
         if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {

@@ -45,8 +45,6 @@ public struct AuthorizerAction: RawRepresentable, Hashable, Sendable {
     public static let update = AuthorizerAction(rawValue: SQLITE_UPDATE)
     /// A row is deleted.
     public static let delete = AuthorizerAction(rawValue: SQLITE_DELETE)
-    /// A query begins, be it within another statement.
-    public static let select = AuthorizerAction(rawValue: SQLITE_SELECT)
     /// A table is dropped.
     public static let dropTable = AuthorizerAction(rawValue: SQLITE_DROP_TABLE)
     /// A virtual table is dropped.

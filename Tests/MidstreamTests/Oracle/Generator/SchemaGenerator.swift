@@ -48,7 +48,7 @@ struct SchemaGenerator {
         plan.rowIDName = ["rowid", "_rowid_", "oid"].first { name in !plan.columns.contains { $0.name == name } } ?? ""
         addKey(&plan, Array(names.dropFirst(6)))
         // SQLite 3.40's integrity_check finds a NULL where there is none.
-        if !plan.primaryKey.isEmpty, plan.columns.contains(where: \.isGenerated) { plan.isPermuted = false }
+        if !plan.primaryKey.isEmpty { plan.isPermuted = false }
         addUniqueKeys(&plan)
         addIndexes(&plan, number)
         addChecks(&plan)
