@@ -8,6 +8,7 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
     // What older versions have, and do wrong.
     case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, rowIDsEqualToText
     case checksOfStoredValues, partialIndexes, viewsApartFromCommonTables, rowValuesInQueries, rowIDsChosenBetweenOthers
+    case writesOfKeyedTables
 
     /// A statement that SQLite prepares only where it has the feature, or a script that fails where it does it wrong.
     private enum Probe {
@@ -69,6 +70,14 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
                 """
                 CREATE VIEW v AS SELECT b FROM t; INSERT INTO t VALUES (1, 2);
                 INSERT INTO holds WITH t(b) AS (SELECT 0) SELECT b FROM v
+                """
+            )
+        case .writesOfKeyedTables:
+            // All rows of a table without rowids may be deleted without being counted, and with LIMIT wrongly.
+            .runs(
+                """
+                CREATE TABLE k(a PRIMARY KEY) WITHOUT ROWID; INSERT INTO k VALUES (1), (2), (3); DELETE FROM k;
+                INSERT INTO holds SELECT changes() = 3
                 """
             )
         case .rowValuesInQueries:

@@ -208,8 +208,9 @@ struct MoveSQL: Sendable {
 
     /// Forgets the ledger's entries up to the key ?1…, or all.
     func forgetSettled(isEnded: Bool) -> String {
-        "DELETE FROM \(ledger)"
-            + (isEnded ? " WHERE \(key.compares(key.ledger, .through, key.parameters(from: 1)))" : "")
+        // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.
+        "DELETE FROM \(ledger) WHERE "
+            + (isEnded ? key.compares(key.ledger, .through, key.parameters(from: 1)) : "1")
     }
 
     /// Moves the watermark to ?1 and counts ?2 rows copied and ?3 settled.

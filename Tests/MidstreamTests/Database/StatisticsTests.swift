@@ -131,7 +131,7 @@ import Testing
         #expect(pair.database.migrationStatistics.drained == ["t": [.foreignKey: 1]])
     }
 
-    @Test func whatIsRefusedIsCountedAndNamed() throws {
+    @Test(.needs(.pragmaFunctions)) func whatIsRefusedIsCountedAndNamed() throws {
         let pair = try pair()
         let error = #expect(throws: MigrationError.self) {
             try pair.database.read { _ = try $0.fetchAll("SELECT * FROM pragma_table_info WHERE arg = 't'") }
