@@ -167,12 +167,22 @@ final class Overlay {
     ///
     /// - Throws: ``MigrationError`` when a source cannot be reached: then the tables would silently lack rows.
     func refresh() throws {
-        // A change that comes in between is seen the next time, by its number.
-        let version = try StateStore.schemaVersion(connection)
-        guard version != schemaVersion else { return }
-        schemaVersion = nil
-        try rebuild()
-        schemaVersion = version
+        var tries = 0
+        while true {
+            // A change that comes in between is seen the next time, by its number.
+            let version = try StateStore.schemaVersion(connection)
+            guard version != schemaVersion else { return }
+            schemaVersion = nil
+            do {
+                try rebuild()
+                schemaVersion = version
+                return
+            } catch {
+                // What does not fit may be of two snapshots.
+                tries += 1
+                guard tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
+            }
+        }
     }
 
     /// What is known of the state may be true no longer.
