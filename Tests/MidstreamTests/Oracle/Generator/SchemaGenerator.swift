@@ -47,7 +47,6 @@ struct SchemaGenerator {
         addGeneratedColumn(&plan)
         plan.rowIDName = ["rowid", "_rowid_", "oid"].first { name in !plan.columns.contains { $0.name == name } } ?? ""
         addKey(&plan, Array(names.dropFirst(6)))
-        // SQLite 3.40's integrity_check finds a NULL where there is none.
         if !plan.primaryKey.isEmpty { plan.isPermuted = false }
         addUniqueKeys(&plan)
         addIndexes(&plan, number)
@@ -120,6 +119,10 @@ struct SchemaGenerator {
         case 5:
             plan.primaryKey = dice.some(plainColumns(plan), atMost: 3)
             plan.rowIDName = quoted(plan.primaryKey[0])
+            // Where the key does not come first, SQLite 3.40's integrity_check finds a NULL where there is none.
+            let key = plan.primaryKey
+            let others = plan.columns.filter { !key.contains($0.name) }
+            plan.columns = key.compactMap { name in plan.columns.first { $0.name == name } } + others
             let terms = plan.primaryKey.map { quoted($0) + (dice.percent(20) ? " DESC" : "") }
             plan.constraints.append("PRIMARY KEY (\(terms.joined(separator: ", ")))" + conflictClause(&plan))
             plan.uniqueKeys.append(plan.primaryKey)
