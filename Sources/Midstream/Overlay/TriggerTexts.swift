@@ -18,7 +18,8 @@ struct TriggerTexts {
     /// The tables and views that have triggers of the application's, by their names in lower case.
     private(set) var owners: Set<String> = []
     /// The moving tables with triggers that would do something for a promotion although the watch leaves their programs
-    /// empty: SQLite deletes rows all the same, and crashes when the query of an IN is left out.
+    /// empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no column, but the rowid,
+    /// and fires the next triggers; and it crashes when the query of an IN is left out.
     private(set) var unsilenced: Set<Int64> = []
     /// Whether a program may ask for `changes()`.
     var asksForChanges = false
@@ -49,7 +50,9 @@ struct TriggerTexts {
             noteOwner(owner.name)
             guard let table = moving[SQLIdentifier.lowercased(owner.name)] else { continue }
             tables.insert(table.id)
-            if Self.firesForInserts(outline, sql), outline.mentions(["delete", "in"], from: owner.range.upperBound) {
+            if Self.firesForInserts(outline, sql),
+                outline.mentions(["update", "delete", "in"], from: owner.range.upperBound)
+            {
                 unsilenced.insert(table.id)
             }
             if read.isEmpty, outline.isComplete, !others.contains(SQLIdentifier.lowercased(name)) {

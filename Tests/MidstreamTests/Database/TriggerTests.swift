@@ -292,6 +292,8 @@ import Testing
         "BEGIN SELECT RAISE(ABORT, 'no') WHERE NEW.id NOT IN (SELECT k FROM n WHERE k <> 7) AND NEW.id < 9; END",
         "BEGIN DELETE FROM log; END", "BEGIN DELETE FROM log WHERE id IS NULL OR id > 0; END",
         "BEGIN DELETE FROM t WHERE id = NEW.id - 8; END",
+        // What another trigger does then.
+        "BEGIN UPDATE m SET x = 2; END", "BEGIN UPDATE m SET id = 5; END",
     ]
 
     @Test(arguments: programs) func aTriggerDoesNotFireForARowThatMoves(_ program: String) throws {
@@ -300,7 +302,9 @@ import Testing
             rows: "INSERT INTO t VALUES (1, 'x'), (2, 'y'), (3, 'z'), (4, 'x')",
             extra: """
                 CREATE TABLE n(k PRIMARY KEY) WITHOUT ROWID; INSERT INTO n VALUES ('x'), (1);
-                CREATE TABLE log(id); INSERT INTO log VALUES (100); CREATE TRIGGER r AFTER INSERT ON t \(program)
+                CREATE TABLE log(id); INSERT INTO log VALUES (100);
+                CREATE TABLE m(id INTEGER PRIMARY KEY, x); INSERT INTO m VALUES (1, 1);
+                CREATE TRIGGER q AFTER UPDATE ON m BEGIN DELETE FROM log; END; CREATE TRIGGER r AFTER INSERT ON t \(program)
                 """,
             tables: ["t"],
             moved: 1
@@ -313,7 +317,7 @@ import Testing
             try pair.native.execute(sql)
         }
         func compare() throws {
-            for sql in ["SELECT * FROM t", "SELECT * FROM log"] {
+            for sql in ["SELECT * FROM t", "SELECT * FROM log", "SELECT * FROM m"] {
                 #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
             }
         }
