@@ -56,7 +56,8 @@ struct SchemaWatch {
                 throw Self.refusal("virtual table \(object.name)", object, moved)
             }
         }
-        let tied = try tiedTables(moving, connection)
+        let neighbors = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
+        let tied = Set(moving.filter { neighbors[SQLIdentifier.lowercased($0.target)] != nil }.map(\.id))
         if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {
             throw MigrationError(
                 .unsupported,
@@ -106,17 +107,6 @@ struct SchemaWatch {
             reached.insert(SQLIdentifier.lowercased(views.remove(at: position).name))
         }
         return reached
-    }
-
-    private func tiedTables(_ moving: [TableRecord], _ connection: Connection) throws -> Set<Int64> {
-        let reader = SchemaReader(connection: connection, schema: "main")
-        var ends: Set<String> = []
-        for name in try reader.tableNames() {
-            for parent in try reader.parents(of: name) {
-                ends.formUnion([SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent)])
-            }
-        }
-        return Set(moving.filter { ends.contains(SQLIdentifier.lowercased($0.target)) }.map(\.id))
     }
 
     // MARK: While it stands

@@ -12,14 +12,7 @@ struct ForeignKeyTies {
     ///   - moving: The moving tables by their names in lower case.
     init(_ reader: SchemaReader, moving: [String: MovingTable]) throws {
         guard !moving.isEmpty else { return }
-        var neighbors: [String: Set<String>] = [:]
-        for name in try reader.tableNames() {
-            for parent in try reader.parents(of: name) {
-                let (child, parent) = (SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent))
-                neighbors[child, default: []].insert(parent)
-                neighbors[parent, default: []].insert(child)
-            }
-        }
+        let neighbors = try reader.foreignKeyNeighbors()
         for (name, table) in moving {
             var reached: Set<String> = []
             var open = neighbors[name] == nil ? [] : [name]

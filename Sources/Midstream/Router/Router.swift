@@ -257,6 +257,8 @@ struct Router {
         let unread = route.draining([table.id], .unreadText)
         guard outline.isComplete, let target = outline.target else { return unread }
         if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
+        // What a new row could collide with can only be told when it is made.
+        if table.target.hasOtherKeys, outline.kind != .delete { return route.draining([table.id], .otherKeys) }
         // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
         if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
         if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {
@@ -267,8 +269,6 @@ struct Router {
         var edits = SQLEdits()
         if target.schema == nil { edits.insert("main.", at: target.nameRange.lowerBound) }
         redirectReads(outline, text, &edits)
-        // What a new row could collide with can only be told when it is made.
-        if table.target.hasOtherKeys, outline.kind != .delete { return route.draining([table.id], .otherKeys) }
         if outline.kind == .insert {
             if asksForEarlierRows(outline) { return route.draining([table.id], .earlierRows) }
             evaluateOnce(outline, text, &edits)

@@ -106,6 +106,19 @@ struct SchemaReader {
         }
     }
 
+    /// The tables that foreign keys tie to each other, by their names in lower case. One that has none is not there.
+    func foreignKeyNeighbors() throws -> [String: Set<String>] {
+        var neighbors: [String: Set<String>] = [:]
+        for name in try tableNames() {
+            for parent in try parents(of: name) {
+                let (child, parent) = (SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent))
+                neighbors[child, default: []].insert(parent)
+                neighbors[parent, default: []].insert(child)
+            }
+        }
+        return neighbors
+    }
+
     private func indexes(of quoted: String, _ columns: [TableSchema.Column]) throws -> [TableSchema.Index] {
         try connection.fetchAll("PRAGMA \(prefix).index_list(\(quoted))").map { row in
             let name: String = try row.get("name")

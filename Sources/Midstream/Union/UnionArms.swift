@@ -181,9 +181,8 @@ final class UnionArms {
         return text + " ORDER BY " + order.joined(separator: ", ")
     }
 
-    /// What the source's arms say of a row that is not pending.
+    /// What the source's arms say of a row that is not pending, besides 1: that the ledger has it.
     enum Settled {
-        static let inLedger: Int64 = 1
         /// It is behind the watermark. Rowids are compared with that by the cursor.
         static let passed: Int64 = 2
     }
