@@ -33,6 +33,29 @@ import Testing
         #expect(again.output == "There is nothing to move.\n")
     }
 
+    @Test func columnsAreMapped() throws {
+        let old = try folder.database(
+            "old.db",
+            "CREATE TABLE s(id INTEGER PRIMARY KEY, a TEXT, b TEXT, c); INSERT INTO s VALUES (1, 'x', 'y', 0), (2, 'z', NULL, 0);"
+        )
+        try folder.database("new.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, ab TEXT, n INTEGER DEFAULT 7)")
+        let arguments = ["migrate", "--source", old, "--target", folder.file("new.db"), "--table", "t=s"]
+        let refused = try Subprocess.run(BuiltTool.path, arguments + ["--map", "t.ab=a || b"])
+        #expect(refused.status == 1)
+        #expect(refused.error.contains("the source lacks n; the target lacks c"), "\(refused.error)")
+        let wrong = try Subprocess.run(BuiltTool.path, arguments + ["--map", "u.ab=a"])
+        #expect(wrong.status == 1 && wrong.error.contains("--map names table u"))
+        #expect(try Subprocess.run(BuiltTool.path, arguments + ["--map", "ab"]).status == 64)
+        let result = try Subprocess.run(
+            BuiltTool.path,
+            arguments + ["--map", "t.ab=coalesce(a || b, 'no = b')", "--ignore-unmatched"]
+        )
+        #expect(result.status == 0, "\(result.error)")
+        #expect(
+            try folder.value("new.db", "SELECT group_concat(id || ab || n) FROM t") == .text("1xy7,2no = b7")
+        )
+    }
+
     @Test func aTableMovesUnderAnotherNameAndByACondition() throws {
         let old = try folder.database(
             "old.db",

@@ -44,6 +44,17 @@ public struct TableMigration: Sendable {
     ///
     /// It must depend on the row alone. Rows for which it is NULL do not belong.
     public var condition: String?
+    /// What the target's columns are made of, by their names, where it is not the source's column of the same name.
+    ///
+    ///     table.columns["full_name"] = .expression("first || ' ' || last")
+    ///     table.columns["created"] = .column("created_at")
+    ///
+    /// Values are converted to the column's type as in an INSERT. Rows that have yet to move are read as they will be. The
+    /// target's PRIMARY KEY must be columns of the source, or its rowid; conditions on a mapped column use an index of the
+    /// source, on the column or on the very expression.
+    public var columns: [String: ColumnMapping] = [:]
+    /// What becomes of columns that only one of the tables has, and that ``columns`` does not name.
+    public var unmatchedColumns = UnmatchedColumns.refused
 
     init(name: String) {
         self.name = name

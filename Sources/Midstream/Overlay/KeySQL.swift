@@ -17,12 +17,12 @@ struct KeySQL: Sendable {
     private let descends: [Bool]
     private let collations: [BuiltInCollation]
 
-    init(target: TableSchema, source: TableSchema, sourceColumns: [String]) {
+    init(target: TableSchema, source: TableSchema, columns mapped: MappedColumns) {
         columns = target.primaryKey.compactMap(\.column)
         guard !columns.isEmpty else {
             self.target = [target.rowIDName ?? "rowid"]
             // A source without rowids has the target's INTEGER PRIMARY KEY as a column.
-            self.source = [target.rowIDColumn.map { sourceColumns[$0] } ?? source.rowIDName ?? "rowid"]
+            self.source = [target.rowIDColumn.map { mapped[$0].copied } ?? source.rowIDName ?? "rowid"]
             ledger = ["key"]
             ledgerColumns = "key INTEGER PRIMARY KEY"
             descends = [false]
@@ -30,7 +30,7 @@ struct KeySQL: Sendable {
             return
         }
         self.target = columns.map { SQLIdentifier.quoted(target.columns[$0].name) }
-        self.source = columns.map { sourceColumns[$0] }
+        self.source = columns.map { mapped[$0].copied }
         let names = columns.indices.map { "k\($0)" }
         ledger = names
         let definitions = zip(names, columns).map { name, column in

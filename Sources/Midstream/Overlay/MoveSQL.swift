@@ -9,7 +9,7 @@ struct MoveSQL: Sendable {
     let source: String
     /// By what rows are told apart.
     let key: KeySQL
-    /// Whether the rowids are no column's, so that VACUUM may change them.
+    /// Whether the rowids of either side are no column's, so that VACUUM may change them.
     let hasImplicitKey: Bool
     /// `main.midstream_ledger_…`
     let ledger: String
@@ -19,8 +19,8 @@ struct MoveSQL: Sendable {
     let sequenceName: String?
     /// `AND (…)`, or nothing.
     let condition: String
-    /// The source's columns, in the order of the target's.
-    let sourceColumns: [String]
+    /// The target's columns on a row of the source.
+    let columns: MappedColumns
     /// The columns of the target that are written, and what of the source is written into them.
     private let insertedColumns: String
     private let selectedColumns: String
@@ -29,18 +29,19 @@ struct MoveSQL: Sendable {
         id = record.id
         self.target = "main." + SQLIdentifier.quoted(target.name)
         self.source = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
-        sourceColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
-        key = KeySQL(target: target, source: source, sourceColumns: sourceColumns)
+        columns = MappedColumns(target: target, source: source, records: record.columns)
+        key = KeySQL(target: target, source: source, columns: columns)
         ledger = "main." + record.ledger
         watermark = "main." + record.watermarkTable
         sequenceName = target.isAutoIncrement ? target.name : nil
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
-        hasImplicitKey = target.hasRowID && target.rowIDColumn == nil
+        hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
+        let hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
         let written = target.columns.indices.filter { target.columns[$0].generation == nil }
         let names = written.map { SQLIdentifier.quoted(target.columns[$0].name) }
-        insertedColumns = KeySQL.list((hasImplicitKey ? key.target : []) + names)
+        insertedColumns = KeySQL.list((hasUnnamedKey ? key.target : []) + names)
         selectedColumns = KeySQL.list(
-            (hasImplicitKey ? key.source : []) + written.map { [sourceColumns] in sourceColumns[$0] }
+            (hasUnnamedKey ? key.source : []) + written.map { [columns] in columns[$0].copied }
         )
         state = Self.state(record.id, ledger, watermark, key)
     }
@@ -130,18 +131,24 @@ struct MoveSQL: Sendable {
 
     /// For each comparable key of the target: the first pending row that has the values ?1, ?2, ….
     ///
-    /// The comparison is the target's: an explicit collation takes precedence over the source column's own.
+    /// The comparison is the target's: the only explicit collation takes precedence over the source column's own.
     ///
     /// - Parameter isBounded: Whether the parameters after these are the bound.
     func keyLookups(of target: TableSchema, isBounded: Bool) -> [String] {
         target.comparableKeys.map { index in
-            let terms = index.terms.enumerated().map { offset, term in
-                let column = term.column.flatMap { $0 >= 0 ? sourceColumns[$0] : nil }
-                return "\(column ?? key.source[0]) = ?\(offset + 1) COLLATE \(SQLIdentifier.quoted(term.collation))"
-            }
-            return "SELECT \(KeySQL.list(key.source)) FROM \(source) WHERE \(terms.joined(separator: " AND ")) "
-                + (isBounded ? "AND \(isBeyond(terms.count + 1)) " : "") + "AND \(isUnsettled) LIMIT 1"
+            lookup(by: index) + " " + (isBounded ? "AND \(isBeyond(index.terms.count + 1)) " : "")
+                + "AND \(isUnsettled) LIMIT 1"
         }
+    }
+
+    /// The source's rows that have the values ?1, ?2, … in a key of the target.
+    func lookup(by index: TableSchema.Index) -> String {
+        let terms = index.terms.enumerated().map { offset, term in
+            let column = term.column.flatMap { $0 >= 0 ? columns[$0] : nil }
+            let value = column?.converted("?\(offset + 1)") ?? "?\(offset + 1)"
+            return "\(column?.value ?? key.source[0]) = \(value) COLLATE \(SQLIdentifier.quoted(term.collation))"
+        }
+        return "SELECT \(KeySQL.list(key.source)) FROM \(source) WHERE \(terms.joined(separator: " AND "))"
     }
 
     // MARK: The largest rowid

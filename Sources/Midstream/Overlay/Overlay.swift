@@ -500,11 +500,12 @@ final class Overlay {
 
     // MARK: Functions
 
-    private static let functions = [
-        ("midstream_conflict", -1), ("changes", 0), ("total_changes", 0), ("midstream_guard", 0),
-    ]
+    private static let functions =
+        [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0), ("midstream_guard", 0)]
+        + StoredValue.names.map { ($0, 1) }
 
     private func defineFunctions() throws {
+        try StoredValue.define(on: connection)
         let flags: FunctionFlags = .innocuous
         try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
             [unowned self] values, _ in

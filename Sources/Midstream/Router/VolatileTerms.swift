@@ -13,6 +13,9 @@ struct VolatileTerms {
         isFound = calls.contains { !Self.stable.contains($0.name) } || outline.mentions(words)
     }
 
+    /// Whether equal arguments give equal results.
+    static func isStable(_ call: FunctionCall) -> Bool { stable.contains(call.name) }
+
     /// Functions of SQLite that give equal results for equal arguments. What is not listed may not: `random()`, dates
     /// that contain the current time, functions of the application.
     private static let stable: Set<String> = [

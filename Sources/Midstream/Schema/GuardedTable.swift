@@ -30,7 +30,10 @@ struct GuardedTable {
         }
         guard let target, let source else { return }
         if guarded == nil { throw changed("was dropped and made anew", "restore the file") }
-        let missing = target.columns.filter { source.columnIndex($0.name) == nil }.map(\.name)
+        let mapped = Set(record.columns.map { SQLIdentifier.lowercased($0.name) })
+        let missing = target.columns.map(\.name).filter {
+            source.columnIndex($0) == nil && !mapped.contains(SQLIdentifier.lowercased($0))
+        }
         if !missing.isEmpty {
             throw changed(
                 "got the column \(missing.joined(separator: ", ")), for which the rows that have yet to move have no values",

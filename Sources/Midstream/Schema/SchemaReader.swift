@@ -56,7 +56,8 @@ struct SchemaReader {
                     // Of one that cannot be read no other is taken to be the same.
                     generation: isGenerated ? generations[SQLIdentifier.lowercased(column)] ?? sql : nil,
                     affinity: Affinity(declaredType: type, isStrict: options.isStrict),
-                    replacement: row["notnull"] == .integer(1) ? row["dflt_value"].flatMap(Self.expression) : nil
+                    isNotNull: row["notnull"] == .integer(1),
+                    defaultValue: row["dflt_value"].flatMap(Self.expression)
                 )
             )
         }

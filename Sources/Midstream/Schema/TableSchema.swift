@@ -25,8 +25,12 @@ struct TableSchema: Hashable {
         /// The expression in tokens one space apart; `nil` when it is not generated.
         var generation: String?
         var affinity: Affinity
-        /// The default, as an expression, where the column is NOT NULL: what REPLACE puts in the place of NULL.
-        var replacement: String?
+        var isNotNull: Bool
+        /// The default, as an expression; `nil` when there is none.
+        var defaultValue: String?
+
+        /// What REPLACE puts in the place of NULL.
+        var replacement: String? { isNotNull ? defaultValue : nil }
     }
 
     struct Index: Hashable {

@@ -7,14 +7,12 @@ struct Compatibility {
     let target: TableSchema
     let source: TableSchema
     let sql: MoveSQL
-    let condition: String?
 
     /// - Throws: ``MigrationError``, with what to change.
     func check() throws {
         try checkFeatures()
-        try checkColumns()
         try checkKeys()
-        try checkCondition()
+        try checkUniqueness()
         try checkCollisions()
     }
 
@@ -31,84 +29,59 @@ struct Compatibility {
         }
     }
 
-    private func checkColumns() throws {
-        let missing = target.columns.filter { source.columnIndex($0.name) == nil }.map(\.name)
-        let extra = source.columns.filter { target.columnIndex($0.name) == nil }.map(\.name)
-        guard missing.isEmpty, extra.isEmpty else {
-            var parts: [String] = []
-            if !missing.isEmpty { parts.append("the source lacks \(missing.joined(separator: ", "))") }
-            if !extra.isEmpty { parts.append("the target lacks \(extra.joined(separator: ", "))") }
-            throw refuse(
-                .unequalTables,
-                "source table \(source.name) and target table \(target.name) must have the same columns: "
-                    + parts.joined(separator: "; ")
-            )
-        }
-        for column in target.columns {
-            guard let index = source.columnIndex(column.name) else { continue }
-            let other = source.columns[index]
-            guard column.generation == nil || column.generation == other.generation else {
-                throw refuse(
-                    .unequalTables,
-                    "column \(column.name) is generated in target table \(target.name), and not by the same expression in "
-                        + "source table \(source.name)"
-                )
-            }
-            guard column.affinity == other.affinity else {
-                throw refuse(
-                    .unequalTables,
-                    "column \(column.name) is of type \(column.type) in the target and \(other.type) in the source, which "
-                        + "SQLite stores differently"
-                )
-            }
-            guard SQLIdentifier.equal(column.collation, other.collation) else {
-                throw refuse(
-                    .unequalTables,
-                    "column \(column.name) has collation \(column.collation) in the target and \(other.collation) in the "
-                        + "source"
-                )
-            }
-        }
-    }
-
     private func checkKeys() throws {
         try target.hasRowID ? checkRowID() : checkPrimaryKey()
-        for index in target.comparableKeys where !hasIndex(for: index) {
-            let columns = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name }
+        for index in target.comparableKeys {
+            let terms = index.terms.compactMap(\.column).filter { $0 >= 0 }
+            let isPlain = terms.allSatisfy { sql.columns[$0].plain != nil }
+            if try isPlain ? hasIndex(for: index) : isSearched(sql.lookup(by: index)) { continue }
+            let names = terms.map { term in
+                sql.columns[term].plain.map { source.columns[$0].name } ?? sql.columns[term].value
+            }
             throw refuse(
                 .unequalTables,
-                "source table \(source.name) has no index on (\(columns.joined(separator: ", "))), which is unique in the "
+                "source table \(source.name) has no index on (\(names.joined(separator: ", "))), which is unique in the "
                     + "target: each insert would search all of it. Create one in the source first"
             )
         }
     }
 
-    /// A row has the same rowid on both sides.
-    private func checkRowID() throws {
-        if !source.hasRowID { return try checkIntegerKey() }
-        let targetKey = target.rowIDColumn.map { target.columns[$0].name }
-        let sourceKey = source.rowIDColumn.map { source.columns[$0].name }
-        guard targetKey.map(SQLIdentifier.lowercased) == sourceKey.map(SQLIdentifier.lowercased) else {
-            throw refuse(
-                .unequalTables,
-                "the INTEGER PRIMARY KEY is \(targetKey ?? "absent") in target table \(target.name) and "
-                    + "\(sourceKey ?? "absent") in source table \(source.name); it must be the same"
-            )
-        }
+    /// Whether SQLite finds what a query looks for by an index.
+    ///
+    /// Source: <https://www.sqlite.org/eqp.html>.
+    private func isSearched(_ query: String) throws -> Bool {
+        let plan = try connection.fetchAll("EXPLAIN QUERY PLAN \(query)").map { try $0.get("detail", as: String.self) }
+        return plan.first?.hasPrefix("SEARCH") ?? false
     }
 
-    /// Of a source without rowids the target's INTEGER PRIMARY KEY must be the PRIMARY KEY, and all integers.
-    private func checkIntegerKey() throws {
-        guard let column = target.rowIDColumn, source.primaryKey.count == 1, let other = source.primaryKey[0].column,
-            SQLIdentifier.equal(source.columns[other].name, target.columns[column].name)
-        else {
+    /// A row has the same rowid on both sides.
+    private func checkRowID() throws {
+        guard let column = target.rowIDColumn else {
+            if source.hasRowID { return }
             throw refuse(
                 .unequalTables,
                 "source table \(source.name) has no rowids, so target table \(target.name) must have its PRIMARY KEY as "
                     + "INTEGER PRIMARY KEY, or be WITHOUT ROWID"
             )
         }
-        try checkNone("typeof(\(sql.key.source[0])) <> 'integer'", "a PRIMARY KEY that is no integer")
+        let mapped = sql.columns[column]
+        // Of the source's own rowid there is nothing to ask.
+        if source.hasRowID, mapped.copied == source.rowIDName { return }
+        let name = target.columns[column].name
+        guard let plain = mapped.plain, isUnique(plain) else {
+            throw refuse(
+                .unequalTables,
+                "the INTEGER PRIMARY KEY of target table \(target.name), \(name), must be a column of source table "
+                    + "\(source.name) of the same type, its INTEGER PRIMARY KEY or with a unique index, or its rowid: say "
+                    + "columns[\"\(name)\"] = .column(…)"
+            )
+        }
+        try checkNone("typeof(\(mapped.copied)) <> 'integer'", "no integer in \(mapped.copied)")
+    }
+
+    /// Whether the source has a unique index on that column alone.
+    private func isUnique(_ column: Int) -> Bool {
+        source.indexes.contains { $0.isUnique && !$0.isPartial && $0.terms.map(\.column) == [column] }
     }
 
     /// A target without rowids knows rows by its PRIMARY KEY, and so must the source.
@@ -117,6 +90,13 @@ struct Compatibility {
         let names = terms.compactMap { $0.column.map { target.columns[$0].name } }.joined(separator: ", ")
         for term in terms {
             guard let column = term.column.map({ target.columns[$0] }) else { continue }
+            guard term.column.map({ sql.columns[$0].plain != nil }) ?? false else {
+                throw refuse(
+                    .unsupported,
+                    "column \(column.name) is of the PRIMARY KEY of table \(target.name), and must be a column of source table "
+                        + "\(source.name) as it is, of the same type and collation"
+                )
+            }
             guard SQLIdentifier.equal(term.collation, column.collation), BuiltInCollation(name: term.collation) != nil
             else {
                 throw refuse(
@@ -126,16 +106,17 @@ struct Compatibility {
                 )
             }
         }
-        func key(_ term: TableSchema.Index.Term, _ table: TableSchema, isReversed: Bool) -> String? {
-            guard let column = term.column, column >= 0 else { return nil }
-            return SQLIdentifier.lowercased(table.columns[column].name) + " \(term.isDescending != isReversed) "
-                + SQLIdentifier.lowercased(term.collation)
+        func key(_ term: TableSchema.Index.Term, _ column: Int?, isReversed: Bool) -> String? {
+            guard let column, column >= 0 else { return nil }
+            return "\(column) \(term.isDescending != isReversed) " + SQLIdentifier.lowercased(term.collation)
         }
-        let wanted = terms.map { key($0, target, isReversed: false) }
+        let wanted = terms.map { term in
+            key(term, term.column.flatMap { sql.columns[$0].plain }, isReversed: false)
+        }
         let hasIndex = source.indexes.contains { index in
             index.isUnique && !index.isPartial
                 && [true, false].contains { isReversed in
-                    index.terms.map { key($0, source, isReversed: isReversed) } == wanted
+                    index.terms.map { key($0, $0.column, isReversed: isReversed) } == wanted
                 }
         }
         guard hasIndex else {
@@ -164,85 +145,90 @@ struct Compatibility {
         }
     }
 
+    /// The terms of an index of the target on the source's columns; `nil` where one is no plain column.
+    private func sourceTerms(of index: TableSchema.Index) -> Set<String>? {
+        let terms = index.terms.map { term in
+            term.column.flatMap { $0 >= 0 ? sql.columns[$0].plain : -1 }.map { Self.term($0, term.collation) }
+        }
+        return terms.contains(nil) ? nil : Set(terms.compactMap(\.self))
+    }
+
+    private static func term(_ column: Int, _ collation: String) -> String {
+        "\(column) " + SQLIdentifier.lowercased(collation)
+    }
+
+    /// The first terms of an index of the source; nothing when one is an expression.
+    private static func terms(of index: TableSchema.Index, _ count: Int) -> Set<String> {
+        let terms = index.terms.prefix(count).map { term in term.column.map { Self.term($0, term.collation) } }
+        return terms.contains(nil) ? [] : Set(terms.compactMap(\.self))
+    }
+
     /// Whether the source finds rows by the index's columns.
     private func hasIndex(for index: TableSchema.Index) -> Bool {
-        func key(_ term: TableSchema.Index.Term, _ table: TableSchema) -> String? {
-            guard let column = term.column, column >= 0 else { return nil }
-            return SQLIdentifier.lowercased(table.columns[column].name + "\u{0}" + term.collation)
-        }
-        let wanted = Set(index.terms.map { key($0, target) })
-        return source.indexes.contains { other in
-            !other.isPartial && Set(other.terms.prefix(index.terms.count).map { key($0, source) }) == wanted
-        }
+        guard let wanted = sourceTerms(of: index) else { return false }
+        if hasRowID(wanted) { return true }
+        return source.indexes.contains { !$0.isPartial && Self.terms(of: $0, index.terms.count) == wanted }
     }
 
-    private func checkCondition() throws {
-        guard let condition else { return }
-        do {
-            // With parentheses and without, so that it can neither leave them nor use more than an expression. On one
-            // line of its own, so that a comment cannot reach what follows.
-            _ = try connection.prepare("SELECT 1 FROM \(sql.source) WHERE (\(condition)\n)")
-            _ = try connection.prepare("SELECT 1 FROM \(sql.source) WHERE \(condition)\n")
-        } catch {
+    /// What is unique in the target must be so among the rows that are to come, which are looked up by it.
+    ///
+    /// - Complexity: O(1) for what is unique in the source too, otherwise O(n log n).
+    private func checkUniqueness() throws {
+        let plain = target.uniqueIndexes.filter { $0.isPlain && !$0.isPrimaryKey || $0.isPlain && target.hasRowID }
+        for index in plain where !isUniqueInSource(index) {
+            let operands = index.terms.map { term in
+                let value = term.column.flatMap { $0 >= 0 ? sql.columns[$0].value : nil } ?? sql.key.source[0]
+                return "\(value) COLLATE \(SQLIdentifier.quoted(term.collation))"
+            }
+            let row = try connection.fetchOne(
+                "SELECT min(\(sql.key.source[0])) FROM \(sql.source) WHERE "
+                    + operands.map { "\($0) IS NOT NULL" }.joined(separator: " AND ") + sql.condition
+                    + " GROUP BY \(operands.joined(separator: ", ")) HAVING count(*) > 1 LIMIT 1"
+            )
+            guard let row else { continue }
+            let names = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name }
             throw MigrationError(
-                .unequalTables,
-                "the condition for table \(target.name) does not fit source table \(source.name): see the cause",
+                .keyCollision,
+                "several rows of source table \(source.name) would have the same (\(names.joined(separator: ", "))), which is "
+                    + "unique in target table \(target.name): change or delete all but one",
                 table: target.name,
-                cause: error
+                key: sql.key.isRowID ? try row.get(0) : nil
             )
         }
-        do {
-            // SQLite knows what depends on the row alone: it is what a partial index may ask for. The index is not made.
-            let schema = sql.source.prefix { $0 != "." }
-            let column = SQLIdentifier.quoted(source.columns[0].name)
-            _ = try connection.prepare(
-                "CREATE INDEX \(schema).midstream_condition ON \(SQLIdentifier.quoted(source.name))(\(column)) "
-                    + "WHERE (\(condition)\n)"
-            )
-        } catch {
-            throw conditionError(error)
+    }
+
+    private func hasRowID(_ terms: Set<String>) -> Bool {
+        terms.contains(Self.term(-1, "BINARY"))
+            || source.rowIDColumn.map { terms.contains(Self.term($0, "BINARY")) } ?? false
+    }
+
+    private func isUniqueInSource(_ index: TableSchema.Index) -> Bool {
+        guard let wanted = sourceTerms(of: index) else { return false }
+        if hasRowID(wanted) { return true }
+        return source.indexes.contains { other in
+            let terms = Self.terms(of: other, other.terms.count)
+            return other.isUnique && !other.isPartial && !terms.isEmpty && terms.isSubset(of: wanted)
         }
-        if dependsOnTime(condition) { throw conditionError(nil) }
-    }
-
-    private func conditionError(_ cause: SQLiteError?) -> MigrationError {
-        MigrationError(
-            .unsupported,
-            "the condition for table \(target.name) must depend on the source's row alone: no subquery, no parameter, no "
-                + "time, no random value",
-            table: target.name,
-            cause: cause
-        )
-    }
-
-    /// Whether a condition asks for the time or its zone. In an index SQLite refuses that only when it is used.
-    private func dependsOnTime(_ condition: String) -> Bool {
-        let times: Set = ["date", "time", "datetime", "julianday", "unixepoch", "strftime"]
-        let text = SQLIdentifier.lowercased(condition)
-        let calls = SQLScript("SELECT \(condition)").flatMap(\.functionCalls)
-        if ["current_date", "current_time", "current_timestamp"].contains(where: text.contains) { return true }
-        guard calls.contains(where: { times.contains($0.name) }) else { return false }
-        return ["'now'", "'localtime'", "'utc'", "'subsec'", "()"].contains(where: text.contains)
     }
 
     /// No row of the target may have a key of a row that is to come.
     private func checkCollisions() throws {
         // Without rowids, the key is among the indexes.
-        let rowID = sql.key.isRowID ? "t.\(sql.key.target[0])" : "NULL"
-        var comparisons = sql.key.isRowID ? ["s.midstream_key = \(rowID)"] : []
+        let rowID = sql.key.isRowID ? "midstream_target.\(sql.key.target[0])" : "NULL"
+        var comparisons = sql.key.isRowID ? ["\(sql.key.source[0]) = \(rowID)"] : []
         for index in target.comparableKeys {
             let terms = index.terms.compactMap { term -> String? in
                 guard let column = term.column, column >= 0 else { return nil }
-                let name = SQLIdentifier.quoted(target.columns[column].name)
-                return "s.\(name) = t.\(name) COLLATE \(SQLIdentifier.quoted(term.collation))"
+                let name = "midstream_target." + SQLIdentifier.quoted(target.columns[column].name)
+                let mapped = sql.columns[column]
+                return "\(mapped.value) = \(mapped.converted(name)) COLLATE \(SQLIdentifier.quoted(term.collation))"
             }
             comparisons.append(terms.joined(separator: " AND "))
         }
         for comparison in comparisons {
             let row = try connection.fetchOne(
-                "SELECT \(rowID) FROM \(sql.target) AS t WHERE EXISTS (SELECT 1 FROM "
-                    + "(SELECT \(sql.key.source[0]) AS midstream_key, * FROM \(sql.source) WHERE 1\(sql.condition)) AS s "
-                    + "WHERE \(comparison)) LIMIT 1"
+                "SELECT \(rowID) FROM \(sql.target) AS midstream_target WHERE EXISTS "
+                    + "(SELECT 1 FROM \(sql.source) WHERE \(comparison)\(sql.condition)) LIMIT 1"
             )
             if let row {
                 let key: Int64? = try row.get(0)

@@ -23,6 +23,8 @@ struct TableRecord: Hashable, Sendable {
     var target: String
     var source: String
     var condition: String?
+    /// What the target's columns take that is not the source's column of the same name.
+    var columns: [ColumnRecord] = []
     var phase: MigrationPhase
     /// The largest rowid that the stepper has passed; `nil` before the first. Where the key is not the rowid, 0 stands for
     /// the one that ``watermarkTable`` has. The largest number of all: all have been passed.

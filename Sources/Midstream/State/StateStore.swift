@@ -31,6 +31,9 @@ struct StateStore {
                     id INTEGER PRIMARY KEY, migration INTEGER NOT NULL, target TEXT NOT NULL COLLATE NOCASE,
                     source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,
                     copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER);
+                CREATE TABLE main.midstream_columns(
+                    id INTEGER NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, is_expression INTEGER NOT NULL,
+                    PRIMARY KEY (id, name)) WITHOUT ROWID;
                 """
         )
         try connection.execute("INSERT INTO main.midstream_state(format) VALUES (?)", [Self.format])
@@ -38,7 +41,7 @@ struct StateStore {
 
     /// Drops the tables in the transaction that is open.
     func drop() throws {
-        for table in ["midstream_state", "midstream_migrations", "midstream_tables"] {
+        for table in ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"] {
             try connection.execute("DROP TABLE main.\(table)")
         }
     }
@@ -73,20 +76,22 @@ struct StateStore {
             )
         }
         let tables = try connection.fetchAll("SELECT \(Self.tableColumns) FROM main.midstream_tables ORDER BY rowid")
-            .map(Self.tableRecord)
+            .map(tableRecord)
         return (migrations, tables)
     }
 
     private static let tableColumns =
         "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total"
 
-    private static func tableRecord(_ row: Row) throws -> TableRecord {
-        TableRecord(
-            id: try row.get(0),
+    private func tableRecord(_ row: Row) throws -> TableRecord {
+        let id: Int64 = try row.get(0)
+        return TableRecord(
+            id: id,
             migration: try row.get(1),
             target: try row.get(2),
             source: try row.get(3),
             condition: try row.get(4),
+            columns: try columns(of: id),
             phase: MigrationPhase(rawValue: try row.get(5)) ?? .copying,
             watermark: try row.get(6),
             ceiling: try row.get(7),
@@ -96,11 +101,22 @@ struct StateStore {
         )
     }
 
+    private func columns(of table: Int64) throws -> [ColumnRecord] {
+        try connection.fetchAll("SELECT name, origin, is_expression FROM main.midstream_columns WHERE id = ?", [table])
+            .map { row in
+                let origin: String = try row.get(1)
+                return ColumnRecord(
+                    name: try row.get(0),
+                    origin: row[2] == .integer(0) ? .column(origin) : .expression(origin)
+                )
+            }
+    }
+
     /// Reads one table's state; `nil` when it is over and gone.
     func table(_ id: Int64) throws -> TableRecord? {
         do {
             return try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
-                .map(Self.tableRecord)
+                .map(tableRecord)
         } catch let error as SQLiteError where error.isMissingTable {
             return nil
         }
@@ -118,6 +134,17 @@ struct StateStore {
                 record.watermark, record.ceiling, record.copied, record.settled, record.total,
             ]
         )
+        for column in record.columns {
+            let (origin, isExpression) =
+                switch column.origin {
+                case .column(let name): (name, false)
+                case .expression(let text): (text, true)
+                }
+            try connection.execute(
+                "INSERT OR REPLACE INTO main.midstream_columns(id, name, origin, is_expression) VALUES (?, ?, ?, ?)",
+                [record.id, column.name, origin, isExpression]
+            )
+        }
     }
 
     /// Writes a migration.

@@ -150,12 +150,22 @@ struct Setup {
             }
             // It has moved, and stayed.
             if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
+            let from = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
+            try checkCondition(wish, source, from)
+            let columns = try ColumnMatching(
+                connection: connection,
+                target: target,
+                source: source,
+                from: from,
+                wish: wish
+            ).records()
             let record = TableRecord(
                 id: Identifiers.next(),
                 migration: migration.id,
                 target: target.name,
                 source: source.name,
                 condition: wish.condition,
+                columns: columns,
                 phase: .starting,
                 watermark: nil,
                 ceiling: nil,
@@ -168,8 +178,7 @@ struct Setup {
                 connection: connection,
                 target: target,
                 source: source,
-                sql: sql,
-                condition: wish.condition
+                sql: sql
             ).check()
             let others =
                 migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
@@ -180,6 +189,18 @@ struct Setup {
             begun.append((record, sql))
         }
         return begun
+    }
+
+    private func checkCondition(_ wish: TableMigration, _ source: TableSchema, _ from: String) throws {
+        guard let condition = wish.condition else { return }
+        try RowExpression(
+            connection: connection,
+            source: source,
+            from: from,
+            text: condition,
+            what: "the condition for table \(wish.name)",
+            table: wish.name
+        ).check()
     }
 
     private func store(_ begun: [Beginning], _ migration: MigrationRecord) throws {

@@ -35,6 +35,7 @@ final class Stepper {
         self.gate = gate
         self.walKeeper = walKeeper
         connection.setBusyTimeout(milliseconds: Self.busyTimeout)
+        try StoredValue.define(on: connection)
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
         try connection.execute("PRAGMA main.synchronous = NORMAL")

@@ -137,19 +137,23 @@ final class UnionArms {
         // By the rowid, a plan of which the lower bound is not the watermark's counts fewer of them.
         let settledCount =
             "(SELECT count(*) FROM \(table.sql.ledger)\(key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""))"
-        let names = isTarget ? table.quotedColumns : table.sql.sourceColumns
+        let mapped = table.sql.columns
+        func value(_ column: Int) -> String { isTarget ? table.quotedColumns[column] : mapped[column].value }
+        func operand(_ column: Int) -> String { isTarget ? table.quotedColumns[column] : mapped[column].operand }
         let result =
             isCount
             ? [subtractsLedger ? "count(*) - \(settledCount)" : "count(*)"]
-            : keyNames + [isTarget || isLookup ? "0" : settled(hasLedger: hasLedger)] + selected.map { names[$0] }
+            : keyNames + [isTarget || isLookup ? "0" : settled(hasLedger: hasLedger)] + selected.map(value)
 
         var terms: [String] = []
         if arm == .sourceRow {
             terms.append(key.equals(keyNames, key.parameters(from: 1)))
         } else {
             terms += plan.constraints.enumerated().map { offset, constraint in
-                let operand = constraint.column < 0 ? keyNames[0] : names[constraint.column]
-                return "\(operand) \(symbol(constraint.comparison, offset + 1))"
+                let parameter = "?\(offset + 1)"
+                if constraint.column < 0 { return "\(keyNames[0]) \(symbol(constraint.comparison)) \(parameter)" }
+                let other = isTarget ? parameter : mapped[constraint.column].converted(parameter)
+                return "\(operand(constraint.column)) \(symbol(constraint.comparison)) \(other)"
             }
         }
         if arm == .targetRow { terms.append(key.equals(keyNames, key.parameters(from: extraParameter))) }
@@ -175,7 +179,7 @@ final class UnionArms {
         if arm == .targetRow || arm == .sourceRow || isCount { return text }
         if isLookup { return text + " LIMIT 1" }
         var order = zip(mergeColumns, mergeTerms).filter { $0.0 >= 0 }.map { column, term in
-            names[column] + (term.isDescending ? " DESC" : "")
+            operand(column) + (term.isDescending ? " DESC" : "")
         }
         if key.isRowID { order.append(keyNames[0] + (rowIDDescending ? " DESC" : "")) }
         return text + " ORDER BY " + order.joined(separator: ", ")
@@ -194,15 +198,15 @@ final class UnionArms {
         return "CASE WHEN \(table.sql.isBeyond(extraParameter)) THEN \(inLedger) ELSE \(Settled.passed) END"
     }
 
-    private func symbol(_ comparison: IndexInfo.Comparison, _ parameter: Int) -> String {
+    private func symbol(_ comparison: IndexInfo.Comparison) -> String {
         switch comparison {
-        case .equal: "= ?\(parameter)"
-        case .greater: "> ?\(parameter)"
-        case .greaterOrEqual: ">= ?\(parameter)"
-        case .less: "< ?\(parameter)"
-        case .lessOrEqual: "<= ?\(parameter)"
+        case .equal: "="
+        case .greater: ">"
+        case .greaterOrEqual: ">="
+        case .less: "<"
+        case .lessOrEqual: "<="
         // The value is NULL. Every constraint has a parameter, so that they keep their numbers.
-        default: "IS ?\(parameter)"
+        default: "IS"
         }
     }
 }

@@ -5,6 +5,8 @@ struct MoveArguments: Equatable {
     var tables: [TableChoice] = []
     var movesAllTables = false
     var condition: String?
+    var columns: [ColumnChoice] = []
+    var ignoresUnmatchedColumns = false
     var keepsSource = false
 
     static let options: [OptionSpec] = [
@@ -21,6 +23,13 @@ struct MoveArguments: Equatable {
         ),
         .flag("all-tables", "All tables of the source, but virtual ones."),
         .option("where", "sql", "Which rows of the source's tables belong: a condition on their columns."),
+        .option(
+            "map",
+            "table.column=sql",
+            "What a column of the target is made of, where it is not the source's column of its name.",
+            isRepeatable: true
+        ),
+        .flag("ignore-unmatched", "Leave columns that the target lacks behind, and give new ones their default."),
     ]
 
     init(_ parsed: ParsedArguments, command: String) throws(UsageError) {
@@ -28,6 +37,13 @@ struct MoveArguments: Equatable {
         movesAllTables = parsed.has("all-tables")
         condition = parsed.value("where")
         keepsSource = parsed.has("keep-source")
+        ignoresUnmatchedColumns = parsed.has("ignore-unmatched")
+        for text in parsed.all("map") {
+            guard let choice = ColumnChoice(text) else {
+                throw UsageError("--map takes TABLE.COLUMN=SQL", command: command)
+            }
+            columns.append(choice)
+        }
         for text in parsed.all("table") {
             guard let choice = TableChoice(text) else {
                 throw UsageError("--table takes a table's name, or TARGET=SOURCE with two of them", command: command)
@@ -38,7 +54,8 @@ struct MoveArguments: Equatable {
         guard source == nil else { return }
         let needing = [
             tables.isEmpty ? nil : "--table", movesAllTables ? "--all-tables" : nil,
-            condition == nil ? nil : "--where", keepsSource ? "--keep-source" : nil,
+            condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
+            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, keepsSource ? "--keep-source" : nil,
         ]
         if let option = needing.compactMap(\.self).first {
             throw UsageError("\(option) says what moves from a source: give --source too", command: command)

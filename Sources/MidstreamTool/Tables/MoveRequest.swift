@@ -9,6 +9,8 @@ struct MoveRequest {
     /// Each once.
     var tables: [TableChoice]
     var condition: String?
+    private var columns: [ColumnChoice] = []
+    private var ignoresUnmatchedColumns = false
     var keepsSource: Bool
     private var schema: SourceSchema
     private var isSameFile: Bool
@@ -22,6 +24,8 @@ struct MoveRequest {
         self.target = target
         condition = arguments.condition
         keepsSource = arguments.keepsSource
+        columns = arguments.columns
+        ignoresUnmatchedColumns = arguments.ignoresUnmatchedColumns
         self.keys = keys
         isSameFile = Files.areSame(source, target)
         schema = try SourceSchema(path: source, key: isSameFile ? keys.target : keys.source)
@@ -39,6 +43,9 @@ struct MoveRequest {
         var seen: Set<String> = []
         for table in tables where !seen.insert(SQLIdentifier.lowercased(table.target)).inserted {
             throw CommandFailure("table \(table.target) is named twice: it can have the rows of one table only")
+        }
+        if let choice = columns.first(where: { !seen.contains(SQLIdentifier.lowercased($0.table)) }) {
+            throw CommandFailure("--map names table \(choice.table), which is not one of those that move")
         }
     }
 
@@ -76,10 +83,14 @@ struct MoveRequest {
         try database.addMigration(
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
             retirement: keepsSource ? .keep : .drop
-        ) { [condition] table in
+        ) { [condition, columns, ignoresUnmatchedColumns] table in
             guard !hasBegun.isRaised, let name = sources[SQLIdentifier.lowercased(table.name)] else { return }
             table.sourceTable = name
             table.condition = condition
+            for choice in columns where SQLIdentifier.equal(choice.table, table.name) {
+                table.columns[choice.column] = .expression(choice.expression)
+            }
+            if ignoresUnmatchedColumns { table.unmatchedColumns = .ignored }
         }
     }
 

@@ -44,6 +44,9 @@ public struct ResultContext {
         }
     }
 
+    /// Gives a value as it is.
+    public func set(_ value: ValueReference) { sqlite3_result_value(pointer, value.pointer) }
+
     /// Gives a column of a statement's current row. SQLite copies it.
     public func set(column: Int, of statement: Statement) {
         sqlite3_result_value(pointer, sqlite3_column_value(statement.handle, Int32(clamping: column)))

@@ -15,6 +15,21 @@ public struct ValueReference {
         StorageClass(rawValue: sqlite3_value_type(pointer)) ?? .null
     }
 
+    /// The value's storage class after a column of numbers has converted it: text that is a number becomes one, in the value
+    /// itself.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/value_blob.html>, `sqlite3_value_numeric_type`.
+    public var numericStorageClass: StorageClass {
+        StorageClass(rawValue: sqlite3_value_numeric_type(pointer)) ?? .null
+    }
+
+    /// The value as text, converted as CAST does.
+    public var text: String {
+        guard let text = sqlite3_value_text(pointer) else { return "" }
+        let count = Int(sqlite3_value_bytes(pointer))
+        return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
+    }
+
     /// The value as an integer, converted as CAST does.
     public var int64: Int64 { sqlite3_value_int64(pointer) }
 
@@ -26,10 +41,7 @@ public struct ValueReference {
         switch sqlite3_value_type(pointer) {
         case SQLITE_INTEGER: return .integer(sqlite3_value_int64(pointer))
         case SQLITE_FLOAT: return .real(sqlite3_value_double(pointer))
-        case SQLITE_TEXT:
-            guard let text = sqlite3_value_text(pointer) else { return .text("") }
-            let count = Int(sqlite3_value_bytes(pointer))
-            return .text(String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self))
+        case SQLITE_TEXT: return .text(text)
         case SQLITE_BLOB:
             let count = Int(sqlite3_value_bytes(pointer))
             guard let blob = sqlite3_value_blob(pointer) else { return .blob([]) }

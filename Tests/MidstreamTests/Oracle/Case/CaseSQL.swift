@@ -43,8 +43,49 @@ extension TablePlan {
     /// What the source has.
     var sourceSchema: [String] {
         guard let sourceName else { return [] }
-        return [creation(named: sourceName, columns: isPermuted ? columns.reversed() : columns)]
-            + indexCreations(on: sourceName, prefix: "src ") { $0.isInSource || $0.isUnique }
+        let made = columns.filter { $0.origin != nil }.map { quoted($0.name) }
+        func isLeftOut(_ text: String) -> Bool { made.contains { text.contains($0) } }
+        var source = self
+        source.columns = columns.compactMap { column in
+            guard let origin = column.origin else { return column }
+            guard case .column(let name, let type) = origin else { return nil }
+            return ColumnPlan(name: name, type: type, constraints: "")
+        }
+        if leavesColumn {
+            source.columns.append(ColumnPlan(name: "left behind", type: "TEXT", constraints: "DEFAULT 'l'"))
+        }
+        if isPermuted { source.columns.reverse() }
+        source.constraints.removeAll(where: isLeftOut)
+        return [source.creation(named: sourceName, columns: source.columns)]
+            + indexCreations(on: sourceName, prefix: "src ") { ($0.isInSource || $0.isUnique) && !isLeftOut($0.terms) }
+    }
+
+    var isMapped: Bool { leavesColumn || columns.contains { $0.origin != nil } }
+
+    /// The names by which the source has a row's values, as far as it has them, and the values' positions.
+    var sourceInsertedColumns: [(name: String, position: Int)] {
+        insertedColumns.enumerated().compactMap { position, name in
+            guard let column = columns.first(where: { quoted($0.name) == name }) else { return (name, position) }
+            switch column.origin {
+            case nil: return (name, position)
+            case .column(let name, _): return (quoted(name), position)
+            default: return nil
+            }
+        }
+    }
+
+    /// What of the source goes into the columns that a row is given in.
+    var mappedColumns: [String] {
+        insertedColumns.map { name in
+            guard let column = columns.first(where: { quoted($0.name) == name }) else { return name }
+            switch column.origin {
+            case nil: return name
+            case .column(let name, _): return quoted(name)
+            case .expression(let text): return "(\(text)\n)"
+            case .value(let value): return literal(value)
+            case .absent: return column.defaultValue ?? "NULL"
+            }
+        }
     }
 
     /// The columns that a row is given in, the rowid first.
@@ -66,6 +107,15 @@ extension TablePlan {
     var contents: String {
         let list = key.joined(separator: ", ")
         return "SELECT \(list), * FROM \(quoted(name)) ORDER BY \(list)"
+    }
+}
+
+extension ColumnPlan {
+    /// The expression behind DEFAULT.
+    var defaultValue: String? {
+        constraints.split(separator: "DEFAULT ", maxSplits: 1, omittingEmptySubsequences: false).dropFirst().first.map(
+            String.init
+        )
     }
 }
 
@@ -102,11 +152,20 @@ extension OracleCase: CustomStringConvertible {
             lines += table.targetSchema.map { $0 + ";" }
             lines += table.sourceSchema.map { "/* source */ " + $0 + ";" }
             if let condition = table.condition { lines.append("-- condition: \(condition)") }
+            for column in table.columns {
+                if let origin = column.origin { lines.append("-- column \(column.name): \(origin)") }
+            }
             for row in table.rows {
-                let place = row.isInTarget || table.sourceName == nil ? "" : "/* source */ "
-                let values = table.insertedValues(row).map(literal).joined(separator: ", ")
+                let isInSource = !row.isInTarget && table.sourceName != nil
+                let values = table.insertedValues(row).map(literal)
+                let columns =
+                    isInSource
+                    ? table.sourceInsertedColumns : table.insertedColumns.enumerated().map { ($0.element, $0.offset) }
+                let name = isInSource ? table.sourceName ?? "" : table.name
                 lines.append(
-                    "\(place)INSERT INTO \(quoted(table.name))(\(table.insertedColumns.joined(separator: ", "))) VALUES (\(values));"
+                    "\(isInSource ? "/* source */ " : "")INSERT INTO \(quoted(name))"
+                        + "(\(columns.map(\.name).joined(separator: ", "))) "
+                        + "VALUES (\(columns.map { values[$0.position] }.joined(separator: ", ")));"
                 )
             }
         }

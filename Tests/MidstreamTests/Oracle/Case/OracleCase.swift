@@ -22,6 +22,17 @@ struct ColumnPlan {
     /// The text behind the type: collation, constraints, default, expression.
     var constraints: String
     var isGenerated = false
+    /// What of the source it is made of; `nil` for the column of the same name.
+    var origin: Origin?
+
+    enum Origin {
+        /// A column of the source of that name and type.
+        case column(String, type: String)
+        case expression(String)
+        case value(SQLiteValue)
+        /// Nothing: it gets its default.
+        case absent
+    }
 }
 
 struct IndexPlan {
@@ -70,6 +81,8 @@ struct TablePlan {
     var condition: String?
     /// Whether the source's columns stand in another order.
     var isPermuted: Bool
+    /// Whether the source has a column that the target lacks.
+    var leavesColumn = false
     var rows: [RowPlan]
 }
 

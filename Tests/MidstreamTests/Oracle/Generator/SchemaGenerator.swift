@@ -51,9 +51,57 @@ struct SchemaGenerator {
         addUniqueKeys(&plan)
         addIndexes(&plan, number)
         addChecks(&plan)
+        if isMoving, dice.percent(25) { mapColumns(&plan) }
         if isMoving, dice.percent(20) { plan.condition = condition(plan) }
         addRows(&plan)
         return plan
+    }
+
+    /// Makes some columns of something else than the source's column of the same name.
+    private func mapColumns(_ plan: inout TablePlan) {
+        plan.leavesColumn = dice.percent(30)
+        let generated = plan.columns.filter(\.isGenerated).map(\.constraints).joined()
+        let keys = Set(plan.uniqueKeys.joined() + plan.primaryKey + [plan.rowIDColumn].compactMap(\.self))
+        let hidden = plan.indexes.filter(\.isUnique).map(\.terms).joined()
+        let free = plan.columns.indices.filter { index in
+            let column = plan.columns[index]
+            return !column.isGenerated && !keys.contains(column.name) && !generated.contains(quoted(column.name))
+                && !hidden.contains(quoted(column.name))
+        }
+        let others = plan.columns.filter { column in
+            !column.isGenerated && !free.contains { plan.columns[$0].name == column.name }
+        }
+        for index in free where dice.percent(60) {
+            plan.columns[index].origin = origin(of: plan.columns[index], others, plan)
+        }
+        // A table has at least one.
+        let isEmpty = plan.columns.allSatisfy { column in
+            switch column.origin {
+            case .expression, .value, .absent: true
+            case nil: column.isGenerated
+            case .column: false
+            }
+        }
+        if isEmpty { plan.leavesColumn = true }
+    }
+
+    private func origin(of column: ColumnPlan, _ others: [ColumnPlan], _ plan: TablePlan) -> ColumnPlan.Origin {
+        let types =
+            plan.isStrict ? ["INTEGER", "TEXT", "REAL", "ANY"] : ["INTEGER", "TEXT", "REAL", "NUMERIC", "", "BLOB"]
+        switch dice.below(others.isEmpty ? 4 : 6) {
+        case 0: return .column("was " + column.name, type: column.type)
+        case 1: return .column(column.name, type: dice.pick(types))
+        case 2: return .value(dice.pick(pool.values))
+        case 3: return .absent
+        default:
+            let (a, b) = (quoted(dice.pick(others).name), quoted(dice.pick(others).name))
+            return .expression(
+                dice.pick([
+                    a, "\(a) || \(b)", "lower(\(a))", "\(a) + 1", "ifnull(\(a), 'none')", "\(a) || '1' -- text",
+                    "CASE WHEN \(a) > \(b) THEN \(a) END", "CAST(\(a) AS TEXT)", "\(a) COLLATE NOCASE", "typeof(\(a))",
+                ])
+            )
+        }
     }
 
     /// No REAL where there are rowids as small as can be: in some ways SQLite finds them equal to the number that a REAL
@@ -238,7 +286,9 @@ struct SchemaGenerator {
     }
 
     private func condition(_ plan: TablePlan) -> String {
-        let column = quoted(dice.pick(plan.columns).name)
+        let kept = plan.columns.filter { $0.origin == nil }
+        guard !kept.isEmpty else { return "1" }
+        let column = quoted(dice.pick(kept).name)
         return dice.pick([
             "\(column) IS NOT NULL", "\(column) > 2", "length(\(column)) = 1", "NOT (\(column) = 5)",
             "\(column) = \(literal(dice.pick(pool.values)))",

@@ -71,6 +71,21 @@ final class CaseFiles {
         for row in table.rows {
             var arguments = Arguments()
             arguments.positional = table.insertedValues(row)
+            let isMapped = table.isMapped && !row.isInTarget && table.sourceName != nil
+            var isMoved = false
+            if isMapped {
+                try source.execute("SAVEPOINT mapped")
+                guard let values = try mapped(row, of: table, in: source) else {
+                    try source.execute(script: "ROLLBACK TO mapped; RELEASE mapped")
+                    continue
+                }
+                arguments.positional = values
+            }
+            defer {
+                if isMapped {
+                    try? source.execute(script: isMoved ? "RELEASE mapped" : "ROLLBACK TO mapped; RELEASE mapped")
+                }
+            }
             try native.execute("SAVEPOINT row")
             defer { try? native.execute("RELEASE row") }
             do {
@@ -93,6 +108,8 @@ final class CaseFiles {
                 try native.execute("ROLLBACK TO row")
                 continue
             }
+            isMoved = true
+            if isMapped { continue }
             arguments.positional = stored.values
             if let sourceName = table.sourceName, !row.isInTarget {
                 try source.execute("INSERT INTO \(quoted(sourceName))(\(columns)) VALUES (\(marks))", arguments)
@@ -112,6 +129,35 @@ final class CaseFiles {
         }
     }
 
+    /// Puts a row into a source of another shape.
+    ///
+    /// - Returns: What it has for the target; `nil` when the source does not take it.
+    private static func mapped(_ row: RowPlan, of table: TablePlan, in source: Connection) throws -> [SQLiteValue]? {
+        let columns = table.sourceInsertedColumns
+        let values = table.insertedValues(row)
+        var arguments = Arguments()
+        arguments.positional = columns.map { values[$0.position] }
+        let name = quoted(table.sourceName ?? "")
+        let before = source.totalChanges
+        do {
+            try source.execute(
+                "INSERT OR IGNORE INTO \(name)(\(columns.map(\.name).joined(separator: ", "))) "
+                    + "VALUES (\(columns.map { _ in "?" }.joined(separator: ", ")))",
+                arguments
+            )
+        } catch {
+            return nil
+        }
+        guard source.totalChanges > before else { return nil }
+        var key = Arguments()
+        key.positional = table.key.map { name in values[table.insertedColumns.firstIndex(of: name) ?? 0] }
+        let isTheRow = table.key.map { "\($0) = ?" }.joined(separator: " AND ")
+        return try source.fetchOne(
+            "SELECT \(table.mappedColumns.joined(separator: ", ")) FROM \(name) WHERE \(isTheRow)",
+            key
+        )?.values
+    }
+
     private func addMigration() throws {
         let tables = oracleCase.tables
         let source: MigrationSource =
@@ -120,6 +166,16 @@ final class CaseFiles {
             guard let table = tables.first(where: { $0.name == migration.name }) else { return }
             migration.sourceTable = table.sourceName
             migration.condition = table.condition
+            for column in table.columns {
+                switch column.origin {
+                case nil: break
+                case .column(let name, _): migration.columns[column.name] = .column(name)
+                case .expression(let text): migration.columns[column.name] = .expression(text)
+                case .value(let value): migration.columns[column.name] = .value(value)
+                case .absent: migration.unmatchedColumns = .ignored
+                }
+            }
+            if table.leavesColumn { migration.unmatchedColumns = .ignored }
         }
     }
 

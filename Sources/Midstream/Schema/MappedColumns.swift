@@ -1,0 +1,99 @@
+internal import SQLText
+
+/// A column of the target that does not simply take the source's column of its name, as stored in the target's file.
+struct ColumnRecord: Hashable, Sendable {
+    /// The target's column.
+    var name: String
+    /// The source's column, or else the expression on the source's columns.
+    var origin: Origin
+
+    enum Origin: Hashable, Sendable {
+        case column(String)
+        case expression(String)
+    }
+}
+
+/// The target's columns as SQL on a source's row: what they will be when the row has moved.
+///
+/// SQLite converts what is stored by the column's affinity. ``StoredValue`` is the function that does so for a row which
+/// has yet to move.
+struct MappedColumns: Sendable {
+    /// For each of the target's columns.
+    let columns: [Column]
+
+    struct Column: Sendable {
+        /// What is copied.
+        let copied: String
+        /// What it will be, converted.
+        let value: String
+        /// The same, to be compared with another value as the target's column is.
+        let operand: String
+        /// The source's column, where it is copied unchanged and compares as in the target.
+        let plain: Int?
+        /// How a value that it is compared with must be converted; `nil` where SQLite does that.
+        fileprivate let conversion: Affinity?
+
+        /// A value to compare the column with.
+        func converted(_ sql: String) -> String { StoredValue.call(sql, conversion) }
+    }
+
+    subscript(_ column: Int) -> Column { columns[column] }
+
+    init(target: TableSchema, source: TableSchema, records: [ColumnRecord]) {
+        let origins = Dictionary(records.map { (SQLIdentifier.lowercased($0.name), $0.origin) }) { first, _ in first }
+        var columns: [Column] = []
+        for column in target.columns {
+            switch origins[SQLIdentifier.lowercased(column.name)] {
+            case nil: columns.append(Self.column(named: column.name, column, source))
+            case .column(let name): columns.append(Self.column(named: name, column, source))
+            case .expression(let text): columns.append(Self.expression(text, column))
+            }
+        }
+        self.columns = columns
+    }
+
+    private static func column(named name: String, _ target: TableSchema.Column, _ source: TableSchema) -> Column {
+        guard let index = source.columnIndex(name) else {
+            // The rowid, which has no name of its own. What is missing altogether has been refused.
+            let rowID = Self.isRowIDName(name) ? source.rowIDName ?? "rowid" : SQLIdentifier.quoted(name)
+            return made(rowID, target, isStored: target.affinity == .integer || target.affinity == .numeric)
+        }
+        let other = source.columns[index]
+        let quoted = SQLIdentifier.quoted(other.name)
+        guard other.affinity == target.affinity else { return made(quoted, target, isStored: false) }
+        let collates = SQLIdentifier.equal(other.collation, target.collation)
+        return Column(
+            copied: quoted,
+            value: quoted,
+            operand: collates ? quoted : collating(quoted, target),
+            plain: collates ? index : nil,
+            conversion: nil
+        )
+    }
+
+    private static func expression(_ text: String, _ target: TableSchema.Column) -> Column {
+        // On lines of its own, so that a comment cannot reach what follows.
+        made("(\(text)\n)", target, isStored: target.affinity == .text && ExpressionShape.givesText(text))
+    }
+
+    /// - Parameter isStored: Whether the values have the column's type already. Then an index on the very expression serves.
+    private static func made(_ sql: String, _ target: TableSchema.Column, isStored: Bool) -> Column {
+        let value = isStored ? sql : StoredValue.call(sql, target.affinity)
+        let conversion: Affinity = target.affinity.isNumeric ? .numeric : target.affinity
+        return Column(
+            copied: sql,
+            value: value,
+            operand: collating(value, target),
+            plain: nil,
+            conversion: conversion
+        )
+    }
+
+    private static func collating(_ sql: String, _ column: TableSchema.Column) -> String {
+        "\(sql) COLLATE \(SQLIdentifier.quoted(column.collation))"
+    }
+
+    static func isRowIDName(_ name: String) -> Bool {
+        ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
+    }
+}

@@ -1,0 +1,181 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Finds out what of the source goes into each of the target's columns: by equal names, and by what the application says.
+struct ColumnMatching {
+    let connection: Connection
+    let target: TableSchema
+    let source: TableSchema
+    /// `"schema"."S"`
+    let from: String
+    let wish: TableMigration
+
+    /// The columns that do not simply take the source's column of their name.
+    ///
+    /// - Throws: ``MigrationError`` when a column has nothing to take, or when something of the source would be lost
+    ///   without a word.
+    func records() throws -> [ColumnRecord] {
+        for name in wish.columns.keys where target.columnIndex(name) == nil {
+            throw refuse(.misuse, "table \(target.name) has no column \(name), for which there is a mapping")
+        }
+        let mappings = Dictionary(wish.columns.map { (SQLIdentifier.lowercased($0.key), $0.value) }) { first, _ in first
+        }
+        var records: [ColumnRecord] = []
+        var missing: [String] = []
+        for (index, column) in target.columns.enumerated() where column.generation == nil {
+            let mapping: ColumnMapping
+            if let given = mappings[SQLIdentifier.lowercased(column.name)] {
+                mapping = given
+            } else if source.columnIndex(column.name) != nil {
+                continue
+            } else if wish.unmatchedColumns == .ignored {
+                mapping = .defaultValue
+            } else {
+                missing.append(column.name)
+                continue
+            }
+            records.append(ColumnRecord(name: column.name, origin: try origin(of: index, mapping)))
+        }
+        try checkNoneIsLost(missing, records)
+        for column in target.columns where column.generation != nil {
+            if mappings[SQLIdentifier.lowercased(column.name)] != nil {
+                throw refuse(.misuse, "column \(column.name) of table \(target.name) is generated: it cannot be mapped")
+            }
+            if let made = try generated(column, records) {
+                records.append(ColumnRecord(name: column.name, origin: made))
+            }
+        }
+        return records
+    }
+
+    private func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
+        MigrationError(code, message, table: target.name)
+    }
+
+    private func origin(of index: Int, _ mapping: ColumnMapping) throws -> ColumnRecord.Origin {
+        let column = target.columns[index]
+        switch mapping {
+        case .column(let name):
+            guard source.columnIndex(name) != nil || MappedColumns.isRowIDName(name) && source.rowIDName != nil else {
+                throw refuse(
+                    .unequalTables,
+                    "source table \(source.name) has no column \(name), which column \(column.name) of table "
+                        + "\(target.name) is mapped to"
+                )
+            }
+            return .column(name)
+        case .expression(let text):
+            try RowExpression(
+                connection: connection,
+                source: source,
+                from: from,
+                text: text,
+                what: "the expression for column \(column.name) of table \(target.name)",
+                table: target.name
+            ).check()
+            return .expression(text)
+        case .value(let value):
+            return .expression(try literal(value))
+        case .defaultValue:
+            if index == target.rowIDColumn, source.hasRowID { return .column("rowid") }
+            return .expression(try literal(defaultValue(of: column)))
+        }
+    }
+
+    private func checkNoneIsLost(_ missing: [String], _ records: [ColumnRecord]) throws {
+        let mentioned = records.map(\.origin).reduce(into: Set<String>()) { names, origin in
+            switch origin {
+            case .column(let name): names.insert(SQLIdentifier.lowercased(name))
+            case .expression(let text): names.formUnion(Self.names(in: text))
+            }
+        }
+        let left =
+            wish.unmatchedColumns == .ignored
+            ? []
+            : source.columns.map(\.name).filter {
+                target.columnIndex($0) == nil && !mentioned.contains(SQLIdentifier.lowercased($0))
+            }
+        if missing.isEmpty, left.isEmpty { return }
+        var parts: [String] = []
+        if !missing.isEmpty { parts.append("the source lacks \(missing.joined(separator: ", "))") }
+        if !left.isEmpty { parts.append("the target lacks \(left.joined(separator: ", "))") }
+        throw refuse(
+            .unequalTables,
+            "source table \(source.name) and target table \(target.name) have not the same columns: "
+                + parts.joined(separator: "; ")
+                + ". Say by TableMigration.columns what the target's columns are made of, or by unmatchedColumns that these "
+                + "are to be ignored"
+        )
+    }
+
+    /// The names that an expression may use, in lower case.
+    private static func names(in text: String) -> Set<String> {
+        let bytes = Array(text.utf8)
+        return Set(
+            SQLTokenizer(text).filter { $0.kind == .identifier || $0.kind == .quotedIdentifier }.map {
+                SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
+            }
+        )
+    }
+
+    // MARK: Values
+
+    private func literal(_ value: SQLiteValue) throws -> String {
+        switch value {
+        case .real(let double) where double.isInfinite: return double < 0 ? "-9e999" : "9e999"
+        // quote() ends at a NUL.
+        case .text(let text) where text.utf8.contains(0):
+            return "CAST(\(try literal(.blob(Array(text.utf8)))) AS TEXT)"
+        default: return try connection.fetchValue("SELECT quote(?1)", [value]) ?? "NULL"
+        }
+    }
+
+    /// What the column has by default, now.
+    private func defaultValue(of column: TableSchema.Column) throws -> SQLiteValue {
+        guard let expression = column.defaultValue else { return .null }
+        let calls = SQLScript("SELECT \(expression)").flatMap(\.functionCalls)
+        guard calls.allSatisfy({ VolatileTerms.isStable($0) || RowExpression.timeFunctions.contains($0.name) }) else {
+            throw refuse(
+                .unsupported,
+                "the default of column \(column.name) of table \(target.name) may be another for each row: say by "
+                    + "TableMigration.columns what the rows are to have there"
+            )
+        }
+        return try connection.fetchOne("SELECT \(expression)")?[0] ?? .null
+    }
+
+    // MARK: Generated columns
+
+    /// What a generated column will be; `nil` where the source has the same one.
+    private func generated(_ column: TableSchema.Column, _ records: [ColumnRecord]) throws -> ColumnRecord.Origin? {
+        let mapped = MappedColumns(target: target, source: source, records: records)
+        let used = Self.names(in: column.generation ?? "")
+        let operands = target.columns.indices.filter {
+            used.contains(SQLIdentifier.lowercased(target.columns[$0].name))
+        }
+        let isPlain = operands.allSatisfy { index in
+            target.columns[index].generation == nil && mapped[index].plain != nil
+        }
+        let keepsNames = operands.allSatisfy { index in
+            mapped[index].plain.map { SQLIdentifier.equal(source.columns[$0].name, target.columns[index].name) }
+                ?? false
+        }
+        if keepsNames, let index = source.columnIndex(column.name),
+            source.columns[index].generation == column.generation
+        {
+            return nil
+        }
+        guard isPlain, let expression = column.generation else {
+            throw refuse(
+                .unsupported,
+                "column \(column.name) of table \(target.name) is generated from columns that are not copied as they are, or "
+                    + "from generated ones: of rows that have yet to move it cannot be told. Move the rows first, and add "
+                    + "the column then"
+            )
+        }
+        if operands.isEmpty { return .expression(expression) }
+        // As a query on a row that has the target's names.
+        let row = operands.map { "\(mapped[$0].copied) AS \(SQLIdentifier.quoted(target.columns[$0].name))" }
+        return .expression("(SELECT \(expression) FROM (SELECT \(row.joined(separator: ", "))))")
+    }
+}

@@ -1,0 +1,64 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// An expression of the application's on a row of the source: a condition, or what a column is made of. It must be an
+/// expression and no more, and depend on the row alone.
+struct RowExpression {
+    let connection: Connection
+    let source: TableSchema
+    /// `"schema"."S"`
+    let from: String
+    let text: String
+    /// What it is, as in "the condition for table t".
+    let what: String
+    let table: String
+
+    /// - Throws: ``MigrationError``, with the cause.
+    func check() throws {
+        do {
+            // With parentheses and without, so that it can neither leave them nor use more than an expression. On one
+            // line of its own, so that a comment cannot reach what follows.
+            _ = try connection.prepare("SELECT 1 FROM \(from) WHERE (\(text)\n)")
+            _ = try connection.prepare("SELECT 1 FROM \(from) WHERE \(text)\n")
+        } catch {
+            throw MigrationError(
+                .unequalTables,
+                "\(what) does not fit source table \(source.name): see the cause",
+                table: table,
+                cause: error
+            )
+        }
+        do {
+            // SQLite knows what depends on the row alone: it is what a partial index may ask for. The index is not made.
+            let schema = from.prefix { $0 != "." }
+            let column = SQLIdentifier.quoted(source.columns[0].name)
+            _ = try connection.prepare(
+                "CREATE INDEX \(schema).midstream_expression ON \(SQLIdentifier.quoted(source.name))(\(column)) "
+                    + "WHERE (\(text)\n)"
+            )
+        } catch {
+            throw dependence(error)
+        }
+        if Self.dependsOnTime(text) { throw dependence(nil) }
+    }
+
+    private func dependence(_ cause: SQLiteError?) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "\(what) must depend on the source's row alone: no subquery, no parameter, no time, no random value",
+            table: table,
+            cause: cause
+        )
+    }
+
+    /// Whether an expression asks for the time or its zone. In an index SQLite refuses that only when it is used.
+    private static func dependsOnTime(_ text: String) -> Bool {
+        let lowercased = SQLIdentifier.lowercased(text)
+        let calls = SQLScript("SELECT \(text)").flatMap(\.functionCalls)
+        if ["current_date", "current_time", "current_timestamp"].contains(where: lowercased.contains) { return true }
+        guard calls.contains(where: { timeFunctions.contains($0.name) }) else { return false }
+        return ["'now'", "'localtime'", "'utc'", "'subsec'", "()"].contains(where: lowercased.contains)
+    }
+
+    static let timeFunctions: Set = ["date", "time", "datetime", "julianday", "unixepoch", "strftime"]
+}

@@ -1,0 +1,44 @@
+/// What the outermost form of an expression tells of its values.
+public enum ExpressionShape {
+    private static let textFunctions: Set<String> = [
+        "lower", "upper", "trim", "ltrim", "rtrim", "replace", "hex", "quote", "printf", "format", "typeof", "char",
+    ]
+
+    /// Operators and words that bind less tightly than `||`, or make something else of the whole.
+    private static let otherWords: Set<String> = [
+        "and", "or", "not", "is", "isnull", "notnull", "in", "like", "glob", "match", "regexp", "between", "case",
+        "collate", "cast", "exists", "raise", "over", "filter", "select", "null", "distinct", "escape",
+    ]
+
+    /// Whether all values are text or NULL: of `a || b`, or `lower(a)`. `false` where that cannot be told.
+    public static func givesText(_ expression: String) -> Bool {
+        let bytes = Array(expression.utf8)
+        let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
+        func word(_ token: Token) -> String {
+            SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self))
+        }
+        var depth = 0
+        var outer: [Token] = []
+        for token in tokens {
+            if token.kind == .rightParen { depth -= 1 }
+            if depth == 0 { outer.append(token) }
+            if token.kind == .leftParen { depth += 1 }
+        }
+        guard depth == 0, let first = outer.first else { return false }
+        if outer.count == 3, first.kind == .identifier, outer[1].kind == .leftParen, outer[2].kind == .rightParen {
+            return textFunctions.contains(word(first))
+        }
+        var concatenates = false
+        for token in outer {
+            switch token.kind {
+            case .operator:
+                guard word(token) == "||" else { return false }
+                concatenates = true
+            case .identifier: if otherWords.contains(word(token)) { return false }
+            case .quotedIdentifier, .string, .integer, .float, .blob, .leftParen, .rightParen, .dot: break
+            default: return false
+            }
+        }
+        return concatenates
+    }
+}
