@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz crash sqllogic clean
+.PHONY: help deps run test lint format docs bench fuzz crash sqllogic model clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -59,6 +59,7 @@ test: lint ## Lint, then run all tests: in debug, in release, and in debug with 
 	$(SWIFT) test --skip-build --no-parallel $(RELEASE_TEST_FLAGS)
 	@Scripts/test-sqlcipher system $(SWIFT) $(STRICT_FLAGS)
 	@Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
+	@Scripts/check-model --quick
 
 lint: deps ## Check the format, the layers and the text of tracked files.
 	Scripts/check-layers
@@ -91,6 +92,10 @@ sqllogic: deps ## Run sqllogictest scripts in full, while their tables move: mak
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	MIDSTREAM_SQLLOGIC='$(abspath $(SCRIPTS))' \
 		$(SWIFT) test --skip-build --no-parallel $(RELEASE_TEST_FLAGS) --filter SQLLogicTests
+
+model: ## Check the model of the protocol, and that it finds what it should, with spin: a quarter of an hour.
+	@Scripts/install-dependencies --spin
+	Scripts/check-model
 
 clean: ## Remove everything that was built.
 	rm -rf .build Benchmarks/.build
