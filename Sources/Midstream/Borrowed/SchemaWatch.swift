@@ -67,6 +67,14 @@ struct SchemaWatch {
             )
         }
         for record in moving {
+            let others = moving.filter { SQLIdentifier.equal($0.target, record.target) && $0.id != record.id }
+            if !others.isEmpty {
+                throw MigrationError(
+                    .unsupported,
+                    "table \(record.target) has rows to come from several sources: only a Database can use it while it moves",
+                    table: record.target
+                )
+            }
             guard let table = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
                 continue
             }

@@ -204,17 +204,7 @@ public final class DatabaseAccess {
             return try prepare(piece)
         }
         let (statement, violated) = try overlay.watch.preparing(route) {
-            do {
-                return try connection.prepareFirst(route.sql).0
-            } catch let error as SQLiteError {
-                if let table = overlay.watch.strayTable {
-                    // A view that only the source has reads tables in turn.
-                    let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
-                    let isNamed = named.contains { SQLIdentifier.equal($0, table) }
-                    throw Self.missing(try isNamed ? table : overlay.strayTable(among: named) ?? table, text)
-                }
-                throw error.inTheTermsOf(outline)
-            }
+            try naming(outline, text) { try connection.prepareFirst(route.sql).0 }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
         let unqualified =
@@ -228,7 +218,9 @@ public final class DatabaseAccess {
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
             if route.drained.isEmpty {
-                keys = try overlay.watch.preparing(route.ofKeys) { try connection.prepare(text) }.0
+                keys = try overlay.watch.preparing(route.ofKeys) {
+                    try naming(outline, outline.text(outline.range)) { try connection.prepare(text) }
+                }.0
             }
         case .none: break
         }
@@ -241,6 +233,23 @@ public final class DatabaseAccess {
         )
         if prepared.isKept { cache.keep(prepared, piece.key, overlay) }
         return prepared
+    }
+
+    /// Prepares a statement; what is wrong with it is told in the terms of the application's own.
+    private func naming<Result>(_ outline: StatementOutline, _ text: String, _ prepare: () throws -> Result) throws
+        -> Result
+    {
+        do {
+            return try prepare()
+        } catch let error as SQLiteError {
+            if let table = overlay.watch.strayTable {
+                // A view that only the source has reads tables in turn.
+                let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
+                let isNamed = named.contains { SQLIdentifier.equal($0, table) }
+                throw Self.missing(try isNamed ? table : overlay.strayTable(among: named) ?? table, text)
+            }
+            throw error.inTheTermsOf(outline)
+        }
     }
 
     /// Without the migration there would be no such table.
@@ -449,8 +458,14 @@ public final class DatabaseAccess {
     }
 
     /// Runs promotions in a savepoint, so that one that fails half way leaves nothing behind.
-    private func protected(_ body: () throws -> Void) throws {
-        try connection.execute("SAVEPOINT midstream_promotion")
+    func protected(_ body: () throws -> Void) throws {
+        do {
+            try connection.execute("SAVEPOINT midstream_promotion")
+        } catch {
+            guard ResultCode.busy ~= error.code, connection.isInTransaction else { throw error }
+            // There is none while something writes, a blob's handle say. Each row is promoted whole all the same.
+            return try body()
+        }
         do {
             try body()
             try connection.execute("RELEASE midstream_promotion")
@@ -505,16 +520,23 @@ public final class DatabaseAccess {
         try overlay.unnoticed {
             switch prepared.route.preparation {
             case .promote(let id, _):
-                guard let table = overlay.tables.byID[id], try table.state().lowerBound != nil else { return }
-                try forEachKey(of: prepared, keys) { try promoteRow(table, table.key.read(keys), table.state()) }
+                guard let table = overlay.tables.byID[id] else { return }
+                let feeds = table.feeds
+                guard try feeds.contains(where: { try $0.state().lowerBound != nil }) else { return }
+                try forEachKey(of: prepared, keys) {
+                    let key = table.key.read(keys)
+                    for feed in feeds { try promoteRow(feed, key, feed.state()) }
+                }
             case .collect(let id, _):
                 guard let table = overlay.tables.byID[id] else { return }
                 try collect(prepared, keys, table)
-                let state = try table.state()
-                guard state.lowerBound != nil else { return }
-                let collected = try overlay.statements.statement(KeyCollection(table).all)
-                defer { collected.reset() }
-                while try collected.step() { try promoteRow(table, table.key.read(collected), state) }
+                for feed in table.feeds {
+                    let state = try feed.state()
+                    guard state.lowerBound != nil else { continue }
+                    let collected = try overlay.statements.statement(KeyCollection(table).all)
+                    defer { collected.reset() }
+                    while try collected.step() { try promoteRow(feed, table.key.read(collected), state) }
+                }
             case .none: break
             }
         }
@@ -564,8 +586,8 @@ public final class DatabaseAccess {
     // MARK: Draining
 
     private func drain(_ ids: Set<Int64>, _ reason: MigrationStatistics.Reason, for sql: String) throws {
-        let tables = ids.compactMap { overlay.tables.byID[$0] }
-        let names = tables.map(\.name).sorted()
+        let tables = overlay.groups(of: ids)
+        let names = tables.map(\.name)
         try checkNothingReads(tables, reason)
         guard kind != .borrowed else {
             throw refusal(
@@ -603,7 +625,7 @@ public final class DatabaseAccess {
     }
 
     private func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
-        guard let table = tables.first(where: { $0.openCursors > 0 }) else { return }
+        guard let table = tables.flatMap(\.feeds).first(where: { $0.openCursors > 0 }) else { return }
         throw refusal(
             reason,
             [table.name],
@@ -650,14 +672,15 @@ public final class DatabaseAccess {
         if enforces { try connection.configure(.foreignKeys, false) }
         defer { if enforces { try? connection.configure(.foreignKeys, true) } }
         let store = StateStore(connection: connection)
-        for id in ids.sorted() {
-            guard let table = overlay.tables.byID[id], let record = try store.table(id), record.phase == .copying else {
-                continue
+        for table in overlay.groups(of: ids) {
+            for feed in table.feeds {
+                guard let record = try store.table(feed.id), record.phase == .copying else { continue }
+                let mover = RowMover(statements: overlay.statements, sql: feed.sql)
+                _ = try mover.moveRest(record)
+                guard let moved = try store.table(feed.id) else { continue }
+                let (rows, hashes) = try mover.countSource(moved)
+                try mover.complete(moved, counted: rows, hashed: hashes)
             }
-            let mover = RowMover(statements: overlay.statements, sql: table.sql)
-            _ = try mover.moveRest(record)
-            guard let moved = try store.table(id) else { continue }
-            try mover.complete(moved, counted: mover.countSource())
             try overlay.removeDrained(table)
         }
     }

@@ -32,6 +32,8 @@ final class MigrationEngine: Sendable {
         var source: MigrationSource
         var retirement: SourceRetirement
         var body: @Sendable (inout TableMigration) throws -> Void
+        /// What it asked for when it was added, by which a filter that is added again takes the place of the first.
+        var asked: [String: String]
     }
 
     /// - Parameter inspecting: A connection to tell by whether the file has migrations to go on with.
@@ -42,7 +44,7 @@ final class MigrationEngine: Sendable {
         self.walKeeper = walKeeper
         stepper = Confined(StepperBox())
         let (migrations, _) = try StateStore(connection: connection).load()
-        if !migrations.isEmpty { try withStepper { try Setup(stepper: $0).resume() } }
+        if !migrations.isEmpty { _ = try withStepper { try Setup(stepper: $0).resume() } }
     }
 
     private func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
@@ -65,10 +67,10 @@ final class MigrationEngine: Sendable {
         _ retirement: SourceRetirement,
         _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws {
-        _ = try withStepper { try Setup(stepper: $0).begin(source, retirement, filter) }
+        let asked = try withStepper { try Setup(stepper: $0).begin(source, retirement, filter) }
         listeners.withLock { listeners in
-            listeners.filters.removeAll { $0.source == source }
-            listeners.filters.append(Filter(source: source, retirement: retirement, body: filter))
+            listeners.filters.removeAll { $0.source == source && $0.asked == asked }
+            listeners.filters.append(Filter(source: source, retirement: retirement, body: filter, asked: asked))
         }
     }
 
@@ -131,7 +133,8 @@ final class MigrationEngine: Sendable {
                 condition: record.condition,
                 phase: record.phase,
                 movedRows: record.copied + record.settled + settled,
-                totalRows: record.total
+                totalRows: record.total,
+                refusedRowsTable: record.refusedRowsTable
             )
         }
         return MigrationProgress(tables: tables, outcome: outcome, rowsMovedByStep: moved)

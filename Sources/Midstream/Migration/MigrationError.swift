@@ -20,6 +20,8 @@ public struct MigrationError: Error, Sendable, Hashable {
         case foreignState
         /// The target refused a row.
         case rowRefused
+        /// The target has not got what the source has: memory or a disk is failing, or something else writes the files.
+        case notVerified
         /// The source is not what was recorded: rows came, went or changed behind the migration.
         case sourceChanged
         /// A statement needs what cannot be done here and now.

@@ -12,10 +12,14 @@ public struct MigrationProgress: Sendable, Hashable {
         public var condition: String?
         /// How far it has come.
         public var phase: MigrationPhase
-        /// Rows that are in the target for good, or were deleted since.
+        /// Rows that are in the target for good, were deleted since, or set aside.
         public var movedRows: Int64
         /// Rows that belong; `nil` until the first steps have counted them.
         public var totalRows: Int64?
+        /// The target's table that has the rows which were set aside: a column `midstream_reason`, a column
+        /// `midstream_rowid`, and those of the source. `nil` where there are none. It stays when all has moved; drop it when
+        /// it is of no more use.
+        public var refusedRowsTable: String?
         /// Rows that are in the source alone; `nil` while ``totalRows`` is.
         public var pendingRows: Int64? { totalRows.map { max(0, $0 - movedRows) } }
     }
@@ -63,6 +67,8 @@ public enum MigrationEvent: Sendable {
     case databaseMoved
     /// A table's rows were all moved at once, since that statement needs them in one place.
     case drained(tables: [String], sql: String)
+    /// The target did not take so many rows of a table, and they were set aside: see ``RefusedRowPolicy/setAside``.
+    case rowsSetAside(table: String, count: Int64)
     /// A source table stays although its rows have moved, for that reason.
     case sourceKept(table: String, reason: String)
     /// A step failed. Nothing is lost; later steps try again.

@@ -55,6 +55,10 @@ public struct TableMigration: Sendable {
     public var columns: [String: ColumnMapping] = [:]
     /// What becomes of columns that only one of the tables has, and that ``columns`` does not name.
     public var unmatchedColumns = UnmatchedColumns.refused
+    /// How it is made sure that the target has what the source had. It is chosen when a table begins to move.
+    public var verification = MigrationVerification.batches
+    /// What becomes of rows that the target does not take.
+    public var refusedRows = RefusedRowPolicy.stop
 
     init(name: String) {
         self.name = name

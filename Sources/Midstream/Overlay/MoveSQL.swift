@@ -24,6 +24,15 @@ struct MoveSQL: Sendable {
     /// The columns of the target that are written, and what of the source is written into them.
     private let insertedColumns: String
     private let selectedColumns: String
+    /// The names of those columns, without a rowid that has no column.
+    let writtenColumns: [String]
+    /// What they will be, on a row of the source.
+    let writtenValues: [String]
+    /// Whether the target's rowid has no column, and is written besides.
+    let hasUnnamedKey: Bool
+    /// The names of the source's columns.
+    let namesOfSource: [String]
+    private let keyColumns: Set<String>
 
     init(record: TableRecord, migration: MigrationRecord, target: TableSchema, source: TableSchema) {
         id = record.id
@@ -36,12 +45,15 @@ struct MoveSQL: Sendable {
         sequenceName = target.isAutoIncrement ? target.name : nil
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
-        let hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
+        hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
+        namesOfSource = source.columns.map(\.name)
+        keyColumns = Set((target.rowIDColumn.map { [$0] } ?? key.columns).map { target.columns[$0].name })
         let written = target.columns.indices.filter { target.columns[$0].generation == nil }
-        let names = written.map { SQLIdentifier.quoted(target.columns[$0].name) }
-        insertedColumns = KeySQL.list((hasUnnamedKey ? key.target : []) + names)
+        writtenValues = written.map { [columns] in columns[$0].value }
+        writtenColumns = written.map { target.columns[$0].name }
+        insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
         selectedColumns = KeySQL.list(
-            (hasUnnamedKey ? key.source : []) + written.map { [columns] in columns[$0].copied }
+            written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
         )
         state = Self.state(record.id, ledger, watermark, key)
     }
@@ -117,9 +129,22 @@ struct MoveSQL: Sendable {
 
     /// Copies the row with the key ?1…. `OR ABORT` stands above what the target's constraints say of conflicts.
     var copyRow: String {
-        "INSERT OR ABORT INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source) "
-            + "WHERE \(key.equals(key.source, key.parameters(from: 1)))"
+        "INSERT OR ABORT INTO \(target)(\(insertedColumns)) \(selectRow)"
     }
+
+    /// What is copied of the row with the key ?1….
+    var selectRow: String {
+        "SELECT \(selectedColumns) FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))"
+    }
+
+    /// Puts a row of the values ?1… into the target.
+    var insertRow: String {
+        let count = writtenColumns.count + (hasUnnamedKey ? 1 : 0)
+        return "INSERT OR ABORT INTO \(target)(\(insertedColumns)) "
+            + "VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
+    }
+
+    func isKeyColumn(_ name: String) -> Bool { keyColumns.contains(name) }
 
     /// Notes that the row with the key ?1… is no longer pending.
     var settle: String {
@@ -201,15 +226,23 @@ struct MoveSQL: Sendable {
     /// Copies the pending rows of a range.
     func copyRange(isBounded: Bool, isEnded: Bool, withLedger: Bool, undoing refusal: Refusal) -> String {
         "INSERT OR \(refusal.rawValue) INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source)"
-            + whereClause(range(isBounded: isBounded, isEnded: isEnded), withLedger ? " AND \(isUnsettled)" : condition)
+            + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger)
             // What is copied in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
+    }
+
+    /// The WHERE clause for the rows of a range that belong, or for the pending ones among them.
+    func rangeClause(isBounded: Bool, isEnded: Bool, withLedger: Bool, _ more: String = "") -> String {
+        whereClause(
+            range(isBounded: isBounded, isEnded: isEnded),
+            (withLedger ? " AND \(isUnsettled)" : condition) + more
+        )
     }
 
     /// The pending keys of a range.
     func pendingKeys(isBounded: Bool, isEnded: Bool) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
-            + whereClause(range(isBounded: isBounded, isEnded: isEnded), " AND \(isUnsettled)")
+            + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: true)
             + " ORDER BY \(key.order(key.source))"
     }
 
@@ -243,11 +276,14 @@ struct MoveSQL: Sendable {
 
     /// How many rows belong of those before the key ?1…, or of all, from the key on that follows it among the parameters, or
     /// from the first.
-    func countSlice(isEnded: Bool, isBounded: Bool) -> String {
+    ///
+    /// - Parameter hashes: Whether the sum of their hashes is asked for as well.
+    func countSlice(isEnded: Bool, isBounded: Bool, hashes: Bool) -> String {
         let terms =
             (isEnded ? [key.compares(key.source, .before, key.parameters(from: 1))] : [])
             + (isBounded ? [key.compares(key.source, .from, key.parameters(from: 1 + key.count))] : [])
-        return "SELECT count(*) FROM \(source)" + whereClause(terms, condition)
+        return "SELECT count(*)\(hashes ? ", sum(\(VerificationSQL(self).sourceHash))" : "") FROM \(source)"
+            + whereClause(terms, condition)
     }
 
     // MARK: Triggers of the target

@@ -14,6 +14,9 @@ final class MovingTable {
     let source: TableSchema
     let sourceSchema: String
     let condition: String?
+    /// The same table with another source, where rows come from several: what is the target for this one is the union of
+    /// `main` and of that source.
+    let inner: MovingTable?
     let sql: MoveSQL
     let connection: Connection
     /// The names of the target's columns, quoted.
@@ -39,6 +42,7 @@ final class MovingTable {
         migration: MigrationRecord,
         target: TableSchema,
         source: TableSchema,
+        inner: MovingTable? = nil,
         statements: InternalStatements
     ) {
         id = record.id
@@ -46,6 +50,7 @@ final class MovingTable {
         self.source = source
         sourceSchema = migration.schema
         condition = record.condition
+        self.inner = inner
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
         keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
@@ -56,6 +61,15 @@ final class MovingTable {
     }
 
     var name: String { target.name }
+
+    /// This and the others of the same table, the outermost first.
+    var feeds: [MovingTable] { [self] + (inner?.feeds ?? []) }
+
+    /// The table that the statements of the union's target arm read.
+    func targetRelation(_ scope: UnionPlan.Scope) -> String {
+        guard let inner else { return sql.target }
+        return "temp." + (scope == .whole ? Overlay.wholeName(inner.id) : Overlay.pendingName(inner.id))
+    }
 
     /// By what rows are told apart.
     var key: KeySQL { sql.key }

@@ -263,40 +263,52 @@ final class Overlay {
             )
         }
         try GuardedTable(record, connection).check(target, source)
+        let name = SQLIdentifier.lowercased(target.name)
         let table = MovingTable(
             record: record,
             migration: migration,
             target: target,
             source: source,
+            inner: byName[name],
             statements: statements
         )
         tables.byID[table.id] = table
-        byName[SQLIdentifier.lowercased(target.name)] = table
+        byName[name] = table
         try execute(KeyCollection(table).create)
-        for (name, scope) in [(target.name, "whole"), (Self.pendingName(table.id), "pending")] {
-            try execute(
-                "CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING "
-                    + "\(table.key.isRowID ? moduleName : UnionModule.keyedName)(\(table.id), \(scope))"
-            )
+        if let inner = table.inner {
+            try execute("DROP TABLE temp.\(SQLIdentifier.quoted(target.name))")
+            try createUnion(Self.wholeName(inner.id), inner, "whole")
         }
+        try createUnion(target.name, table, "whole")
+        try createUnion(Self.pendingName(table.id), table, "pending")
+    }
+
+    private func createUnion(_ name: String, _ table: MovingTable, _ scope: String) throws {
+        let module = table.key.isRowID ? moduleName : UnionModule.keyedName
+        try execute("CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING \(module)(\(table.id), \(scope))")
     }
 
     /// The table that has a moving table's pending rows alone.
     static func pendingName(_ id: Int64) -> String { "midstream_pending_\(id)" }
+
+    /// The union with the first of several sources, which is the target for the next.
+    static func wholeName(_ id: Int64) -> String { "midstream_whole_\(id)" }
 
     private func removeTables() throws {
         try removeTwins()
         for table in Array(byName.values) + (try drained.filter(isBack)) { try remove(table) }
         byName.removeAll()
         // A rollback may bring the union tables of drained ones back.
-        tables.byID = Dictionary(drained.map { ($0.id, $0) }) { first, _ in first }
+        tables.byID = Dictionary(drained.flatMap(\.feeds).map { ($0.id, $0) }) { first, _ in first }
         statements.removeAll()
     }
 
     private func remove(_ table: MovingTable) throws {
         statements.isRemovingTables = true
         defer { statements.isRemovingTables = false }
-        for name in [table.name, Self.pendingName(table.id)] {
+        // Those that read others before them.
+        let inner = table.feeds.dropFirst().map { Self.wholeName($0.id) }
+        for name in [table.name] + inner + table.feeds.map({ Self.pendingName($0.id) }) {
             try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         }
         // An authorizer of other code's may have the statement do nothing.
@@ -305,6 +317,12 @@ final class Overlay {
             code: .authorization,
             message: "the connection's authorizer keeps TEMP tables from being dropped"
         )
+    }
+
+    /// The moving tables of the names that those have, each with all of its sources.
+    func groups(of ids: Set<Int64>) -> [MovingTable] {
+        Set(ids.compactMap { tables.byID[$0].map { SQLIdentifier.lowercased($0.name) } }).sorted()
+            .compactMap { byName[$0] }
     }
 
     /// Takes a table that has been drained out of the overlay, within the transaction that drained it.
@@ -502,10 +520,11 @@ final class Overlay {
 
     private static let functions =
         [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0), ("midstream_guard", 0)]
-        + StoredValue.names.map { ($0, 1) }
+        + [("midstream_hash", -1)] + StoredValue.names.map { ($0, 1) }
 
     private func defineFunctions() throws {
         try StoredValue.define(on: connection)
+        try RowHash.define(on: connection)
         let flags: FunctionFlags = .innocuous
         try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
             [unowned self] values, _ in

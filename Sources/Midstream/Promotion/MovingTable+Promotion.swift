@@ -5,16 +5,21 @@ internal import SQLiteConnection
 extension MovingTable {
     /// Promotes the row with that key if it is pending.
     func promoteIfPending(_ key: RowKey, _ state: LiveState) throws {
-        guard let lower = state.lowerBound else { return }
+        if try isPending(key, state) { try promote(key) }
+    }
+
+    func isPending(_ key: RowKey) throws -> Bool { try isPending(key, state()) }
+
+    private func isPending(_ key: RowKey, _ state: LiveState) throws -> Bool {
+        guard let lower = state.lowerBound else { return false }
         if let rowID = key.rowID {
-            guard rowID >= lower, let last = try largestSourceKey(), rowID <= last else { return }
+            guard rowID >= lower, let last = try largestSourceKey(), rowID <= last else { return false }
         }
         let lookup = try statement(sql.isPending(isBounded: state.bound != nil))
+        defer { lookup.reset() }
         try lookup.bind(key, at: 1)
         if key.rowID == nil { try state.bindBound(lookup, at: 1 + self.key.count) }
-        let isPending = try lookup.step()
-        lookup.reset()
-        if isPending { try promote(key) }
+        return try lookup.step()
     }
 
     /// Promotes a row that is pending.

@@ -198,7 +198,7 @@ struct Router {
     // MARK: Reads
 
     private func read(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
-        if let count = WholeCount(outline), let table = movingTable(count.table) {
+        if let count = WholeCount(outline), let table = movingTable(count.table), table.inner == nil {
             var route = route
             route.sql = table.sql.wholeCount(named: count.resultName)
             route.redirected = table.id

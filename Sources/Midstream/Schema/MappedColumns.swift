@@ -93,7 +93,7 @@ struct MappedColumns: Sendable {
         "\(sql) COLLATE \(SQLIdentifier.quoted(column.collation))"
     }
 
-    static func isRowIDName(_ name: String) -> Bool {
-        ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
-    }
+    static let rowIDNames: Set = ["rowid", "_rowid_", "oid"]
+
+    static func isRowIDName(_ name: String) -> Bool { rowIDNames.contains(SQLIdentifier.lowercased(name)) }
 }

@@ -86,6 +86,24 @@ struct Claims {
         try fence(record)
     }
 
+    /// Takes a claim back, with its fence if nobody else has a claim to the table.
+    func withdraw(_ record: TableRecord) throws {
+        try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
+        guard try !all().contains(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) else { return }
+        for name in try fenceNames(of: record.source) {
+            try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))")
+        }
+        if try all().isEmpty { try connection.execute("DROP TABLE \(table)") }
+    }
+
+    private func fenceNames(of source: String) throws -> [String] {
+        try connection.fetchAll(
+            "SELECT name FROM \(schema).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
+                + "'midstream\\_fence\\_%' ESCAPE '\\'",
+            [source]
+        ).map { try $0.get(0) }
+    }
+
     /// Makes sure that the source is the one that a table began to move from, and that its rows have the rowids that they
     /// had then.
     ///

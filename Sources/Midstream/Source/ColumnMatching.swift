@@ -86,7 +86,7 @@ struct ColumnMatching {
         let mentioned = records.map(\.origin).reduce(into: Set<String>()) { names, origin in
             switch origin {
             case .column(let name): names.insert(SQLIdentifier.lowercased(name))
-            case .expression(let text): names.formUnion(Self.names(in: text))
+            case .expression(let text): names.formUnion(ExpressionShape.names(in: text))
             }
         }
         let left =
@@ -105,16 +105,6 @@ struct ColumnMatching {
                 + parts.joined(separator: "; ")
                 + ". Say by TableMigration.columns what the target's columns are made of, or by unmatchedColumns that these "
                 + "are to be ignored"
-        )
-    }
-
-    /// The names that an expression may use, in lower case.
-    private static func names(in text: String) -> Set<String> {
-        let bytes = Array(text.utf8)
-        return Set(
-            SQLTokenizer(text).filter { $0.kind == .identifier || $0.kind == .quotedIdentifier }.map {
-                SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
-            }
         )
     }
 
@@ -149,7 +139,7 @@ struct ColumnMatching {
     /// What a generated column will be; `nil` where the source has the same one.
     private func generated(_ column: TableSchema.Column, _ records: [ColumnRecord]) throws -> ColumnRecord.Origin? {
         let mapped = MappedColumns(target: target, source: source, records: records)
-        let used = Self.names(in: column.generation ?? "")
+        let used = ExpressionShape.names(in: column.generation ?? "")
         let operands = target.columns.indices.filter {
             used.contains(SQLIdentifier.lowercased(target.columns[$0].name))
         }

@@ -7,6 +7,8 @@ struct Compatibility {
     let target: TableSchema
     let source: TableSchema
     let sql: MoveSQL
+    /// The other sources that the target has rows to come from.
+    let others: [MoveSQL]
 
     /// - Throws: ``MigrationError``, with what to change.
     func check() throws {
@@ -14,6 +16,7 @@ struct Compatibility {
         try checkKeys()
         try checkUniqueness()
         try checkCollisions()
+        for other in others { try checkCollisions(with: other) }
     }
 
     private func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
@@ -113,12 +116,15 @@ struct Compatibility {
         let wanted = terms.map { term in
             key(term, term.column.flatMap { sql.columns[$0].plain }, isReversed: false)
         }
-        let hasIndex = source.indexes.contains { index in
-            index.isUnique && !index.isPartial
-                && [true, false].contains { isReversed in
-                    index.terms.map { key($0, $0.column, isReversed: isReversed) } == wanted
-                }
-        }
+        let isRowID = terms.count == 1 && terms[0].column.map { sql.columns[$0].plain == source.rowIDColumn } ?? false
+        let hasIndex =
+            isRowID
+            || source.indexes.contains { index in
+                index.isUnique && !index.isPartial
+                    && [true, false].contains { isReversed in
+                        index.terms.map { key($0, $0.column, isReversed: isReversed) } == wanted
+                    }
+            }
         guard hasIndex else {
             throw refuse(
                 .unequalTables,
@@ -212,7 +218,8 @@ struct Compatibility {
     }
 
     /// No row of the target may have a key of a row that is to come.
-    private func checkCollisions() throws {
+    func checkCollisions() throws {
+        if try connection.fetchOne("SELECT 1 FROM \(sql.target) LIMIT 1") == nil { return }
         // Without rowids, the key is among the indexes.
         let rowID = sql.key.isRowID ? "midstream_target.\(sql.key.target[0])" : "NULL"
         var comparisons = sql.key.isRowID ? ["\(sql.key.source[0]) = \(rowID)"] : []
@@ -240,6 +247,39 @@ struct Compatibility {
                     key: key
                 )
             }
+        }
+    }
+
+    /// No row of another source may have a key of a row that is to come.
+    private func checkCollisions(with other: MoveSQL) throws {
+        let keys = sql.key.source.indices.map { "midstream_key\($0)" }
+        let values = target.columns.indices.map { "midstream_value\($0)" }
+        var comparisons = [other.key.equals(other.key.source, keys)]
+        for index in target.comparableKeys {
+            let terms = index.terms.compactMap { term -> String? in
+                guard let column = term.column, column >= 0 else { return nil }
+                let collation = SQLIdentifier.quoted(term.collation)
+                return
+                    "\(other.columns[column].value) = \(StoredValue.call(values[column], .blob)) COLLATE \(collation)"
+            }
+            comparisons.append(terms.joined(separator: " AND "))
+        }
+        let row =
+            zip(sql.key.source, keys).map { "\($0) AS \($1)" }
+            + zip(target.columns.indices, values).map { "\(sql.columns[$0].value) AS \($1)" }
+        for comparison in comparisons {
+            let found = try connection.fetchOne(
+                "SELECT \(keys[0]) FROM (SELECT \(KeySQL.list(row)) FROM \(sql.source) WHERE 1\(sql.condition)) "
+                    + "WHERE EXISTS (SELECT 1 FROM \(other.source) WHERE \(comparison)\(other.condition)) LIMIT 1"
+            )
+            guard let found else { continue }
+            throw MigrationError(
+                .keyCollision,
+                "source tables \(sql.source) and \(other.source) have rows with the same key for table \(target.name): change "
+                    + "it in one of the two, or give conditions that only one row meets",
+                table: target.name,
+                key: sql.key.isRowID ? try found.get(0) : nil
+            )
         }
     }
 }

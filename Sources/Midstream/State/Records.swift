@@ -37,6 +37,27 @@ struct TableRecord: Hashable, Sendable {
     var settled: Int64
     /// Rows of the source that belong to the migration; `nil` until they are counted.
     var total: Int64?
+    /// The sum of the hashes of all rows that have been passed, where ``verification`` asks for it.
+    var checksum: Int64 = 0
+    var verification = MigrationVerification.batches
+    var refusedRows = RefusedRows.stop
+    /// Where rows are that were set aside; `nil` while there are none.
+    var refusedRowsTable: String?
+
+    /// What becomes of rows that the target does not take.
+    enum RefusedRows: Int64 {
+        case stop = 0
+        case setAside = 1
+        case ask = 2
+
+        init(_ policy: RefusedRowPolicy) {
+            switch policy {
+            case .stop: self = .stop
+            case .setAside: self = .setAside
+            case .ask: self = .ask
+            }
+        }
+    }
 
     /// The ledger's table.
     var ledger: String { "midstream_ledger_\(id)" }

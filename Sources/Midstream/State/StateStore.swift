@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// The migration's state in the target file.
@@ -30,7 +31,9 @@ struct StateStore {
                 CREATE TABLE main.midstream_tables(
                     id INTEGER PRIMARY KEY, migration INTEGER NOT NULL, target TEXT NOT NULL COLLATE NOCASE,
                     source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,
-                    copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER);
+                    copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER,
+                    refused_rows INTEGER NOT NULL DEFAULT 0, refused_rows_table TEXT,
+                    verification INTEGER NOT NULL DEFAULT 1, checksum INTEGER NOT NULL DEFAULT 0);
                 CREATE TABLE main.midstream_columns(
                     id INTEGER NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, is_expression INTEGER NOT NULL,
                     PRIMARY KEY (id, name)) WITHOUT ROWID;
@@ -81,7 +84,8 @@ struct StateStore {
     }
 
     private static let tableColumns =
-        "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total"
+        "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total, "
+        + "checksum, verification, refused_rows, refused_rows_table"
 
     private func tableRecord(_ row: Row) throws -> TableRecord {
         let id: Int64 = try row.get(0)
@@ -97,7 +101,11 @@ struct StateStore {
             ceiling: try row.get(7),
             copied: try row.get(8),
             settled: try row.get(9),
-            total: try row.get(10)
+            total: try row.get(10),
+            checksum: try row.get(11),
+            verification: MigrationVerification(rawValue: try row.get(12)) ?? .batches,
+            refusedRows: TableRecord.RefusedRows(rawValue: try row.get(13)) ?? .stop,
+            refusedRowsTable: try row.get(14)
         )
     }
 
@@ -127,11 +135,12 @@ struct StateStore {
         try connection.execute(
             """
             INSERT OR REPLACE INTO main.midstream_tables(\(Self.tableColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.id, record.migration, record.target, record.source, record.condition, record.phase.rawValue,
                 record.watermark, record.ceiling, record.copied, record.settled, record.total,
+                record.checksum, record.verification.rawValue, record.refusedRows.rawValue, record.refusedRowsTable,
             ]
         )
         for column in record.columns {
@@ -145,6 +154,21 @@ struct StateStore {
                 [record.id, column.name, origin, isExpression]
             )
         }
+    }
+
+    /// Removes a table that has not begun to move, and its migration if it was the only one; with the last one, everything.
+    func remove(_ record: TableRecord) throws {
+        for table in [record.ledger, record.watermarkTable] {
+            try connection.execute("DROP TABLE IF EXISTS main.\(table)")
+        }
+        try connection.execute("DELETE FROM main.midstream_tables WHERE id = ?", [record.id])
+        try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [record.id])
+        try connection.execute(
+            "DELETE FROM main.midstream_migrations WHERE id = ?1 "
+                + "AND NOT EXISTS (SELECT 1 FROM main.midstream_tables WHERE migration = ?1)",
+            [record.migration]
+        )
+        if try connection.fetchOne("SELECT 1 FROM main.midstream_tables LIMIT 1") == nil { try drop() }
     }
 
     /// Writes a migration.
@@ -166,17 +190,20 @@ struct StateStore {
 /// `BEGIN IMMEDIATE` would lock every attached file that can be written; a statement that changes nothing takes the
 /// lock of its own file alone. It honours the busy handler.
 enum WriteLock {
-    static func begin(_ connection: Connection) throws {
+    /// - Parameter table: A table of `main` to take the lock by, where there is no state yet.
+    static func begin(_ connection: Connection, by table: String = "midstream_state") throws {
+        let nothing = "DELETE FROM main.\(SQLIdentifier.quoted(table)) WHERE 0"
         try connection.execute("BEGIN")
         do {
-            try connection.execute("DELETE FROM main.midstream_state WHERE 0")
+            try connection.execute(nothing)
         } catch {
             try? connection.execute("ROLLBACK")
             guard error.isMissingTable else { throw error }
             // There is no migration, or another process has just ended the last one.
             do {
                 try connection.execute("BEGIN IMMEDIATE")
-            } catch let error where error.code == .readOnly {
+            } catch {
+                guard error.code == .readOnly else { throw error }
                 // Before 3.28 it fails where a source is still attached. The caller will look at the schema again.
                 try connection.execute("BEGIN")
             }

@@ -50,7 +50,8 @@ struct Retirement {
             if let kept, migration.retirement != .keep {
                 stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
             }
-            stepper.onEvent?(.tableMoved(record.target))
+            let others = try stepper.store.load().tables.filter { SQLIdentifier.equal($0.target, record.target) }
+            if others.allSatisfy({ $0.phase == .done }) { stepper.onEvent?(.tableMoved(record.target)) }
         }
         try leaveSource()
     }

@@ -32,10 +32,12 @@ struct RowMover {
     /// there.
     ///
     /// - Parameters:
+    ///   - record: The table.
     ///   - upper: The range's last key; `nil` for all that is left.
     ///   - refusal: What is undone when the target refuses a row.
     /// - Returns: The rows copied.
     func move(
+        _ record: TableRecord,
         from position: Position,
         through upper: RowKey?,
         hasLedger: Bool,
@@ -50,12 +52,15 @@ struct RowMover {
             )
             return try run(text) { try bindRange($0, position, upper) }
         }
+        try verify(record, from: position, through: upper, hasLedger: hasLedger, copied: copied)
         try advance(to: upper, copied: copied, hasLedger: hasLedger)
         return copied
     }
 
     /// Moves the watermark to a key, or past all.
-    func advance(to upper: RowKey?, copied: Int64, hasLedger: Bool) throws {
+    ///
+    /// - Parameter setAside: The rows that the target did not take, and that are elsewhere.
+    func advance(to upper: RowKey?, copied: Int64, hasLedger: Bool, setAside: Int64 = 0) throws {
         let settled =
             hasLedger
             ? try run(sql.forgetSettled(isEnded: upper != nil)) { if let upper { try $0.bind(upper, at: 1) } } : 0
@@ -63,7 +68,7 @@ struct RowMover {
         _ = try run(sql.advance) {
             try $0.bind(upper.map { $0.rowID ?? 0 } ?? .max, at: 1)
             try $0.bind(copied, at: 2)
-            try $0.bind(settled, at: 3)
+            try $0.bind(settled + setAside, at: 3)
         }
     }
 
@@ -85,19 +90,37 @@ struct RowMover {
     /// Moves all that is left.
     func moveRest(_ record: TableRecord) throws -> Int64 {
         guard let position = try position(record) else { return 0 }
-        return try move(from: position, through: nil, hasLedger: true, undoing: .statement)
+        do {
+            return try move(record, from: position, through: nil, hasLedger: true, undoing: .statement)
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code && record.refusedRows == .setAside {
+            let rows = RefusedRows(mover: self, record: record, handler: nil, connection: statements.connection)
+            let outcome = try rows.move(from: position, through: nil)
+            if let refusal = outcome.refusal { throw refusal.error }
+            try advance(to: nil, copied: 0, hasLedger: true)
+            return outcome.copied
+        }
     }
 
     /// Records that a table has moved, after all its rows have.
     ///
-    /// - Parameter counted: The rows of the source that belong, counted by other means than the watermark's.
+    /// - Parameters:
+    ///   - counted: The rows of the source that belong, counted by other means than the watermark's.
+    ///   - hashed: The sum of their hashes, where that has been asked for.
     /// - Throws: ``MigrationError`` when they are not as many as were moved. Nothing is lost then: the source stays.
-    func complete(_ record: TableRecord, counted: Int64) throws {
+    func complete(_ record: TableRecord, counted: Int64, hashed: Int64? = nil) throws {
         guard counted == record.copied + record.settled else {
             throw MigrationError(
                 .sourceChanged,
                 "table \(record.target): \(record.copied + record.settled) rows were moved, but its source "
                     + "\(record.source) has \(counted). The source has been changed by somebody else, and stays as it is",
+                table: record.target
+            )
+        }
+        if let hashed, record.verification == .complete, hashed != record.checksum {
+            throw MigrationError(
+                .notVerified,
+                "table \(record.target): the rows that were moved have another checksum than those of its source "
+                    + "\(record.source), which stays as it is: check both files with PRAGMA integrity_check",
                 table: record.target
             )
         }
@@ -110,10 +133,11 @@ struct RowMover {
     }
 
     /// Counts the source's rows that belong, at once.
-    func countSource() throws -> Int64 {
-        let condition = sql.condition.isEmpty ? "" : " WHERE 1\(sql.condition)"
-        let statement = try statements.prepare("SELECT count(*) FROM \(sql.source)\(condition)")
-        return try statement.step() ? statement.int64(at: 0) : 0
+    func countSource(_ record: TableRecord) throws -> (rows: Int64, hashes: Int64?) {
+        let hashes = record.verification == .complete
+        let statement = try statements.prepare(sql.countSlice(isEnded: false, isBounded: false, hashes: hashes))
+        guard try statement.step() else { return (0, nil) }
+        return (statement.int64(at: 0), hashes ? statement.int64(at: 1) : nil)
     }
 
     /// Runs a write; returns the rows that it changed.

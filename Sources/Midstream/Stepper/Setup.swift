@@ -15,44 +15,54 @@ struct Setup {
 
     /// Begins the moves that the filter asks for, of tables that do not move already.
     ///
-    /// - Returns: Whether any began.
+    /// - Returns: The tables that the filter asks for, and what of the source each takes.
     func begin(
         _ source: MigrationSource,
         _ retirement: SourceRetirement,
         _ filter: (inout TableMigration) throws -> Void
-    ) throws -> Bool {
+    ) throws -> [String: String] {
+        for _ in 0..<100 {
+            do {
+                return try tryToBegin(source, retirement, filter)
+            } catch is Overtaken {
+                continue
+            }
+        }
+        throw MigrationError(.misuse, "other processes change this file's migrations all the while: try again")
+    }
+
+    /// Another process has changed the stored migrations since they were read; nothing has been done yet.
+    private struct Overtaken: Error {}
+
+    private func tryToBegin(
+        _ source: MigrationSource,
+        _ retirement: SourceRetirement,
+        _ filter: (inout TableMigration) throws -> Void
+    ) throws -> [String: String] {
         // One that was begun and could not be fenced, since somebody held the source.
-        if try stepper.store.load().tables.contains(where: { $0.phase == .starting }) { try resume() }
+        if try stepper.store.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume() }
         let (migrations, records) = try stepper.store.load()
         let path = try sourcePath(source, retirement)
-        if path == .some(nil), source != .sameDatabase { return false }
+        if path == .some(nil), source != .sameDatabase { return [:] }
         let stored = path ?? nil
         let migration =
             migrations.first { $0.sourcePath == stored }
             ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
+        var asked: [String: String] = [:]
         for name in try reader.tableNames() {
             var table = TableMigration(name: name)
             try filter(&table)
-            guard table.sourceTable != nil else { continue }
-            if let record = records.first(where: { SQLIdentifier.equal($0.target, name) && $0.phase != .done }) {
-                guard record.migration == migration.id else {
-                    throw MigrationError(
-                        .unsupported,
-                        "table \(name) already moves from another source: wait until it has moved",
-                        table: name
-                    )
-                }
-                continue
-            }
-            let hasMoved = records.contains {
+            guard let sourceTable = table.sourceTable else { continue }
+            asked[name] = sourceTable
+            let known = records.first {
                 $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
-                    && SQLIdentifier.equal($0.source, table.sourceTable ?? "")
+                    && SQLIdentifier.equal($0.source, sourceTable)
             }
-            if !hasMoved { wanted.append(table) }
+            if let known { try setPolicy(table.refusedRows, of: known) } else { wanted.append(table) }
         }
-        guard !wanted.isEmpty else { return false }
+        guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
         do {
             try attach(migration, source)
@@ -60,15 +70,28 @@ struct Setup {
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
                 if isNew { try Retirement(stepper: stepper, migration: migration).detachSource() }
-                return false
+                return asked
             }
-            try store(begun, migration)
+            try store(begun, migration, ifStill: migrations, records)
         } catch {
             if isNew { try? stepper.detach(migration) }
             throw error
         }
-        try resume()
-        return true
+        if let refusal = try resume() { throw refusal }
+        return asked
+    }
+
+    /// What becomes of refused rows may be changed at any time, and the application's answer is not stored.
+    private func setPolicy(_ policy: RefusedRowPolicy, of record: TableRecord) throws {
+        stepper.refusalHandlers[record.id] = if case .ask(let handler) = policy { handler } else { nil }
+        let wanted = TableRecord.RefusedRows(policy)
+        guard wanted != record.refusedRows, record.phase == .copying || record.phase == .starting else { return }
+        try transaction {
+            try connection.execute(
+                "UPDATE main.midstream_tables SET refused_rows = ? WHERE id = ?",
+                [wanted.rawValue, record.id]
+            )
+        }
     }
 
     private func attach(_ migration: MigrationRecord, _ source: MigrationSource) throws {
@@ -115,6 +138,8 @@ struct Setup {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     && $0.targetFile == claims.targetFile()
             }
+            // Its target moves on to another table by now.
+            if let own, records.contains(where: { $0.id == own.id }) { continue }
             // It has moved; with sources that stay, this is how the next launch finds out.
             if let own, own.moved != nil {
                 guard try own.targetVersion ?? 0 <= StateStore.schemaVersion(connection) else {
@@ -129,6 +154,7 @@ struct Setup {
                 continue
             }
             if own != nil {
+                guard try isUnchanged(records) else { throw Overtaken() }
                 throw MigrationError(
                     .foreignState,
                     "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
@@ -148,6 +174,7 @@ struct Setup {
             guard migration.sourcePath != nil || !SQLIdentifier.equal(source.name, target.name) else {
                 throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
             }
+            if migration.sourcePath != nil { try checkIsWhole(source, migration, wish.name) }
             // It has moved, and stayed.
             if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
             let from = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
@@ -171,14 +198,18 @@ struct Setup {
                 ceiling: nil,
                 copied: 0,
                 settled: 0,
-                total: nil
+                total: nil,
+                verification: wish.verification,
+                refusedRows: TableRecord.RefusedRows(wish.refusedRows)
             )
+            stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
             let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
             try Compatibility(
                 connection: connection,
                 target: target,
                 source: source,
-                sql: sql
+                sql: sql,
+                others: try others(of: target, records) + begun.map(\.sql).filter { $0.target == sql.target }
             ).check()
             let others =
                 migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
@@ -186,9 +217,99 @@ struct Setup {
             where SQLIdentifier.equal(other.sourceTable, sourceName) {
                 try claims.checkDisjoint(record, other)
             }
+            if migration.sourcePath == nil { try endWhatCannotBeJoined(record, source, target, records) }
             begun.append((record, sql))
         }
         return begun
+    }
+
+    // MARK: Sources that are targets themselves
+
+    /// A table of another file must have all of its rows: whoever moves them there goes on doing so.
+    private func checkIsWhole(_ source: TableSchema, _ migration: MigrationRecord, _ table: String) throws {
+        let schema = SQLIdentifier.quoted(migration.schema)
+        let hasState = try connection.fetchOne("SELECT 1 FROM \(schema).sqlite_master WHERE name = 'midstream_tables'")
+        guard hasState != nil else { return }
+        let pending = try connection.fetchOne(
+            "SELECT 1 FROM \(schema).midstream_tables WHERE target = ? AND phase <= ?",
+            [source.name, MigrationPhase.copying.rawValue]
+        )
+        guard pending == nil else {
+            throw MigrationError(
+                .unsupported,
+                "source table \(source.name) of \(stepper.path(of: migration) ?? "the source") has yet to get rows of a "
+                    + "migration of its own: let that end first",
+                table: table
+            )
+        }
+    }
+
+    private func chains(
+        _ record: TableRecord,
+        _ source: TableSchema,
+        _ target: TableSchema,
+        _ records: [TableRecord]
+    ) throws -> [Chain] {
+        let migrations = try stepper.store.load().migrations
+        return try records.filter { SQLIdentifier.equal($0.target, source.name) && $0.phase == .copying }
+            .compactMap { first in
+                guard let migration = migrations.first(where: { $0.id == first.migration }) else { return nil }
+                try stepper.attach(migration)
+                let a = try SchemaReader(connection: connection, schema: migration.schema).table(first.source)
+                return a.map { Chain(first: first, a: $0, b: source, second: record, c: target) }
+            }
+    }
+
+    /// Has the moves into a table end that cannot go on as moves into the table it moves to itself.
+    private func endWhatCannotBeJoined(
+        _ record: TableRecord,
+        _ source: TableSchema,
+        _ target: TableSchema,
+        _ records: [TableRecord]
+    ) throws {
+        for chain in try chains(record, source, target, records) where chain.joined() == nil {
+            var tries = 0
+            while try stepper.store.table(chain.first.id)?.phase == .copying {
+                tries += 1
+                let outcome = try stepper.step(.rows(.max - 1, table: chain.first.target)).outcome
+                if outcome == .busy, tries > 1000 { throw Self.endlessTransaction }
+            }
+        }
+    }
+
+    /// Has the moves into a table go on as moves into the one that it moves to, in the transaction that is open.
+    private func join(_ record: TableRecord) throws {
+        let reader = SchemaReader(connection: connection, schema: "main")
+        guard let source = try reader.table(record.source), let target = try reader.table(record.target) else { return }
+        let (migrations, records) = try stepper.store.load()
+        for chain in try chains(record, source, target, records) {
+            guard let joined = chain.joined(), let migration = migrations.first(where: { $0.id == joined.migration })
+            else {
+                throw MigrationError(
+                    .unsupported,
+                    "table \(source.name) has yet to get rows that cannot move on to table \(target.name) directly: let that "
+                        + "migration end first",
+                    table: target.name
+                )
+            }
+            stepper.forget(joined.id)
+            for trigger in try stepper.sql(for: chain.first, migration).dropTriggers { try connection.execute(trigger) }
+            stepper.forget(joined.id)
+            try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [joined.id])
+            try stepper.store.save(joined)
+            let sql = MoveSQL(record: joined, migration: migration, target: target, source: chain.a)
+            for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
+        }
+    }
+
+    /// The other sources that a table has rows to come from.
+    private func others(of target: TableSchema, _ records: [TableRecord]) throws -> [MoveSQL] {
+        let migrations = try stepper.store.load().migrations
+        return try records.filter {
+            SQLIdentifier.equal($0.target, target.name) && ($0.phase == .copying || $0.phase == .starting)
+        }.compactMap { record in
+            try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
+        }
     }
 
     private func checkCondition(_ wish: TableMigration, _ source: TableSchema, _ from: String) throws {
@@ -203,8 +324,19 @@ struct Setup {
         ).check()
     }
 
-    private func store(_ begun: [Beginning], _ migration: MigrationRecord) throws {
-        try transaction {
+    private func isUnchanged(_ records: [TableRecord]) throws -> Bool {
+        try stepper.store.load().tables.map(\.id) == records.map(\.id)
+    }
+
+    private func store(
+        _ begun: [Beginning],
+        _ migration: MigrationRecord,
+        ifStill migrations: [MigrationRecord],
+        _ records: [TableRecord]
+    ) throws {
+        let table = try stepper.store.exists() ? "midstream_state" : begun.first?.record.target
+        try transaction(lockingBy: table ?? "midstream_state") {
+            guard try isUnchanged(records), try stepper.store.load().migrations == migrations else { throw Overtaken() }
             try stepper.store.create()
             try stepper.store.save(migration)
             for (record, sql) in begun {
@@ -216,8 +348,12 @@ struct Setup {
 
     /// Finishes what was begun: fences sources, lets tables move, and makes sure that sources are those that were
     /// claimed.
-    func resume() throws {
+    ///
+    /// - Returns: Why a table does not begin to move after all: somebody has written a row into it that collides.
+    @discardableResult
+    func resume() throws -> MigrationError? {
         let (migrations, records) = try stepper.store.load()
+        var refusal: MigrationError?
         for record in records where record.phase == .starting || record.phase == .copying {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             try stepper.attach(migration)
@@ -227,21 +363,77 @@ struct Setup {
                 continue
             }
             if migration.sourcePath != nil {
+                // Whoever stored that it is about to begin may have died before it was on the disk.
+                try connection.sync(schema: "main")
                 _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
-                try connection.transaction { try claims.stake(record) }
-                try connection.sync(schema: migration.schema)
+                try writeSource(migration) { try claims.stake(record) }
             }
-            let sql = try stepper.sql(for: record, migration)
-            try transaction {
-                if migration.sourcePath == nil { try claims.stake(record) }
-                try raiseSequence(record, migration, sql)
-                for trigger in try triggers(record, sql) { try connection.execute(trigger) }
-                try connection.execute(
-                    "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
-                    [MigrationPhase.copying.rawValue, record.id]
-                )
+            do {
+                try letMove(record, migration, claims)
+            } catch let error as MigrationError where error.code == .keyCollision {
+                try withdraw(record, migration, claims)
+                refusal = refusal ?? error
             }
         }
+        return refusal
+    }
+
+    /// Writes the source in a transaction that is on the disk when it returns.
+    private func writeSource(_ migration: MigrationRecord, _ body: () throws -> Void) throws {
+        connection.setBusyTimeout(milliseconds: 5000)
+        defer { connection.setBusyTimeout(milliseconds: 5) }
+        do {
+            try connection.transaction { try body() }
+        } catch {
+            guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
+            throw MigrationError(
+                .sourceUnavailable,
+                "somebody else writes \(stepper.path(of: migration) ?? "the source") all the while, so that its tables cannot be "
+                    + "closed for writes: try again when that has ended",
+                cause: error
+            )
+        }
+        try connection.sync(schema: migration.schema)
+    }
+
+    private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
+        let sql = try stepper.sql(for: record, migration)
+        try transaction {
+            // Another process may have been here meanwhile.
+            guard try stepper.store.table(record.id)?.phase == .starting else { return }
+            try confirmKeys(record, migration, sql)
+            if migration.sourcePath == nil {
+                try join(record)
+                try claims.stake(record)
+            }
+            try raiseSequence(record, migration, sql)
+            for trigger in try triggers(record, sql) { try connection.execute(trigger) }
+            try connection.execute(
+                "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
+                [MigrationPhase.copying.rawValue, record.id]
+            )
+        }
+    }
+
+    /// Until the guard triggers are there, others may write rows into the target that collide with the source's.
+    private func confirmKeys(_ record: TableRecord, _ migration: MigrationRecord, _ sql: MoveSQL) throws {
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
+            let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else { return }
+        try Compatibility(connection: connection, target: target, source: source, sql: sql, others: [])
+            .checkCollisions()
+    }
+
+    /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
+    private func withdraw(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
+        if migration.sourcePath != nil {
+            try writeSource(migration) { try claims.withdraw(record) }
+        }
+        try transaction {
+            guard try stepper.store.table(record.id)?.phase == .starting else { return }
+            try stepper.store.remove(record)
+        }
+        stepper.forget(record.id)
     }
 
     private func triggers(_ record: TableRecord, _ sql: MoveSQL) throws -> [String] {
@@ -283,13 +475,20 @@ struct Setup {
     }
 
     /// A transaction that is on the disk when it returns. Waits for writers of the process.
-    private func transaction(_ body: () throws -> Void) throws {
+    ///
+    /// - Parameter table: A table of the target, where there is no state yet.
+    private func transaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
         connection.setBusyTimeout(milliseconds: 5000)
         defer { connection.setBusyTimeout(milliseconds: 5) }
         for _ in 0..<100 {
-            let done: Void? = try stepper.transaction(isDurable: true, patience: .seconds(1), body)
+            let done: Void? = try stepper.transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body)
             if done != nil { return }
         }
-        throw MigrationError(.misuse, "a write transaction of this process does not end: end it, and try again")
+        throw Self.endlessTransaction
     }
+
+    private static let endlessTransaction = MigrationError(
+        .misuse,
+        "a write transaction of this process does not end: end it, and try again"
+    )
 }

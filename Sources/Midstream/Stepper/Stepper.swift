@@ -21,6 +21,8 @@ final class Stepper {
     /// For each table that waits for readers, a frame of the WAL behind its last row.
     var retirementMarks: [Int64: Int] = [:]
     private var commitTime: Duration = .milliseconds(1)
+    /// The application's answers to what becomes of refused rows, by the table's id.
+    var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
 
@@ -36,6 +38,7 @@ final class Stepper {
         self.walKeeper = walKeeper
         connection.setBusyTimeout(milliseconds: Self.busyTimeout)
         try StoredValue.define(on: connection)
+        try RowHash.define(on: connection)
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
         try connection.execute("PRAGMA main.synchronous = NORMAL")
@@ -96,21 +99,30 @@ final class Stepper {
         return sql
     }
 
+    /// What is known of a table's move may be true no longer.
+    func forget(_ id: Int64) {
+        moves[id] = nil
+        counts[id] = nil
+    }
+
     // MARK: Transactions
 
     /// Runs `body` in a transaction of the target that keeps out the process's writers; `nil` when they, or another
     /// process, keep it out.
     ///
-    /// - Parameter patience: How long to wait for the process's writers.
+    /// - Parameters:
+    ///   - patience: How long to wait for the process's writers.
+    ///   - table: A table of `main` to take its lock by.
     func transaction<Result>(
         isDurable: Bool = false,
         patience: Duration = .milliseconds(10),
+        lockingBy table: String = "midstream_state",
         _ body: () throws -> Result
     ) throws -> Result? {
         guard gate.enterForStep(waiting: patience) else { return nil }
         defer { gate.leaveStep() }
         do {
-            try WriteLock.begin(connection)
+            try WriteLock.begin(connection, by: table)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             return nil
         }
@@ -187,10 +199,10 @@ final class Stepper {
                 let mover = RowMover(statements: statements, sql: sql)
                 if let now = try store.table(record.id), now.phase == .copying {
                     if now.isPassed {
-                        try mover.complete(now, counted: counted)
+                        try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
                     } else {
                         _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
-                            try $0.bind(counted, at: 1)
+                            try $0.bind(counted.rows, at: 1)
                         }
                     }
                 }
@@ -222,6 +234,7 @@ final class Stepper {
                 let upper = try mover.key(at: batch.rows - 1, from: position, isPending: false)
                 tried = (tried?.start ?? position, position, upper)
                 moved += try mover.move(
+                    record,
                     from: position,
                     through: upper,
                     hasLedger: hasLedger(sql),
@@ -245,7 +258,7 @@ final class Stepper {
             guard let position = try position(record, mover) else { return 0 }
             let upper = try mover.key(at: rows - 1, from: position, isPending: true)
             tried = (position, position, upper)
-            return try mover.move(from: position, through: upper, hasLedger: true, undoing: .transaction)
+            return try mover.move(record, from: position, through: upper, hasLedger: true, undoing: .transaction)
         }
     }
 
@@ -300,37 +313,26 @@ final class Stepper {
         var refusal: (key: RowKey, error: SQLiteError)?
         let moved: Int64? = try transaction {
             try confirmRowIDs(record, sql)
-            guard try position(record, mover) == tried.start else { return 0 }
+            guard try position(record, mover) == tried.start, let now = try store.table(record.id) else { return 0 }
             var moved: Int64 = 0
             if tried.start != tried.batch {
                 moved = try mover.move(
+                    record,
                     from: tried.start,
                     through: tried.batch.key,
                     hasLedger: true,
                     undoing: .transaction
                 )
             }
-            var passed: Int64 = 0
-            var last: RowKey?
-            let keys = try statements.statement(
-                sql.pendingKeys(isBounded: tried.batch.key != nil, isEnded: tried.upper != nil)
-            )
-            defer { keys.reset() }
-            try mover.bindRange(keys, tried.batch, tried.upper)
-            while try keys.step() {
-                let key = sql.key.read(keys)
-                do {
-                    _ = try mover.run(sql.copyRow) { try $0.bind(key, at: 1) }
-                } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                    refusal = (key, error)
-                    break
-                }
-                passed += 1
-                last = key
-            }
-            keys.reset()
-            if let last { try mover.advance(to: last, copied: passed, hasLedger: true) }
-            return moved + passed
+            let outcome = try RefusedRows(
+                mover: mover,
+                record: now,
+                handler: refusalHandlers[record.id],
+                connection: connection
+            ).move(from: tried.batch, through: tried.upper)
+            refusal = outcome.refusal
+            if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
+            return moved + outcome.copied
         }
         guard let refusal else { return moved }
         throw MigrationError(
@@ -356,7 +358,9 @@ final class Stepper {
         _ sql: MoveSQL,
         _ limit: Limit,
         _ start: ContinuousClock.Instant
-    ) throws -> Int64? {
+    ) throws -> (rows: Int64, hashes: Int64?)? {
+        // The first count is for the progress alone.
+        let hashes = record.verification == .complete && record.isPassed
         var count = counts[record.id] ?? SourceCount()
         while !count.isComplete {
             let edge = try statements.statement(sql.sliceStart(isEnded: count.end != nil))
@@ -365,17 +369,17 @@ final class Stepper {
             try edge.bind(SourceCount.rowsPerSlice - 1, at: sql.key.count + 1)
             let first = try edge.step() ? sql.key.read(edge) : nil
             let slice = try statements.statement(
-                sql.countSlice(isEnded: count.end != nil, isBounded: first != nil)
+                sql.countSlice(isEnded: count.end != nil, isBounded: first != nil, hashes: hashes)
             )
             defer { slice.reset() }
             if let end = count.end { try slice.bind(end, at: 1) }
             if let first { try slice.bind(first, at: 1 + sql.key.count) }
             guard try slice.step() else { break }
-            count.add(slice.int64(at: 0), from: first)
+            count.add(slice.int64(at: 0), hashes && !slice.isNull(at: 1) ? slice.int64(at: 1) : 0, from: first)
             if case .time(let budget) = limit, clock.now - start > budget / 2 { break }
         }
         counts[record.id] = count
-        return count.isComplete ? count.belonging : nil
+        return count.isComplete ? (count.belonging, hashes ? count.hashes : nil) : nil
     }
 
     // MARK: The WAL
@@ -424,9 +428,13 @@ struct SourceCount {
     /// The rows that belong to the migration.
     private(set) var belonging: Int64 = 0
 
+    /// The sum of their hashes.
+    private(set) var hashes: Int64 = 0
+
     /// - Parameter start: The first key of the slice; `nil` when it was the last one.
-    mutating func add(_ belonging: Int64, from start: RowKey?) {
+    mutating func add(_ belonging: Int64, _ hashes: Int64, from start: RowKey?) {
         self.belonging += belonging
+        self.hashes &+= hashes
         end = start
         isComplete = start == nil
     }

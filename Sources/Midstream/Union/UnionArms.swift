@@ -127,7 +127,7 @@ final class UnionArms {
         let isCount = arm == .targetCount || arm == .sourceCount || arm == .sourceCountWithLedger
         let key = table.key
         let keyNames = isTarget ? key.target : key.source
-        let from = isTarget ? table.sql.target : table.sql.source
+        let from = isTarget ? table.targetRelation(plan.scope) : table.sql.source
         let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger || arm == .sourceCountWithLedger
         let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
         let isLookup = if case .lookup = plan.merge { true } else { false }

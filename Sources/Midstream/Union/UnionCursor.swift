@@ -9,6 +9,9 @@ final class UnionCursor: VirtualTableCursor {
     private let union: UnionTable
     private let scope: UnionPlan.Scope
 
+    /// Whether there are rows besides the source's.
+    private let hasTarget: Bool
+
     private var arms: UnionArms?
     /// The arms' statements that this cursor has, by the arm.
     private var opened = [Statement?](repeating: nil, count: UnionArms.Arm.allCases.count)
@@ -48,6 +51,7 @@ final class UnionCursor: VirtualTableCursor {
         union = table
         self.table = table.table
         self.scope = scope
+        hasTarget = scope == .whole || table.table.inner != nil
         self.table.openCursors += 1
     }
 
@@ -151,7 +155,7 @@ final class UnionCursor: VirtualTableCursor {
             asksSourceFirst = asksSource
         }
         if asksSourceFirst, try lookUpInSource(arms, arguments, state) { return }
-        if scope == .whole {
+        if hasTarget {
             let row = RowReader(try open(.target, arms, arguments))
             if try row.step() {
                 current = row
@@ -178,7 +182,7 @@ final class UnionCursor: VirtualTableCursor {
             arms.mergeTerms.isEmpty
             ? .rowID(isDescending: arms.rowIDDescending)
             : .terms(arms.mergeTerms, rowIDDescending: arms.rowIDDescending)
-        if scope == .whole {
+        if hasTarget {
             let row = RowReader(try open(.target, arms, arguments))
             target = try row.step() ? row : nil
         }

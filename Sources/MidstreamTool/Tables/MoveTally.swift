@@ -29,7 +29,7 @@ struct MoveTally {
         moved += progress.rowsMovedByStep
         outcome = progress.outcome
         for table in progress.tables {
-            if let index = tables.firstIndex(where: { $0.progress.name == table.name }) {
+            if let index = tables.firstIndex(where: { $0.progress.isSame(as: table) }) {
                 let total = tables[index].progress.totalRows
                 tables[index].progress = table
                 if table.totalRows == nil { tables[index].progress.totalRows = total }
@@ -38,7 +38,7 @@ struct MoveTally {
             }
         }
         for index in tables.indices {
-            let current = progress.tables.first { $0.name == tables[index].progress.name }
+            let current = progress.tables.first { $0.isSame(as: tables[index].progress) }
             tables[index].isDone = current?.phase ?? .done == .done
         }
     }
@@ -66,5 +66,12 @@ struct MoveTally {
         if isFinished { return 1 }
         guard let total = totalRows else { return nil }
         return total == 0 ? 1 : min(1, Double(settledRows) / Double(total))
+    }
+}
+
+extension MigrationProgress.Table {
+    /// Whether it is the same move, at another time.
+    fileprivate func isSame(as other: MigrationProgress.Table) -> Bool {
+        name == other.name && sourceTable == other.sourceTable && sourcePath == other.sourcePath
     }
 }

@@ -1,4 +1,4 @@
-/// What the outermost form of an expression tells of its values.
+/// What the text of an expression tells of its values, without knowing the tables.
 public enum ExpressionShape {
     private static let textFunctions: Set<String> = [
         "lower", "upper", "trim", "ltrim", "rtrim", "replace", "hex", "quote", "printf", "format", "typeof", "char",
@@ -9,6 +9,16 @@ public enum ExpressionShape {
         "and", "or", "not", "is", "isnull", "notnull", "in", "like", "glob", "match", "regexp", "between", "case",
         "collate", "cast", "exists", "raise", "over", "filter", "select", "null", "distinct", "escape",
     ]
+
+    /// The names that an expression may use, in ASCII lower case: of columns, functions and whatever else.
+    public static func names(in expression: String) -> Set<String> {
+        let bytes = Array(expression.utf8)
+        return Set(
+            SQLTokenizer(expression).filter { $0.kind == .identifier || $0.kind == .quotedIdentifier }.map {
+                SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
+            }
+        )
+    }
 
     /// Whether all values are text or NULL: of `a || b`, or `lower(a)`. `false` where that cannot be told.
     public static func givesText(_ expression: String) -> Bool {

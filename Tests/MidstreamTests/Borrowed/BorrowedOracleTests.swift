@@ -68,7 +68,8 @@ extension OracleCase {
         triggers.isEmpty && !enforcesForeignKeys && settings.isEmpty
             && tables.allSatisfy { table in
                 table.sourceName == nil
-                    || table.primaryKey.isEmpty && !table.hasHiddenKeys && !table.columns.contains(where: \.isGenerated)
+                    || table.primaryKey.isEmpty && !table.hasHiddenKeys && table.secondSourceName == nil
+                        && !table.columns.contains(where: \.isGenerated)
             }
     }
 }

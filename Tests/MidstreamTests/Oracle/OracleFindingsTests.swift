@@ -349,4 +349,19 @@ import Testing
             #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE b = 7") == 0)
         }
     }
+
+    @Test(arguments: ["", " LIMIT 9"]) func aTableThatOnlyTheSourceHasIsNotThere(_ limit: String) throws {
+        if !limit.isEmpty, !SQLiteFeature.limitedWrites.isAvailable { return }
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        let source = try Connection(path: folder.file("old.db"))
+        try source.execute("CREATE TABLE u(x)")
+        source.close()
+        for sql in ["UPDATE t SET b = 1", "DELETE FROM t"] {
+            let error = #expect(throws: SQLiteError.self) {
+                try database.execute(sql + " WHERE id IN (SELECT x FROM u)" + limit)
+            }
+            #expect(error?.message == "no such table: u")
+        }
+    }
 }

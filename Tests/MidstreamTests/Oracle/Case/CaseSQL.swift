@@ -41,8 +41,16 @@ extension TablePlan {
     }
 
     /// What the source has.
-    var sourceSchema: [String] {
-        guard let sourceName else { return [] }
+    var sourceSchema: [String] { sourceNames.flatMap(sourceSchema) }
+
+    var sourceNames: [String] { [sourceName, secondSourceName].compactMap(\.self) }
+
+    /// Which of the sources has a row.
+    func source(of row: RowPlan) -> String? {
+        row.rowID % 2 == 0 ? secondSourceName ?? sourceName : sourceName
+    }
+
+    private func sourceSchema(_ sourceName: String) -> [String] {
         let made = columns.filter { $0.origin != nil }.map { quoted($0.name) }
         func isLeftOut(_ text: String) -> Bool { made.contains { text.contains($0) } }
         var source = self
@@ -57,7 +65,9 @@ extension TablePlan {
         if isPermuted { source.columns.reverse() }
         source.constraints.removeAll(where: isLeftOut)
         return [source.creation(named: sourceName, columns: source.columns)]
-            + indexCreations(on: sourceName, prefix: "src ") { ($0.isInSource || $0.isUnique) && !isLeftOut($0.terms) }
+            + indexCreations(on: sourceName, prefix: "src \(sourceName) ") {
+                ($0.isInSource || $0.isUnique) && !isLeftOut($0.terms)
+            }
     }
 
     var isMapped: Bool { leavesColumn || columns.contains { $0.origin != nil } }
@@ -161,7 +171,7 @@ extension OracleCase: CustomStringConvertible {
                 let columns =
                     isInSource
                     ? table.sourceInsertedColumns : table.insertedColumns.enumerated().map { ($0.element, $0.offset) }
-                let name = isInSource ? table.sourceName ?? "" : table.name
+                let name = isInSource ? table.source(of: row) ?? "" : table.name
                 lines.append(
                     "\(isInSource ? "/* source */ " : "")INSERT INTO \(quoted(name))"
                         + "(\(columns.map(\.name).joined(separator: ", "))) "

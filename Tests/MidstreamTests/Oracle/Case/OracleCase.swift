@@ -55,6 +55,8 @@ struct TablePlan {
     var name: String
     /// The source's table; `nil` when the table does not move.
     var sourceName: String?
+    /// A second table that has every other of the source's rows.
+    var secondSourceName: String?
     var columns: [ColumnPlan]
     /// The column that is the rowid.
     var rowIDColumn: String?

@@ -111,17 +111,20 @@ final class CaseFiles {
             isMoved = true
             if isMapped { continue }
             arguments.positional = stored.values
-            if let sourceName = table.sourceName, !row.isInTarget {
+            if let sourceName = table.source(of: row), !row.isInTarget {
                 try source.execute("INSERT INTO \(quoted(sourceName))(\(columns)) VALUES (\(marks))", arguments)
             } else {
                 try target.execute("INSERT INTO \(name)(\(columns)) VALUES (\(marks))", arguments)
             }
         }
-        guard let sourceName = table.sourceName, let condition = table.condition else { return }
+        guard let condition = table.condition else { return }
         // Rows that do not belong stay in the source alone.
-        for row in try source.fetchAll(
-            "SELECT \(table.key.joined(separator: ", ")) FROM \(quoted(sourceName)) WHERE NOT ifnull(\(condition), 0)"
-        ) {
+        let left = try table.sourceNames.flatMap {
+            try source.fetchAll(
+                "SELECT \(table.key.joined(separator: ", ")) FROM \(quoted($0)) WHERE NOT ifnull(\(condition), 0)"
+            )
+        }
+        for row in left {
             var key = Arguments()
             key.positional = row.values
             let isTheRow = table.key.map { "\($0) = ?" }.joined(separator: " AND ")
@@ -137,7 +140,7 @@ final class CaseFiles {
         let values = table.insertedValues(row)
         var arguments = Arguments()
         arguments.positional = columns.map { values[$0.position] }
-        let name = quoted(table.sourceName ?? "")
+        let name = quoted(table.source(of: row) ?? "")
         let before = source.totalChanges
         do {
             try source.execute(
@@ -162,9 +165,15 @@ final class CaseFiles {
         let tables = oracleCase.tables
         let source: MigrationSource =
             oracleCase.isSameFile ? .sameDatabase : .file(sourcePath, key: oracleCase.keyOfSource)
+        try addMigration(source) { $0.sourceName }
+        if tables.contains(where: { $0.secondSourceName != nil }) { try addMigration(source) { $0.secondSourceName } }
+    }
+
+    private func addMigration(_ source: MigrationSource, from name: @escaping @Sendable (TablePlan) -> String?) throws {
+        let tables = oracleCase.tables
         try database.addMigration(source: source) { migration in
             guard let table = tables.first(where: { $0.name == migration.name }) else { return }
-            migration.sourceTable = table.sourceName
+            migration.sourceTable = name(table)
             migration.condition = table.condition
             for column in table.columns {
                 switch column.origin {
@@ -265,7 +274,7 @@ final class CaseFiles {
         let target = try Connection(path: targetPath, options: OpenOptions(key: oracleCase.keyOfTarget))
         defer { target.close() }
         let side = NativeSide(connection: target)
-        let kept = oracleCase.tables.filter { oracleCase.isSameFile && $0.condition != nil }.compactMap(\.sourceName)
+        let kept = oracleCase.tables.filter { oracleCase.isSameFile && $0.condition != nil }.flatMap(\.sourceNames)
         let hidden = kept.map { literal(.text($0)) }.joined(separator: ", ")
         // VACUUM drops `sqlite_sequence` when no table needs it, and a source of the same file may.
         var queries = [

@@ -1,0 +1,67 @@
+public import SQLiteConnection
+
+extension DatabaseAccess {
+    /// Runs `body` with a handle on one value of `main`, to read and write parts of it without the whole being in memory.
+    ///
+    ///     try database.write { db in
+    ///         try db.execute("INSERT INTO files(id, content) VALUES (7, zeroblob(50000000))")
+    ///         try db.withBlob(table: "files", column: "content", rowID: 7, isWritable: true) { blob in
+    ///             for (offset, piece) in pieces { try blob.write(piece, at: offset) }
+    ///         }
+    ///     }
+    ///
+    /// Of a table that moves, a row that has yet to move is read where it is, and comes over before it is written.
+    ///
+    /// - Parameters:
+    ///   - table: A table with rowids.
+    ///   - column: Its column. To be written it must be in no index and no foreign key.
+    ///   - rowID: The row.
+    ///   - isWritable: Whether it may be written.
+    ///   - body: Must not keep the handle, and not write the row by statements: that expires it.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when there is no such row, or its value is a number or NULL;
+    ///   ``MigrationError`` when a column that is converted while it moves is read by a connection that cannot write.
+    public func withBlob<Result>(
+        table: String,
+        column: String,
+        rowID: Int64,
+        isWritable: Bool = false,
+        _ body: (Blob) throws -> Result
+    ) throws -> Result {
+        if let feeds = overlay.table(named: table)?.feeds, feeds[0].key.isRowID,
+            feeds[0].target.columnIndex(column) != nil
+        {
+            overlay.forgetState()
+            for feed in feeds where try feed.isPending(.rowID(rowID)) {
+                if !isWritable, let place = feed.place(ofColumn: column) {
+                    return try connection.withBlob(
+                        schema: feed.sourceSchema,
+                        table: feed.source.name,
+                        column: place,
+                        rowID: rowID,
+                        body
+                    )
+                }
+                guard feed.statements.canPromote else {
+                    throw MigrationError(
+                        .refusedStatement,
+                        "column \(column) of table \(table) is converted while it moves: open the blob in a write block, or "
+                            + "read it by a statement",
+                        table: table
+                    )
+                }
+                try protected { try overlay.unnoticed { try feed.promoteIfPending(.rowID(rowID), feed.state()) } }
+            }
+        }
+        return try connection.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
+    }
+}
+
+extension MovingTable {
+    /// The source's column that has the values of one of the target's unchanged, in the row of the same rowid.
+    fileprivate func place(ofColumn name: String) -> String? {
+        guard let column = target.columnIndex(name), let plain = sql.columns[column].plain, source.hasRowID,
+            key.source[0] == source.rowIDName
+        else { return nil }
+        return source.columns[plain].name
+    }
+}

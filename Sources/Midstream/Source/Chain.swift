@@ -1,0 +1,93 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Two moves within one file of which the second begins before the first has ended: of A to B, and now of B to C.
+///
+/// The first goes on as a move of A to C, with its watermark and ledger: what they say has been settled is in B, and comes
+/// from there. So C has two sources, and nobody needs B to be whole.
+struct Chain {
+    /// The move of A to B.
+    let first: TableRecord
+    let a: TableSchema
+    let b: TableSchema
+    /// The move of B to C.
+    let second: TableRecord
+    let c: TableSchema
+
+    /// The move of A to C; `nil` where that cannot be said in SQL exactly, so that the first must end before.
+    func joined() -> TableRecord? {
+        guard second.condition == nil else { return nil }
+        let outer = MappedColumns(target: c, source: b, records: second.columns)
+        guard hasSameKey(outer), c.uniqueIndexes.allSatisfy({ isUniqueInB($0, outer) }) else { return nil }
+        let inner = MappedColumns(target: b, source: a, records: first.columns)
+        let origins = Dictionary(second.columns.map { (SQLIdentifier.lowercased($0.name), $0.origin) }) { first, _ in
+            first
+        }
+        var joined = first
+        joined.target = second.target
+        joined.columns = []
+        for column in c.columns {
+            let origin: ColumnRecord.Origin
+            switch origins[SQLIdentifier.lowercased(column.name)] ?? .column(column.name) {
+            case .column(let name):
+                if let index = b.columnIndex(name) {
+                    origin = Self.origin(inner[index], of: a)
+                } else if MappedColumns.isRowIDName(name), b.rowIDColumn == nil, a.hasRowID {
+                    origin = .column("rowid")
+                } else {
+                    return nil
+                }
+            case .expression(let text):
+                guard let expression = substituted(text, inner) else { return nil }
+                origin = .expression(expression)
+            }
+            if case .column(let name) = origin, SQLIdentifier.equal(name, column.name) { continue }
+            joined.columns.append(ColumnRecord(name: column.name, origin: origin))
+        }
+        return joined
+    }
+
+    private static func origin(_ column: MappedColumns.Column, of source: TableSchema) -> ColumnRecord.Origin {
+        column.plain.map { .column(source.columns[$0].name) } ?? .expression(column.value)
+    }
+
+    /// An expression on B's columns as one on A's. What is converted on its way to B has lost the type and the collation
+    /// by which B's column compares.
+    private func substituted(_ text: String, _ inner: MappedColumns) -> String? {
+        let names = ExpressionShape.names(in: text)
+        let used = b.columns.indices.filter { names.contains(SQLIdentifier.lowercased(b.columns[$0].name)) }
+        guard used.allSatisfy({ inner[$0].plain != nil }), names.isDisjoint(with: MappedColumns.rowIDNames) else {
+            return nil
+        }
+        if used.isEmpty { return text }
+        let row = used.map { "\(inner[$0].copied) AS \(SQLIdentifier.quoted(b.columns[$0].name))" }
+        return "(SELECT \(text)\n FROM (SELECT \(row.joined(separator: ", "))))"
+    }
+
+    /// Whether rows of B and C are told apart, and are in order, by the same.
+    private func hasSameKey(_ outer: MappedColumns) -> Bool {
+        guard b.hasRowID == c.hasRowID else { return false }
+        if b.hasRowID {
+            guard let column = c.rowIDColumn else { return true }
+            return outer[column].copied == b.rowIDName
+        }
+        return c.primaryKey.map { Self.term($0, $0.column.flatMap { outer[$0].plain }) }
+            == b.primaryKey.map { Self.term($0, $0.column) }
+    }
+
+    private static func term(_ term: TableSchema.Index.Term, _ column: Int?) -> String {
+        "\(column ?? -2) \(term.isDescending) " + SQLIdentifier.lowercased(term.collation)
+    }
+
+    /// Whether what is unique in C is so in B, for the rows of both sources together.
+    private func isUniqueInB(_ index: TableSchema.Index, _ outer: MappedColumns) -> Bool {
+        guard index.isPlain else { return false }
+        func set(_ terms: [(Int?, String)]) -> Set<String> {
+            Set(terms.map { "\($0 ?? -2) " + SQLIdentifier.lowercased($1) })
+        }
+        let wanted = set(index.terms.map { term in (term.column.flatMap { outer[$0].plain }, term.collation) })
+        return b.indexes.contains { other in
+            other.isUnique && other.isPlain && set(other.terms.map { ($0.column, $0.collation) }) == wanted
+        }
+    }
+}

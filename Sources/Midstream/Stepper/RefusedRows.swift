@@ -1,0 +1,175 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Moves pending rows one by one, after the target has refused one of a batch, and does with those that it does not take
+/// what the migration's policy says.
+struct RefusedRows {
+    let mover: RowMover
+    let record: TableRecord
+    /// Asks the application; `nil` where it cannot be asked.
+    let handler: (@Sendable (RefusedRow) -> RefusedRowDecision)?
+    let connection: Connection
+
+    /// What came of it.
+    struct Outcome {
+        var copied: Int64 = 0
+        var setAside: Int64 = 0
+        /// The last row that is done with.
+        var last: RowKey?
+        /// The row that it stopped at.
+        var refusal: (key: RowKey, error: SQLiteError)?
+    }
+
+    /// Moves the pending rows of a range, up to one at which the table stops, and moves the watermark there.
+    func move(from position: Position, through upper: RowKey?) throws -> Outcome {
+        // Before the keys are read: it may have to be made.
+        let aside = record.refusedRows == .stop ? nil : try table()
+        var outcome = Outcome()
+        let keys = try mover.statements.statement(
+            mover.sql.pendingKeys(isBounded: position.key != nil, isEnded: upper != nil)
+        )
+        defer { keys.reset() }
+        try mover.bindRange(keys, position, upper)
+        while try keys.step() {
+            let key = mover.sql.key.read(keys)
+            do {
+                try copy(key)
+                outcome.copied += 1
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                switch try settle(key, error, aside) {
+                case .copied: outcome.copied += 1
+                case .setAside: outcome.setAside += 1
+                case .stopped(let error):
+                    outcome.refusal = (key, error)
+                }
+            }
+            if outcome.refusal != nil { break }
+            outcome.last = key
+        }
+        keys.reset()
+        if let last = outcome.last {
+            try mover.addHashes(of: record, from: position, through: last)
+            try mover.advance(to: last, copied: outcome.copied, hasLedger: true, setAside: outcome.setAside)
+        }
+        return outcome
+    }
+
+    private func copy(_ key: RowKey) throws {
+        _ = try mover.run(mover.sql.copyRow) { try $0.bind(key, at: 1) }
+    }
+
+    private enum Settlement {
+        case copied
+        case setAside
+        case stopped(SQLiteError)
+    }
+
+    private func settle(_ key: RowKey, _ error: SQLiteError, _ aside: String?) throws -> Settlement {
+        guard let aside else { return .stopped(error) }
+        var decision = RefusedRowDecision.setAside
+        var row: RefusedRow?
+        if record.refusedRows == .ask {
+            guard let handler else { return .stopped(error) }
+            let found = try refusedRow(key, error)
+            row = found
+            decision = handler(found)
+        }
+        switch decision {
+        case .stop: return .stopped(error)
+        case .setAside:
+            try setAside(key, error, aside)
+            return .setAside
+        case .replace(let values):
+            guard let row else { return .stopped(error) }
+            do {
+                try insert(row, values, key)
+                return .copied
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                return .stopped(error)
+            }
+        }
+    }
+
+    // MARK: Asking
+
+    private func refusedRow(_ key: RowKey, _ error: SQLiteError) throws -> RefusedRow {
+        let statement = try mover.statements.statement(mover.sql.selectRow)
+        defer { statement.reset() }
+        try statement.bind(key, at: 1)
+        var values: [String: SQLiteValue] = [:]
+        if try statement.step() {
+            for (offset, name) in mover.sql.writtenColumns.enumerated() { values[name] = statement.value(at: offset) }
+        }
+        return RefusedRow(
+            table: record.target,
+            sourceTable: record.source,
+            rowID: key.rowID,
+            values: values,
+            reason: error
+        )
+    }
+
+    private func insert(_ row: RefusedRow, _ values: [String: SQLiteValue], _ key: RowKey) throws {
+        var mended = row.values
+        for (name, value) in values {
+            guard let known = mended.keys.first(where: { SQLIdentifier.equal($0, name) }) else {
+                throw MigrationError(
+                    .misuse,
+                    "table \(row.table) has no column \(name) to put a value into",
+                    table: row.table
+                )
+            }
+            guard !mover.sql.isKeyColumn(known) || mended[known] == value else {
+                throw MigrationError(
+                    .misuse,
+                    "column \(known) is of the key of table \(row.table), which a row that moves keeps",
+                    table: row.table
+                )
+            }
+            mended[known] = value
+        }
+        _ = try mover.run(mover.sql.insertRow) { statement in
+            for (offset, name) in mover.sql.writtenColumns.enumerated() {
+                try statement.bind(mended[name] ?? .null, at: offset + 1)
+            }
+            if mover.sql.hasUnnamedKey, let rowID = key.rowID {
+                try statement.bind(rowID, at: mover.sql.writtenColumns.count + 1)
+            }
+        }
+    }
+
+    // MARK: Setting aside
+
+    /// The table for rows that are set aside, made where there is none.
+    private func table() throws -> String {
+        if let name = record.refusedRowsTable { return name }
+        func exists(_ name: String) throws -> Bool {
+            let sql = "SELECT 1 FROM main.sqlite_master WHERE name = ? COLLATE NOCASE"
+            return try connection.fetchOne(sql, [name]) != nil
+        }
+        let wanted = StateStore.prefix + "refused_" + record.target
+        let name = try exists(wanted) ? wanted + "_\(record.id)" : wanted
+        guard try !exists(name) else { return name }
+        // Without types and constraints, so that it takes whatever the source has.
+        let columns = (["midstream_reason", "midstream_rowid"] + mover.sql.namesOfSource).map(SQLIdentifier.quoted)
+        try connection.execute("CREATE TABLE main.\(SQLIdentifier.quoted(name))(\(KeySQL.list(columns)))")
+        try connection.execute(
+            "UPDATE main.midstream_tables SET refused_rows_table = ? WHERE id = ?",
+            [name, record.id]
+        )
+        return name
+    }
+
+    private func setAside(_ key: RowKey, _ error: SQLiteError, _ table: String) throws {
+        let rowID = key.rowID == nil ? "NULL" : mover.sql.key.source[0]
+        let columns = mover.sql.namesOfSource.map(SQLIdentifier.quoted)
+        let first = mover.sql.key.count + 1
+        _ = try mover.run(
+            "INSERT INTO main.\(SQLIdentifier.quoted(table)) SELECT ?\(first), \(KeySQL.list([rowID] + columns)) "
+                + "FROM \(mover.sql.source) WHERE \(mover.sql.key.equals(mover.sql.key.source, mover.sql.key.parameters(from: 1)))"
+        ) {
+            try $0.bind(key, at: 1)
+            try $0.bind(error.message, at: first)
+        }
+    }
+}

@@ -1,0 +1,186 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The SQL that compares what has been copied with where it came from.
+struct VerificationSQL {
+    let sql: MoveSQL
+    let target: [String]
+
+    init(_ sql: MoveSQL) {
+        self.sql = sql
+        target = sql.writtenColumns.map { "midstream_target." + SQLIdentifier.quoted($0) }
+    }
+
+    private var keys: [String] { sql.key.source.indices.map { "midstream_key\($0)" } }
+    private var values: [String] { sql.writtenColumns.indices.map { "midstream_value\($0)" } }
+    private var targetKeys: [String] { sql.key.target.map { "midstream_target.\($0)" } }
+
+    /// The source's rows under names that the target has not.
+    private func rows(_ whereClause: String) -> String {
+        let columns =
+            zip(sql.key.source, keys).map { "\($0) AS \($1)" } + zip(sql.writtenValues, values).map { "\($0) AS \($1)" }
+        return "(SELECT \(KeySQL.list(columns)) FROM \(sql.source)\(whereClause))"
+    }
+
+    private var isEqual: String {
+        zip(values, target).map { "\($0) COLLATE BINARY IS \($1)" }.joined(separator: " AND ")
+    }
+
+    /// How many rows of a range the target has as the source has them, and the sum of their hashes.
+    func equalRows(isBounded: Bool, isEnded: Bool, withLedger: Bool, hashes: Bool) -> String {
+        "SELECT count(*)\(hashes ? ", sum(\(RowHash.call(targetKeys + target)))" : "") "
+            + "FROM \(rows(sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
+            + "CROSS JOIN \(sql.target) AS midstream_target "
+            + "WHERE \(sql.key.equals(targetKeys, keys)) AND \(isEqual)"
+    }
+
+    /// The first key of a range for which the target has another row, or none.
+    func firstDifference(isBounded: Bool, isEnded: Bool, withLedger: Bool) -> String {
+        "SELECT \(KeySQL.list(keys)) "
+            + "FROM \(rows(sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
+            + "WHERE NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target "
+            + "WHERE \(sql.key.equals(targetKeys, keys)) AND \(isEqual)) LIMIT 1"
+    }
+
+    /// The sum of the hashes of a range's rows that statements have brought over.
+    func settledHashes(isBounded: Bool, isEnded: Bool) -> String {
+        "SELECT sum(\(sourceHash)) FROM \(sql.source)"
+            + sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: false, " AND \(sql.isSettled)")
+    }
+
+    /// The hash of a row of the source, as it is in the target.
+    var sourceHash: String { RowHash.call(sql.key.source + sql.writtenValues) }
+}
+
+/// A function of SQL that gives a number of 32 bits for a row's key and values. Their sum does not overflow.
+enum RowHash {
+    /// SQLite takes 100 arguments at most, as it is commonly built.
+    private static let mostArguments = 90
+
+    static func call(_ values: [String]) -> String {
+        var calls: [String] = []
+        var rest = values[...]
+        while !rest.isEmpty {
+            calls.append("midstream_hash(\(calls.count), \(KeySQL.list(Array(rest.prefix(mostArguments)))))")
+            rest = rest.dropFirst(mostArguments)
+        }
+        return calls.joined(separator: " + ")
+    }
+
+    static func define(on connection: Connection) throws(SQLiteError) {
+        let flags: FunctionFlags = [.deterministic, .innocuous]
+        try connection.createFunction("midstream_hash", argumentCount: -1, flags: flags) { $1.set(hash(of: $0)) }
+    }
+
+    private static func hash(of values: ValueReferences) -> Int64 {
+        var hash = FNV()
+        for index in 0..<values.count { hash.add(values[index].value) }
+        return Int64(truncatingIfNeeded: (hash.state ^ hash.state >> 32) & 0xffff_ffff)
+    }
+
+    /// Source: <http://www.isthe.com/chongo/tech/comp/fnv/>, FNV-1a of 64 bits.
+    private struct FNV {
+        var state: UInt64 = 0xcbf2_9ce4_8422_2325
+
+        mutating func add(_ value: SQLiteValue) {
+            switch value {
+            case .null: add(byte: 0)
+            case .integer(let integer):
+                add(byte: 1)
+                add(bits: UInt64(bitPattern: integer))
+            case .real(let double):
+                add(byte: 2)
+                add(bits: double.bitPattern)
+            case .text(let text):
+                add(byte: 3)
+                for byte in text.utf8 { add(byte: byte) }
+            case .blob(let bytes):
+                add(byte: 4)
+                for byte in bytes { add(byte: byte) }
+            }
+        }
+
+        private mutating func add(bits: UInt64) {
+            for shift in stride(from: 0, to: 64, by: 8) { add(byte: UInt8(truncatingIfNeeded: bits >> UInt64(shift))) }
+        }
+
+        private mutating func add(byte: UInt8) {
+            state = (state ^ UInt64(byte)) &* 0x100_0000_01b3
+        }
+    }
+}
+
+extension RowMover {
+    /// Makes sure, within the transaction that has copied a range, that the target has its rows, and advances the checksum.
+    ///
+    /// - Parameter copied: The rows that were copied.
+    /// - Throws: ``MigrationError`` when it has not.
+    func verify(
+        _ record: TableRecord,
+        from position: Position,
+        through upper: RowKey?,
+        hasLedger: Bool,
+        copied: Int64
+    ) throws {
+        guard record.verification != .count else { return }
+        let verification = VerificationSQL(sql)
+        let (isBounded, isEnded) = (position.key != nil, upper != nil)
+        let hashes = record.verification == .complete
+        let check = try statements.statement(
+            verification.equalRows(isBounded: isBounded, isEnded: isEnded, withLedger: hasLedger, hashes: hashes)
+        )
+        defer { check.reset() }
+        try bindRange(check, position, upper)
+        let equal = try check.step() ? check.int64(at: 0) : 0
+        guard equal == copied else {
+            check.reset()
+            let search = try statements.statement(
+                verification.firstDifference(isBounded: isBounded, isEnded: isEnded, withLedger: hasLedger)
+            )
+            defer { search.reset() }
+            try bindRange(search, position, upper)
+            throw difference(record, try search.step() ? sql.key.read(search) : nil)
+        }
+        guard hashes else { return }
+        var sum = check.isNull(at: 1) ? 0 : check.int64(at: 1)
+        if hasLedger {
+            let settled = try statements.statement(verification.settledHashes(isBounded: isBounded, isEnded: isEnded))
+            defer { settled.reset() }
+            try bindRange(settled, position, upper)
+            if try settled.step(), !settled.isNull(at: 0) { sum &+= settled.int64(at: 0) }
+        }
+        try addHashes(sum, record)
+    }
+
+    /// Advances the checksum by the source's rows of a range, which were settled one by one.
+    func addHashes(of record: TableRecord, from position: Position, through upper: RowKey) throws {
+        guard record.verification == .complete else { return }
+        let text =
+            "SELECT sum(\(VerificationSQL(sql).sourceHash)) FROM \(sql.source)"
+            + sql.rangeClause(isBounded: position.key != nil, isEnded: true, withLedger: false)
+        let statement = try statements.statement(text)
+        defer { statement.reset() }
+        try bindRange(statement, position, upper)
+        if try statement.step(), !statement.isNull(at: 0) { try addHashes(statement.int64(at: 0), record) }
+    }
+
+    private func addHashes(_ sum: Int64, _ record: TableRecord) throws {
+        _ = try run("UPDATE main.midstream_tables SET checksum = checksum + ?1 WHERE id = \(record.id)") {
+            try $0.bind(sum, at: 1)
+        }
+    }
+
+    private func difference(_ record: TableRecord, _ key: RowKey?) -> MigrationError {
+        MigrationError(
+            .notVerified,
+            "target table \(record.target) has not got the row "
+                + (key.map { $0.rowID.map { "with rowid \($0)" } ?? "with the key that this error has" }
+                    ?? "that it was to get")
+                + " as source table \(record.source) has it. Nothing of the batch has been moved, and the source stays: check both "
+                + "files with PRAGMA integrity_check, and the machine's memory and disk",
+            table: record.target,
+            key: key?.rowID,
+            keyColumns: key?.rowID == nil ? key?.values.map(\.value) ?? [] : []
+        )
+    }
+}

@@ -1,0 +1,54 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// What others do while a migration begins.
+@Suite struct BeginningTests {
+    /// Another process adds the same migration between the look at what is stored and the storing.
+    @Test func twoThatAddTheSameMigrationAtOnceBeginOne() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let first = try Database(path: fixture.target)
+        let second = try Database(path: fixture.target)
+        let source = fixture.source
+        try first.addMigration(source: .file(source)) { table in
+            if table.name == "accounts" { table.sourceTable = "old_accounts" }
+            if try second.readMigrationProgress().tables.isEmpty { try MovingFixture.addMigration(second, source) }
+        }
+        #expect(try first.readMigrationProgress().tables.count == 1)
+        first.close()
+        second.close()
+        let database = try fixture.open()
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
+    }
+
+    /// Somebody holds the source, so that the beginning is cut short; before it goes on, a row gets a key of the source's.
+    @Test(arguments: [true, false]) func aRowThatCollidesByNowIsToldAndNothingBegins(_ reopens: Bool) throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.source)
+        var database = try Database(path: fixture.target)
+        let holder = try Connection(path: fixture.source)
+        try holder.execute("BEGIN IMMEDIATE")
+        #expect(throws: (any Error).self) { try MovingFixture.addMigration(database, fixture.source) }
+        let plain = try Connection(path: fixture.target)
+        let isStarting = try plain.fetchValue(Int64.self, "SELECT phase FROM midstream_tables") == 0
+        try #require(isStarting)
+        try plain.execute("INSERT INTO accounts VALUES (7, 'other', 1)")
+        plain.close()
+        try holder.execute("ROLLBACK")
+        holder.close()
+        if reopens {
+            database.close()
+            database = try Database(path: fixture.target)
+        }
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+        #expect(error?.code == .keyCollision && error?.key == 7)
+        #expect(try MovingFixture.objects(fixture.source) == before)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+        #expect(texts(try database.fetchAll("SELECT * FROM accounts")) == ["7|other|1"])
+        try database.execute("DELETE FROM accounts")
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+}

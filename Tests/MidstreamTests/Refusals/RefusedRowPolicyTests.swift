@@ -1,0 +1,132 @@
+import Midstream
+import SQLiteConnection
+import Synchronization
+import Testing
+
+/// Rows that the target does not take are set aside, or mended by the application, and the migration goes on.
+@Suite struct RefusedRowPolicyTests {
+    private let folder = TemporaryFolder()
+
+    /// Of 1,000 rows each hundredth is negative, which the target does not take, and 500 has no name.
+    private func database(
+        _ table: String = "(id INTEGER PRIMARY KEY, x INTEGER CHECK (x > 0), name TEXT NOT NULL)",
+        policy: RefusedRowPolicy
+    ) throws -> Database {
+        let isNew = !Files.exists(folder.file("old.db"))
+        if isNew {
+            let old = try Connection(path: folder.file("old.db"))
+            try old.execute(
+                script: """
+                    CREATE TABLE s(id INTEGER PRIMARY KEY, x INTEGER, name TEXT);
+                    INSERT INTO s WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+                        SELECT i, CASE i % 100 WHEN 0 THEN -i ELSE i END, CASE i WHEN 500 THEN NULL ELSE 'n' || i END FROM n
+                    """
+            )
+            old.close()
+        }
+        let database = try Database(path: folder.file("new.db"))
+        if isNew { try database.execute("CREATE TABLE t\(table)") }
+        try database.addMigration(source: .file(folder.file("old.db"))) { wish in
+            guard wish.name == "t" else { return }
+            wish.sourceTable = "s"
+            wish.refusedRows = policy
+        }
+        return database
+    }
+
+    private static let aside = "SELECT midstream_rowid, id, x, name FROM midstream_refused_t ORDER BY id"
+
+    @Test(arguments: ["steps", "drain", "rows"]) func theyAreSetAsideWithTheReason(_ way: String) throws {
+        let database = try database(policy: .setAside)
+        let told = Mutex<Int64>(0)
+        database.onMigrated { event in
+            if case .rowsSetAside("t", let count) = event { told.withLock { $0 += count } }
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1000)
+        switch way {
+        case "steps": try database.stepMigration()
+        case "rows": for _ in 0..<7 { try database.stepMigration(rows: 150) }
+        default: try database.execute("ALTER TABLE t ADD COLUMN y")
+        }
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 990)
+        let rows = texts(try database.fetchAll(Self.aside))
+        #expect(rows.count == 10)
+        #expect(rows[0] == "100|100|-100|n100" && rows[4] == "500|500|-500|NULL")
+        let reasons = try database.fetchAll("SELECT DISTINCT midstream_reason FROM midstream_refused_t")
+        #expect(texts(reasons).contains { $0.contains("constraint failed") })
+        if way != "drain" { #expect(told.withLock { $0 } == 10) }
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 0)
+        // What is kept can be mended later, and is the application's.
+        try database.execute(
+            "INSERT INTO t(id, x, name) SELECT id, abs(x), coalesce(name, '') FROM midstream_refused_t"
+        )
+        try database.execute("DROP TABLE midstream_refused_t")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1000)
+    }
+
+    @Test func theProgressNamesTheTable() throws {
+        let database = try database(policy: .setAside)
+        try database.stepMigration(rows: 150)
+        let table = try database.readMigrationProgress().tables[0]
+        #expect(table.refusedRowsTable == "midstream_refused_t")
+        #expect(table.movedRows == 150)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 999)
+    }
+
+    @Test func theApplicationMendsThem() throws {
+        let asked = Mutex<[RefusedRow]>([])
+        let database = try database(
+            policy: .ask { row in
+                asked.withLock { $0.append(row) }
+                guard case .integer(let x) = row.values["x"], x != -700 else { return .setAside }
+                return .replace(["X": .integer(-x), "name": .text("mended")])
+            }
+        )
+        try finishMigration(database)
+        let rows = asked.withLock { $0 }
+        #expect(rows.count == 10)
+        #expect(rows[0].rowID == 100 && rows[0].table == "t" && rows[0].sourceTable == "s")
+        #expect(rows[0].values == ["id": .integer(100), "x": .integer(-100), "name": .text("n100")])
+        #expect(ResultCode.constraint ~= rows[0].reason.code)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE name = 'mended' AND x = id") == 9)
+        #expect(texts(try database.fetchAll(Self.aside)) == ["700|700|-700|n700"])
+    }
+
+    @Test func whatIsStillRefusedStops() throws {
+        let database = try database(policy: .ask { _ in .replace(["x": .integer(-5)]) })
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(error?.code == .rowRefused && error?.key == 100)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1000)
+    }
+
+    @Test(arguments: ["id", "nowhere"]) func whatCannotBeReplacedIsAnError(_ column: String) throws {
+        let database = try database(policy: .ask { _ in .replace([column: .integer(1)]) })
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(error?.code == .misuse)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1000)
+    }
+
+    /// A process that does not say what is to be done stops, whatever another one said.
+    @Test func thePolicyMayChange() throws {
+        try database(policy: .ask { _ in .setAside }).close()
+        let silent = try Database(path: folder.file("new.db"))
+        #expect(throws: MigrationError.self) { try finishMigration(silent) }
+        silent.close()
+        let stopping = try database(policy: .stop)
+        #expect(throws: MigrationError.self) { try finishMigration(stopping) }
+        stopping.close()
+        let database = try database(policy: .setAside)
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll(Self.aside)).count == 10)
+    }
+
+    @Test func withoutRowIDsTheKeyIsAmongTheColumns() throws {
+        let database = try database(
+            "(id INTEGER PRIMARY KEY, x INTEGER CHECK (x > 0), name TEXT NOT NULL) WITHOUT ROWID",
+            policy: .setAside
+        )
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll(Self.aside)).first == "NULL|100|-100|n100")
+    }
+}

@@ -1,0 +1,105 @@
+import SQLiteConnection
+import Testing
+
+@testable import Midstream
+
+/// What is copied is compared with what it was copied from.
+@Suite struct VerificationTests {
+    private let folder = TemporaryFolder()
+
+    private static let rows = """
+        INSERT INTO s VALUES (1, 'a', 1.5, x'00ff'), (2, NULL, NULL, NULL), (3, 'A', 3.0, 'text'), (4, '4', -0.0, 4),
+            (5, 'ä', 1e300, zeroblob(20000)), (9, '', 0.1, x'')
+        """
+
+    private func begin(
+        _ verification: MigrationVerification,
+        target: String = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE, b REAL, c)"
+    ) throws -> Database {
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE, b REAL, c); CREATE UNIQUE INDEX u ON s(id);"
+                + Self.rows
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(target)
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "s"
+            table.verification = verification
+            if table.name == "t", target.contains("label") {
+                table.columns["label"] = .expression("a || b")
+                table.unmatchedColumns = .ignored
+            }
+        }
+        return database
+    }
+
+    /// Each of these is something that a failing machine, or another program, may do to a row between copy and commit.
+    @Test(
+        arguments: [
+            ("UPDATE t SET a = 'a' WHERE id = 3", 3), ("UPDATE t SET b = 0.2 WHERE id = 9", 9),
+            ("DELETE FROM t WHERE id = 4", 4),
+            ("UPDATE t SET c = '4' WHERE id = 4", 4), ("UPDATE t SET a = 0 WHERE id = 2", 2),
+            ("UPDATE t SET id = 7 WHERE id = 5", 5),
+            ("UPDATE t SET c = zeroblob(19999) || x'01' WHERE id = 5", 5), ("SELECT 1", nil),
+        ] as [(String, Int64?)]
+    )
+    func aRowThatIsNotWhatItWasIsFound(_ tampering: String, _ key: Int64?) throws {
+        try begin(.batches).close()
+        let connection = try Connection(path: folder.file("new.db"))
+        try connection.configure(.triggers, false)
+        try StoredValue.define(on: connection)
+        let (migrations, records) = try StateStore(connection: connection).load()
+        try connection.execute("ATTACH ? AS \(migrations[0].schema)", [folder.file("old.db")])
+        let target = try #require(try SchemaReader(connection: connection, schema: "main").table("t"))
+        let source = try #require(try SchemaReader(connection: connection, schema: migrations[0].schema).table("s"))
+        let sql = MoveSQL(record: records[0], migration: migrations[0], target: target, source: source)
+        let mover = RowMover(statements: InternalStatements(connection: connection, canPromote: false), sql: sql)
+        try connection.execute("BEGIN")
+        let text = sql.copyRange(isBounded: false, isEnded: false, withLedger: false, undoing: .statement)
+        let copied = try mover.run(text) { _ in }
+        #expect(copied == 6)
+        try connection.execute(tampering)
+        func verify() throws {
+            try mover.verify(records[0], from: .start, through: nil, hasLedger: false, copied: copied)
+        }
+        if let key {
+            let error = #expect(throws: MigrationError.self) { try verify() }
+            #expect(error?.code == .notVerified && error?.key == key, "\(tampering)")
+        } else {
+            try verify()
+        }
+        try connection.execute("ROLLBACK")
+    }
+
+    @Test(arguments: [
+        "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE, b REAL, c)",
+        "CREATE TABLE t(c TEXT, label TEXT, b NUMERIC, a BLOB, id INTEGER PRIMARY KEY) WITHOUT ROWID",
+        "CREATE TABLE t(label, a INTEGER, x DEFAULT 'x', id INTEGER)",
+    ])
+    func theChecksumOfAllRowsIsThatOfTheSource(_ target: String) throws {
+        let database = try begin(.complete, target: target)
+        try database.execute("UPDATE t SET a = 'changed' WHERE id IN (2, 9)")
+        try database.stepMigration(rows: 2)
+        try database.execute("DELETE FROM t WHERE id IN (1, 5); INSERT INTO t(id, a) VALUES (100, 'new')")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 5)
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 0)
+    }
+
+    @Test(arguments: [true, false]) func anotherChecksumKeepsTheSource(_ drains: Bool) throws {
+        let database = try begin(.complete)
+        try database.stepMigration(rows: 3)
+        let plain = try Connection(path: folder.file("new.db"))
+        try plain.execute("UPDATE midstream_tables SET checksum = checksum + 1")
+        plain.close()
+        let error = #expect(throws: MigrationError.self) {
+            if drains { try database.execute("ALTER TABLE t ADD COLUMN z") } else { try finishMigration(database) }
+        }
+        #expect(error?.code == .notVerified)
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 6)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 6)
+    }
+}

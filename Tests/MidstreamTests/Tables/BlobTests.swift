@@ -1,0 +1,93 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Handles on parts of values.
+@Suite struct BlobTests {
+    private static let large = 300_000
+
+    private func pair(_ moved: Int64) throws -> Pair {
+        try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB, n)",
+            rows:
+                "INSERT INTO t VALUES (1, zeroblob(\(Self.large)), 1), (2, x'0102030405', 2), (3, 'text', 3), (4, NULL, 4)",
+            tables: ["t"],
+            moved: moved
+        )
+    }
+
+    @Test(arguments: [0, 1, 4] as [Int64]) func partsAreReadAndWrittenWhileTheTableMoves(_ moved: Int64) throws {
+        let pair = try pair(moved)
+        let read: (Int64) throws -> [UInt8] = { id in
+            try pair.database.read {
+                try $0.withBlob(table: "t", column: "x", rowID: id) { try $0.read(count: 3, at: 1) }
+            }
+        }
+        #expect(try read(1) == [0, 0, 0])
+        #expect(try read(2) == [2, 3, 4])
+        #expect(try read(3) == Array("ext".utf8))
+        let changes = try pair.database.write { db in
+            try db.execute("UPDATE t SET n = 9 WHERE id = 3")
+            for id in [1, 2] as [Int64] {
+                try db.withBlob(table: "t", column: "x", rowID: id, isWritable: true) { blob in
+                    try blob.write([7, 8], at: blob.count - 2)
+                    if id == 1 {
+                        try blob.reopen(rowID: 1)
+                        #expect(blob.count == Self.large)
+                    }
+                }
+            }
+            return db.changes
+        }
+        #expect(changes == 1)
+        #expect(
+            texts(try pair.database.fetchAll("SELECT hex(substr(x, -3)) FROM t WHERE id < 3")) == ["000708", "030708"]
+        )
+        try pair.finish()
+        #expect(
+            texts(try pair.database.fetchAll("SELECT hex(substr(x, -3)), n FROM t WHERE id < 4")) == [
+                "000708|1", "030708|2", "657874|9",
+            ]
+        )
+    }
+
+    @Test(arguments: [0, 4] as [Int64]) func whatHasNoBytesIsAnErrorAsNatively(_ moved: Int64) throws {
+        let pair = try pair(moved)
+        for (column, id) in [("x", 4), ("n", 1), ("x", 99), ("nowhere", 1)] as [(String, Int64)] {
+            let native = #expect(throws: SQLiteError.self) {
+                try pair.native.withBlob(table: "t", column: column, rowID: id) { _ in }
+            }
+            let error = #expect(throws: SQLiteError.self) {
+                try pair.database.read { try $0.withBlob(table: "t", column: column, rowID: id) { _ in } }
+            }
+            #expect(error?.message == native?.message && error?.code == native?.code)
+        }
+        try pair.database.read { db in
+            try db.withBlob(table: "t", column: "x", rowID: 2) { blob in
+                #expect(throws: SQLiteError.self) { try blob.read(count: 6, at: 0) }
+                #expect(throws: SQLiteError.self) { try blob.read(count: 1, at: -1) }
+                #expect(throws: SQLiteError.self) { try blob.write([1], at: 0) }
+                let nothing = try blob.read(count: 0, at: 5)
+                #expect(nothing == [])
+            }
+        }
+        // A handle that is kept is closed.
+        var kept: Blob?
+        try pair.native.withBlob(table: "t", column: "x", rowID: 2) { kept = $0 }
+        #expect(throws: SQLiteError.self) { try kept?.read(count: 1, at: 0) }
+    }
+
+    @Test func aRowThatAStatementChangesExpiresItsHandle() throws {
+        let pair = try pair(0)
+        let error = #expect(throws: SQLiteError.self) {
+            try pair.database.write { db in
+                try db.withBlob(table: "t", column: "x", rowID: 2, isWritable: true) { blob in
+                    try db.execute("UPDATE t SET x = 'other' WHERE id = 2")
+                    try blob.write([1], at: 0)
+                }
+            }
+        }
+        #expect(error?.code == .abort)
+        #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0102030405"])
+    }
+}

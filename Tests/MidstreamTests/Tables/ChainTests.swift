@@ -1,0 +1,118 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Tables that move on before they have come to be whole.
+@Suite struct ChainTests {
+    private let folder = TemporaryFolder()
+
+    private var old: MigrationSource { .file(folder.file("old.db")) }
+
+    private static let third: @Sendable (inout TableMigration) -> Void = { table in
+        guard table.name == "c" else { return }
+        table.sourceTable = "b"
+        table.columns["label"] = .expression("name || '/' || n")
+        table.columns["m"] = .column("n")
+        table.unmatchedColumns = .ignored
+    }
+
+    private static let second: @Sendable (inout TableMigration) -> Void = { table in
+        guard table.name == "b" else { return }
+        table.sourceTable = "a"
+        table.columns["n"] = .column("count")
+        table.columns["extra"] = .value(.text("e"))
+    }
+
+    /// - Parameter type: Of the column in the middle: with another than TEXT what the last one is made of is converted twice.
+    private func begin(_ type: String, first: Int64, second: Int64) throws -> (Database, Connection) {
+        let rows = (1...9).map { "(\($0), 'n\($0)', '0\($0)')" }.joined(separator: ", ")
+        let source =
+            "CREATE TABLE a(id INTEGER PRIMARY KEY, name TEXT UNIQUE, count TEXT); INSERT INTO a VALUES \(rows)"
+        let connection = try Connection(path: folder.file("old.db"))
+        try connection.execute(script: source)
+        connection.close()
+        let b = "CREATE TABLE b(id INTEGER PRIMARY KEY, name TEXT UNIQUE, n \(type), extra TEXT)"
+        let c = "CREATE TABLE c(label TEXT, id INTEGER PRIMARY KEY, name TEXT UNIQUE, m TEXT, flag DEFAULT 7)"
+        let native = try Connection(path: folder.file("plain.db"))
+        try native.execute(script: "\(source);\(b);\(c); INSERT INTO b SELECT id, name, count, 'e' FROM a")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(b)
+        try database.addMigration(source: old, filter: Self.second)
+        if first > 0 { try database.stepMigration(rows: first) }
+        for sql in [
+            "UPDATE b SET n = 77 WHERE id = 8", "DELETE FROM b WHERE name = 'n6'",
+            "INSERT INTO b(name, n) VALUES ('new', 1)",
+        ] {
+            try database.execute(sql)
+            try native.execute(sql)
+        }
+        try native.execute(
+            script: "INSERT INTO c(id, label, name, m) SELECT id, name || '/' || n, name, n FROM b; DROP TABLE b"
+        )
+        try database.execute(c)
+        try database.addMigration(source: .sameDatabase, filter: Self.third)
+        if second > 0 { try database.stepMigration(rows: second) }
+        return (database, native)
+    }
+
+    @Test(arguments: ["TEXT", "INTEGER"], [(0, 0), (3, 0), (0, 2), (4, 3)] as [(Int64, Int64)])
+    func aTargetIsTheSourceOfALaterMigration(_ type: String, _ moved: (first: Int64, second: Int64)) throws {
+        let (opened, native) = try begin(type, first: moved.first, second: moved.second)
+        var database = opened
+        let all = "SELECT *, rowid FROM c ORDER BY id"
+        func expectSame(_ sql: String = all, _ location: SourceLocation = #_sourceLocation) throws {
+            #expect(
+                texts(try database.fetchAll(sql)) == texts(try native.fetchAll(sql)),
+                "\(sql)",
+                sourceLocation: location
+            )
+        }
+        try expectSame()
+        for sql in [
+            "UPDATE c SET label = 'x' WHERE m = '77'", "UPDATE c SET name = 'n6' WHERE id = 2",
+            "DELETE FROM c WHERE id IN (3, 9)",
+            "INSERT INTO c(name) VALUES ('n9')", "INSERT OR REPLACE INTO c(id, name) VALUES (1, 'n7')",
+        ] {
+            try database.execute(sql)
+            try native.execute(sql)
+            try expectSame()
+            try expectSame("SELECT count(*), max(name), min(m) FROM c WHERE flag = 7")
+            try database.stepMigration(rows: 1)
+        }
+        // The next launch says the same.
+        database.close()
+        database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: old, filter: Self.second)
+        try database.addMigration(source: .sameDatabase, filter: Self.third)
+        try expectSame()
+        try finishMigration(database)
+        try expectSame()
+        #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+        #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
+        #expect(try MovingFixture.count("a", in: folder.file("old.db")) == 0)
+    }
+
+    /// Where nothing has to be converted twice, the first move goes on; otherwise it ends first.
+    @Test(arguments: [("TEXT", 2), ("INTEGER", 1)]) func whatCanBeJoinedIsNotMovedAtOnce(_ type: String, _ moving: Int)
+        throws
+    {
+        let (database, _) = try begin(type, first: 0, second: 0)
+        let copying = try database.readMigrationProgress().tables.filter { $0.phase == .copying }
+        #expect(copying.count == moving)
+        #expect(copying.allSatisfy { $0.name == "c" })
+    }
+
+    @Test func aTableOfAnotherFileMustBeWhole() throws {
+        let (database, _) = try begin("TEXT", first: 0, second: 0)
+        database.close()
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute(
+            "CREATE TABLE c(label TEXT, id INTEGER PRIMARY KEY, name TEXT UNIQUE, m TEXT, flag DEFAULT 7)"
+        )
+        let error = #expect(throws: MigrationError.self) {
+            try third.addMigration(source: .file(folder.file("new.db"))) { $0.sourceTable = "c" }
+        }
+        #expect(error?.code == .unsupported)
+        #expect(error?.message.contains("has yet to get rows of a migration of its own") == true)
+    }
+}
