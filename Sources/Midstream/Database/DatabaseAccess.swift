@@ -28,6 +28,8 @@ public final class DatabaseAccess {
     private var isInside = false
     /// The statements that began the application's own transaction, while nothing else has run in it.
     private var freshTransaction: [String]?
+    /// Whether the application has foreign keys deferred in a transaction that has not begun.
+    private var defersForeignKeys = false
     /// Called when the schema of the target may have got new tables.
     var onSchemaChange: (() -> Void)?
     /// Called when tables were drained, with their names and why.
@@ -356,9 +358,11 @@ public final class DatabaseAccess {
         // The transaction's first statement: its snapshot begins now, and may be of a newer schema.
         freshTransaction = nil
         guard try !overlay.isCurrent() else { return }
+        let areDeferred = areForeignKeysDeferred
         try connection.execute("ROLLBACK")
         try refreshOverlay()
         for statement in beginning { try begin { try connection.execute(script: statement) } }
+        try deferForeignKeys(areDeferred)
         freshTransaction = beginning
         try makeCurrent(before: piece)
     }
@@ -420,6 +424,7 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
+        try deferForeignKeys(defersForeignKeys)
         if prepared.route.role == .write { try overlay.settleChanges() }
         defer {
             statement.reset()
@@ -580,7 +585,22 @@ public final class DatabaseAccess {
         case .query, .write, .end: break
         }
         if !connection.isInTransaction { freshTransaction = nil }
+        if defersForeignKeys || prepared.route.mayDeferForeignKeys {
+            defersForeignKeys = !connection.isInTransaction && areForeignKeysDeferred
+        }
         if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
+    }
+
+    // MARK: Deferred foreign keys
+
+    /// SQLite ends this when a statement that reads a file ends outside transactions, be it one of the engine's own.
+    private var areForeignKeysDeferred: Bool {
+        (try? connection.fetchValue(Int64.self, "PRAGMA defer_foreign_keys")) == 1
+    }
+
+    /// Sets it again, if the application has. The pragma expires statements, so none may be running.
+    private func deferForeignKeys(_ isWanted: Bool) throws {
+        if isWanted, !connection.hasBusyStatement { try connection.execute("PRAGMA defer_foreign_keys = 1") }
     }
 
     // MARK: Draining
@@ -735,6 +755,8 @@ public final class DatabaseAccess {
         }
         return try insideGate {
             try beginBlock()
+            try deferForeignKeys(defersForeignKeys)
+            defersForeignKeys = false
             overlay.forgetState()
             isInBlock = true
             do {

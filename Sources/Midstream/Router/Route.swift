@@ -43,6 +43,8 @@ struct Route {
     var suspendsOverlay = false
     /// The statement may remove or change what the overlay rests on.
     var unsettlesOverlay = false
+    /// Whether it may defer foreign keys to the end of the transaction.
+    var mayDeferForeignKeys = false
     var traits = QueryTraits()
 
     /// Has tables drained before the statement runs.

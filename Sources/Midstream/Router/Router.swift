@@ -354,6 +354,7 @@ struct Router {
         if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {
             route.unsettlesOverlay = true
         }
+        if name == "defer_foreign_keys" { route.mayDeferForeignKeys = true }
         return route
     }
 }

@@ -364,4 +364,27 @@ import Testing
             #expect(error?.message == "no such table: u")
         }
     }
+
+    @Test(arguments: ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s", "write"], [false, true])
+    func foreignKeysDeferredBeforeATransactionAreDeferredInIt(_ beginning: String, _ isChanged: Bool) throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try database.execute("CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p)")
+        try database.execute("PRAGMA foreign_keys = ON; PRAGMA defer_foreign_keys = ON")
+        // The overlay has to be made anew.
+        if isChanged { try Connection(path: folder.file("new.db")).execute("CREATE INDEX late ON n(x)") }
+        let statements = ["INSERT INTO c VALUES (1)", "SELECT * FROM t", "INSERT INTO p VALUES (1)"]
+        if beginning == "write" {
+            try database.write { access in for sql in statements { try access.execute(sql) } }
+        } else {
+            try database.withoutTransaction { access in
+                for sql in [beginning] + statements { try access.execute(sql) }
+                try access.execute(beginning == "SAVEPOINT s" ? "RELEASE s" : "COMMIT")
+            }
+        }
+        // It has ended with the transaction, or with a statement that reads.
+        #expect(throws: SQLiteError.self) { try database.write { try $0.execute("INSERT INTO c VALUES (2)") } }
+        try database.execute("PRAGMA defer_foreign_keys = ON; SELECT * FROM t")
+        #expect(throws: SQLiteError.self) { try database.execute("BEGIN; INSERT INTO c VALUES (2)") }
+    }
 }
