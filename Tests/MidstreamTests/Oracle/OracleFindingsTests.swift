@@ -387,4 +387,26 @@ import Testing
         try database.execute("PRAGMA defer_foreign_keys = ON; SELECT * FROM t")
         #expect(throws: SQLiteError.self) { try database.execute("BEGIN; INSERT INTO c VALUES (2)") }
     }
+
+    /// With a trigger, as moving tables have, SQLite checks types first; without one, NOT NULL.
+    @Test(.needs(.strict)) func ofTypeAndNotNullAStrictTableReportsWhatSQLiteDoesUnlessItIsBeingRead() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, b INTEGER) STRICT",
+            rows: "INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 2), (3, 'c', 3)",
+            tables: ["t"],
+            moved: 1
+        )
+        let sql = "UPDATE t SET a = NULL, b = 'x' WHERE id = 2"
+        let native = #expect(throws: SQLiteError.self) { try pair.native.execute(sql) }
+        #expect(native?.message == "NOT NULL constraint failed: t.a")
+        try pair.database.withoutTransaction { access in
+            try access.forEachRow("SELECT id FROM t") { _ in
+                let error = #expect(throws: SQLiteError.self) { try access.execute(sql) }
+                #expect(error?.message == "cannot store TEXT value in INTEGER column t.b")
+                return true
+            }
+            let error = #expect(throws: SQLiteError.self) { try access.execute(sql) }
+            #expect(error?.message == native?.message)
+        }
+    }
 }

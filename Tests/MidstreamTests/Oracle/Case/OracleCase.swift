@@ -86,6 +86,10 @@ struct TablePlan {
     /// Whether the source has a column that the target lacks.
     var leavesColumn = false
     var rows: [RowPlan]
+
+    /// Whether rows of a failed INSERT may stay: when a value is of the wrong type, SQLite 3.40 keeps those that have
+    /// replaced others before, against its documentation.
+    var keepsRowsOfFailures: Bool { isStrict && mayReplace }
 }
 
 struct ViewPlan {

@@ -7,11 +7,13 @@ struct CaseGenerator {
     private let generator: StatementGenerator
     private var tables: [TablePlan]
     private var triggers: [TriggerPlan] = []
-    private var hasDependents = false
+    private let dependents: Dependents
 
     init(seed: UInt64, number: Int) {
         dice = Dice(seed: seed, number: number)
-        let pool = ValuePool(dice)
+        dependents = dice.weighted([(66, .none), (16, .triggers), (10, .foreignKeys), (8, .both)])
+        // Behind the largest rowid SQLite chooses at random, and of a trigger's row nothing tells that it has.
+        let pool = ValuePool(dice, hasLargest: dependents == .none || dependents == .foreignKeys)
         tables = SchemaGenerator(dice: dice, pool: pool).tables()
         generator = StatementGenerator(dice: dice, pool: pool, tables: tables)
     }
@@ -22,8 +24,6 @@ struct CaseGenerator {
     }
 
     mutating func generate(statements: Int) -> OracleCase {
-        let dependents: Dependents = dice.weighted([(66, .none), (16, .triggers), (10, .foreignKeys), (8, .both)])
-        hasDependents = dependents != .none
         let hasForeignKeys = dependents == .foreignKeys || dependents == .both
         let hasTriggers = dependents == .triggers || dependents == .both
         if hasForeignKeys { ForeignKeyGenerator(dice: dice).add(to: &tables) }
@@ -119,7 +119,7 @@ struct CaseGenerator {
     /// What drains a table is refused while a scan reads it, so there are no triggers, foreign keys and hidden keys. A table
     /// without rowids natively gives rows twice that are changed under the scan.
     private func loop() -> Operation {
-        if hasDependents { return .run(generator.write()) }
+        if dependents != .none { return .run(generator.write()) }
         let movers = tables.filter {
             $0.sourceName != nil && !$0.mayReplace && !$0.mayRollBack && !$0.hasHiddenKeys && $0.primaryKey.isEmpty
         }

@@ -12,6 +12,9 @@ struct Source {
     /// Quoted names of the columns of the PRIMARY KEY, where there are no rowids.
     var primaryKey: [String] = []
 
+    /// Whether a RIGHT or FULL JOIN is in its FROM clause.
+    var isInRightJoin = false
+
     /// What orders the rows totally: rows that tie are equal.
     var totalOrder: [String] {
         if !primaryKey.isEmpty { return primaryKey.map { "\(qualifier).\($0)" } }

@@ -69,7 +69,9 @@ extension StatementGenerator {
         let (from, source) = tableSource(mayBeBare: scope.isEmpty)
         if !scope.isEmpty { noteRead(from) }
         let filter = dice.percent(75) ? " WHERE \(condition(inner(source, scope), depth))" : ""
-        let key = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"
+        // Of texts that equal a number, SQLite takes any for the first, unless it does not know the column.
+        let sign = source.primaryKey.isEmpty ? "" : "+"
+        let key = source.rowID.map { "\(sign)\(source.qualifier).\($0)" } ?? "1"
         switch dice.below(6) {
         case 0: return "(SELECT count(*) FROM \(from)\(filter))"
         case 1: return "(SELECT max(\(key)) FROM \(from)\(filter))"
@@ -79,7 +81,7 @@ extension StatementGenerator {
             let direction = dice.pick(["", " DESC"])
             let offset = dice.percent(20) ? " OFFSET \(dice.below(3))" : ""
             return
-                "(SELECT \(expression([source], 0)) FROM \(from)\(filter) ORDER BY \(source.totalOrder.map { $0 + direction }.joined(separator: ", ")) LIMIT 1\(offset))"
+                "(SELECT \(expression([source], 0)) FROM \(from)\(filter) ORDER BY \(source.totalOrder.map { sign + $0 + direction }.joined(separator: ", ")) LIMIT 1\(offset))"
         }
     }
 
@@ -91,8 +93,19 @@ extension StatementGenerator {
     }
 
     /// The subquery's own table, and often those around it.
+    ///
+    /// In a subquery of RETURNING, SQLite 3.40 takes the row's columns for numbers without a collation: of them there is
+    /// the rowid alone.
     private func inner(_ source: Source, _ scope: [Source]) -> [Source] {
-        dice.percent(60) ? [source] + scope : [source]
+        guard dice.percent(60) else { return [source] }
+        if !isReturning { return [source] + scope }
+        let others = scope.compactMap { outer -> Source? in
+            guard outer.primaryKey.isEmpty, let rowID = outer.rowID else { return nil }
+            var outer = outer
+            outer.columns = [rowID]
+            return outer
+        }
+        return [source] + others
     }
 
     // MARK: Conditions
@@ -101,9 +114,22 @@ extension StatementGenerator {
 
     /// Two sides compared. SQLite 3.15 finds no rowid to be less than a text when it reads them in descending order, so it
     /// is kept from searching for it.
-    func comparison(_ left: String, _ word: String, _ right: String) -> String {
+    ///
+    /// Where a join has a BINARY column equal a NOCASE one, and that one equal a value, SQLite 3.40 has the first column
+    /// equal the value as well, by its own collation: rows are lost, or not, by which table comes first. So it is kept from
+    /// seeing that two columns are equal.
+    func comparison(_ left: String, _ word: String, _ right: String, isInJoin: Bool = false) -> String {
+        if isInJoin, ["=", "==", "IS"].contains(word), mayIgnoreCase(left) || mayIgnoreCase(right) {
+            return "\(left) \(word) +\(right)"
+        }
         let isKept = SQLiteFeature.rowIDsBelowText.isAvailable || !["<", "<=", ">", ">="].contains(word)
         return isKept ? "\(left) \(word) \(right)" : "+\(left) \(word) +\(right)"
+    }
+
+    /// Whether the expression is anything but a column that compares by BINARY in all tables.
+    private func mayIgnoreCase(_ text: String) -> Bool {
+        let column = text.split(separator: ".").last ?? ""
+        return !binaryColumns.contains(column.filter { !"[]`\"".contains($0) }.lowercased())
     }
 
     func condition(_ scope: [Source], _ depth: Int = 2) -> String {
@@ -120,7 +146,8 @@ extension StatementGenerator {
         switch dice.below(100) {
         case ..<35: return comparison(column(scope), dice.pick(Self.comparisons), anyValue())
         case ..<45: return rowIDCondition(scope)
-        case ..<55: return comparison(column(scope), dice.pick(Self.comparisons), column(scope))
+        case ..<55:
+            return comparison(column(scope), dice.pick(Self.comparisons), column(scope), isInJoin: scope.count > 1)
         case ..<61: return "\(column(scope)) \(dice.pick(["IS NULL", "IS NOT NULL", "NOTNULL", "ISNULL"]))"
         case ..<68:
             let sign = SQLiteFeature.rowIDsBelowText.isAvailable ? "" : "+"
@@ -141,7 +168,9 @@ extension StatementGenerator {
         case ..<92:
             return
                 "(\(column(scope)), \(column(scope))) \(dice.pick(["=", "<", ">=", "<>", "IS"])) (\(anyValue()), \(anyValue()))"
-        case ..<96: return comparison(expression(scope, depth), dice.pick(Self.comparisons), expression(scope, depth))
+        case ..<96:
+            let (left, right) = (expression(scope, depth), expression(scope, depth))
+            return comparison(left, dice.pick(Self.comparisons), right, isInJoin: scope.count > 1)
         default: return expression(scope, 0)
         }
     }
@@ -171,7 +200,9 @@ extension StatementGenerator {
         let word = dice.pick(["IN", "IN", "NOT IN"])
         let first = dice.percent(25) ? source.rowID.map { "\(source.qualifier).\($0)" } : nil
         let column = first ?? "\(source.qualifier).\(dice.pick(source.columns))"
-        if SQLiteFeature.rowValuesInQueries.isAvailable, dice.percent(20) {
+        // Under a RIGHT or FULL JOIN, SQLite 3.40 finds no row value to be in a list.
+        let isInRightJoin = scope.contains(where: \.isInRightJoin)
+        if SQLiteFeature.rowValuesInQueries.isAvailable, !isInRightJoin, dice.percent(20) {
             let second = "\(source.qualifier).\(dice.pick(source.columns))"
             // By an index, SQLite 3.40 finds a NULL of a row value to be in a list that has a NULL there, and does not find
             // text that is in a list of numbers: so the list's columns have no affinity.

@@ -54,7 +54,9 @@ extension StatementGenerator {
                         ? dice.pick([" NULLS FIRST", " NULLS LAST"]) : "")
             )
         }
-        terms += sources.flatMap(\.totalOrder).map { $0 + direction }
+        terms += sources.flatMap { source in
+            source.totalOrder.map { (source.primaryKey.isEmpty ? "" : sign) + $0 + direction }
+        }
         query.text += " ORDER BY \(terms.joined(separator: ", "))"
         query.order = .total
         if dice.percent(50) { query.text += limit() }
@@ -218,8 +220,14 @@ extension StatementGenerator {
         if dice.percent(40) {
             let (other, otherSource) = tableSource(mayBeBare: false)
             let join = dice.pick(["JOIN", "LEFT JOIN"])
+            let on = comparison(
+                "\(source.qualifier).\(source.columns[0])",
+                "=",
+                "\(otherSource.qualifier).\(dice.pick(otherSource.columns))",
+                isInJoin: true
+            )
             return select(
-                "\(text) \(join) \(other) ON \(source.qualifier).\(source.columns[0]) = \(otherSource.qualifier).\(dice.pick(otherSource.columns))",
+                "\(text) \(join) \(other) ON \(on)",
                 [source, otherSource],
                 prefix: prefix
             )

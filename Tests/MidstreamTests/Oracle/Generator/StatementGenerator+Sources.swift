@@ -49,16 +49,21 @@ extension StatementGenerator {
     }
 
     private func joined(_ count: Int) -> (text: String, sources: [Source]) {
-        var (text, first) = tableSource(mayBeBare: false)
-        var sources = [first]
-        for _ in 1..<count {
-            let (other, source) = tableSource(mayBeBare: false)
-            let word = dice.weighted(
+        let words = (1..<count).map { _ in
+            dice.weighted(
                 [
                     (30, "JOIN"), (20, "LEFT JOIN"), (8, ","), (6, "CROSS JOIN"), (6, "INNER JOIN"),
                     (4, "LEFT OUTER JOIN"),
                 ] + SQLiteFeature.rightJoin.ifAvailable([(8, "RIGHT JOIN"), (8, "FULL JOIN")])
             )
+        }
+        let isRight = words.contains { $0 == "RIGHT JOIN" || $0 == "FULL JOIN" }
+        var (text, first) = tableSource(mayBeBare: false)
+        first.isInRightJoin = isRight
+        var sources = [first]
+        for word in words {
+            var (other, source) = tableSource(mayBeBare: false)
+            source.isInRightJoin = isRight
             text += " \(word) \(other)"
             if word != "," {
                 let previous = dice.pick(sources)
@@ -66,7 +71,7 @@ extension StatementGenerator {
                     "\(previous.qualifier).\(dice.percent(30) ? previous.rowID ?? dice.pick(previous.columns) : dice.pick(previous.columns))"
                 let right =
                     "\(source.qualifier).\(dice.percent(30) ? source.rowID ?? dice.pick(source.columns) : dice.pick(source.columns))"
-                text += " ON \(comparison(left, dice.pick(["=", "=", "=", "IS", "<"]), right))"
+                text += " ON \(comparison(left, dice.pick(["=", "=", "=", "IS", "<"]), right, isInJoin: true))"
                 if dice.percent(25) { text += " AND \(condition(sources + [source], 1))" }
             }
             sources.append(source)
@@ -75,11 +80,12 @@ extension StatementGenerator {
     }
 
     /// In the list of a derived table on the right of a LEFT JOIN, SQLite 3.40 evaluates a subquery once, and has NULL for
-    /// it where it first met no row.
+    /// it where it first met no row. Of a derived table that it stores to search it, it has 1 for `CAST(1.0 AS NUMERIC)`,
+    /// which is 1.0 elsewhere.
     private func valueWithoutQuery(_ source: Source) -> String {
         while true {
             let text = expression([source], 1)
-            if !text.contains("(SELECT ") { return text }
+            if !text.contains("(SELECT "), !text.contains(" AS NUMERIC)") { return text }
         }
     }
 

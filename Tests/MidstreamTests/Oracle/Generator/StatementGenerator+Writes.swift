@@ -36,13 +36,20 @@ extension StatementGenerator {
         }
     }
 
-    private func conflictWord() -> String {
-        dice.percent(35)
-            ? " OR " + dice.pick(["REPLACE", "IGNORE", "FAIL", "ABORT", "ROLLBACK", "REPLACE", "IGNORE"]) : ""
+    private func conflictWord(mayReplace: Bool = true) -> String {
+        let words = ["IGNORE", "FAIL", "ABORT", "ROLLBACK", "IGNORE"]
+        return dice.percent(35) ? " OR " + dice.pick(mayReplace ? words + ["REPLACE", "REPLACE"] : words) : ""
+    }
+
+    /// Of several rows of a STRICT table, none may replace another: see `TablePlan.keepsRowsOfFailures`.
+    private func insertion(mayReplace: Bool) -> String {
+        mayReplace && dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord(mayReplace: mayReplace))"
     }
 
     private func returning(_ sources: [Source]) -> String {
         guard SQLiteFeature.returning.isAvailable, dice.percent(18) else { return "" }
+        isReturning = true
+        defer { isReturning = false }
         return " RETURNING " + (dice.percent(40) ? "*" : "\(expression(sources, 1)), \(column(sources))")
     }
 
@@ -107,7 +114,9 @@ extension StatementGenerator {
 
     private func insert() -> String {
         let table = table()
-        let verb = dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())"
+        let number = dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])
+        let count = table.keepsRowsOfFailures ? 1 : number
+        let verb = insertion(mayReplace: count == 1 || !table.isStrict)
         let prefix = commonTable()
         var text = "\(prefix)\(verb) INTO \(tableName(table))"
         let alias = SQLiteFeature.targetAlias.isAvailable && dice.percent(15) ? alias() : nil
@@ -120,7 +129,6 @@ extension StatementGenerator {
             ? wholeColumns(table)
             : insertColumns(table)
         if !isWhole { text += "(\(columns.map(name).joined(separator: ", ")))" }
-        let count = dice.weighted([(70, 1), (15, 2), (10, 3), (5, 5)])
         let replaces = verb.contains("REPLACE")
         let rows = (0..<count).map { _ in
             "(\(rowValues(columns.count, rowID, isAlone: count == 1, replaces: replaces)))"
@@ -159,7 +167,7 @@ extension StatementGenerator {
         let table = table()
         let (columns, rowID) = insertColumns(table)
         let (from, source) = tableSource(mayBeBare: false)
-        let verb = dice.percent(12) ? "REPLACE" : "INSERT\(conflictWord())"
+        let verb = insertion(mayReplace: !table.isStrict)
         // A sum that is too large is no integer: see `rowIDValue`.
         let offsets = verb.contains("REPLACE") ? [""] : ["", "+ 1", "+ 3", "- 2", "+ 40"]
         let list = columns.indices.map { index in
@@ -172,7 +180,8 @@ extension StatementGenerator {
         var text = "\(prefix)\(verb) INTO \(tableName(table))"
         text += "(\(columns.map(name).joined(separator: ", "))) SELECT \(list.joined(separator: ", ")) FROM \(from)"
         text += " WHERE \(dice.percent(70) ? condition([source], 1) : "1")"
-        text += " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(dice.between(1, 10))"
+        text +=
+            " ORDER BY \(source.totalOrder.joined(separator: ", ")) LIMIT \(table.keepsRowsOfFailures ? 1 : dice.between(1, 10))"
         if SQLiteFeature.upsert.isAvailable, dice.percent(15), !text.hasPrefix("REPLACE") {
             text += " ON CONFLICT DO NOTHING"
         }

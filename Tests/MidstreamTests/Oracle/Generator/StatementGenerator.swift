@@ -18,6 +18,10 @@ final class StatementGenerator {
     /// Whether the UPDATE being made changes a column that must be unique. Which row of several comes first is SQLite's
     /// choice then, but for statements by rowid or with LIMIT.
     var changesKey = false
+    /// Whether a RETURNING clause is being made.
+    var isReturning = false
+    /// The names, in lower case, of columns that compare by BINARY in every table.
+    let binaryColumns: Set<String>
     private var values: [SQLiteValue] = []
     private var aliasCount = 0
 
@@ -25,6 +29,9 @@ final class StatementGenerator {
         self.dice = dice
         self.pool = pool
         self.tables = tables
+        let columns = tables.flatMap(\.columns)
+        let collated = columns.filter { $0.constraints.contains("COLLATE NOCASE") }.map { $0.name.lowercased() }
+        binaryColumns = Set(columns.map { $0.name.lowercased() } + ["rowid", "oid", "_rowid_"]).subtracting(collated)
     }
 
     /// A table, most often a moving one.

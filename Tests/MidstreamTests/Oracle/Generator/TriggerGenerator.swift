@@ -45,10 +45,13 @@ struct TriggerGenerator {
 
     // MARK: What fires it
 
+    /// Before an UPDATE, SQLite 3.40 computes a generated column of NEW from those columns alone that some trigger names.
     private func ofTable(_ table: TablePlan) -> String {
         let event = event(table.columns.map(\.name))
-        return "\(dice.pick(["BEFORE ", "AFTER ", "AFTER ", ""]))\(event) ON \(quoted(table.name))"
-            + program(rows(event, table.columns.map { quoted($0.name) }, rowID: table.rowIDName))
+        let time = dice.pick(["BEFORE ", "AFTER ", "AFTER ", ""])
+        let isComputed = time == "AFTER " || !event.hasPrefix("UPDATE")
+        let columns = table.columns.filter { isComputed || !$0.isGenerated }.map { quoted($0.name) }
+        return "\(time)\(event) ON \(quoted(table.name))" + program(rows(event, columns, rowID: table.rowIDName))
     }
 
     private func ofView(_ view: ViewPlan) -> String {

@@ -15,11 +15,14 @@ struct ValuePool {
             "", " ", "é", "É", "o'clock", "%", "a_c", .blob([]), .blob([0]), .blob([0x35]), .blob([0x61]),
             .blob([0x27, 0xff]),
         ] + SQLiteFeature.rowIDsEqualToText.ifAvailable(["05", " 5"])
-        + SQLiteFeature.largestIntegersInRealColumns.ifAvailable([.integer(.max), 9223372036854775807.0])
 
-    init(_ dice: Dice) {
+    private static let largest = SQLiteFeature.largestIntegersInRealColumns.ifAvailable(
+        [.integer(.max), 9223372036854775807.0] as [SQLiteValue]
+    )
+
+    init(_ dice: Dice, hasLargest: Bool) {
         values =
-            Array(dice.shuffled(Self.candidates).prefix(dice.between(6, 20)))
+            Array(dice.shuffled(Self.candidates + (hasLargest ? Self.largest : [])).prefix(dice.between(6, 20)))
             + (0..<dice.between(1, 8)).map { _ in .integer(Int64(dice.below(30))) }
         var rowIDs: [Int64] = (1...Int64(dice.between(4, 40))).map { $0 }
         if dice.percent(40) { rowIDs += [0, -1, -2, -5] }
