@@ -58,20 +58,23 @@ extension Connection {
             let given = key.salt ?? key.settings.salt
             try setKey(schema, Self.keyspec(key.secret, salt: given), key.settings)
         case .passphrase:
-            try setKey(schema, key.secret, key.settings)
-            if Self.isKeyspec(key.secret) { return }
+            if Self.isKeyspec(key.secret) { return try setKey(schema, key.secret, key.settings) }
+            // Anything, to ask for the settings: while SQLCipher takes a key over, the report of a crash would show it.
+            try setKey(schema, SecretBytes([0x78]), key.settings)
             let iterations = try pragma(schema, "kdf_iter")
             // SQLCipher 3 knows no other than SHA-1, and has no name for it.
             let algorithm = try pragma(schema, "cipher_kdf_algorithm") ?? CipherSettings.KDFAlgorithm.sha1.rawValue
             guard let iterations = iterations.flatMap({ Int($0) }),
                 let algorithm = CipherSettings.KDFAlgorithm(rawValue: algorithm)
-            else { return }
+            else { return try setKey(schema, key.secret, key.settings) }
             let parameters = KeyDerivation.Parameters(
                 iterations: iterations,
                 algorithm: algorithm,
                 salt: key.salt ?? key.settings.salt ?? header(schema) ?? Self.newSalt()
             )
-            guard let derived = KeyCache.key(key.secret, parameters) else { return }
+            guard let derived = KeyCache.key(key.secret, parameters) else {
+                return try setKey(schema, key.secret, key.settings)
+            }
             held.derived = derived
             try setKey(schema, Self.keyspec(derived.secret, salt: parameters.salt), key.settings)
         }

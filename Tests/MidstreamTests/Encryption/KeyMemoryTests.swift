@@ -1,5 +1,7 @@
 #if os(Linux)
     import Midstream
+    import SQLiteC
+    import Synchronization
     import Testing
 
     @testable import SQLiteConnection
@@ -90,6 +92,45 @@
                 )
             }
             return try #require(key).withBytes { MaskedSecret($0) }
+        }
+
+        /// While SQLCipher takes a key over, its registers point to it, and the report of a crash shows that memory.
+        @Test func aPassphraseIsNotGivenToSQLCipher() async {
+            await #expect(processExitsWith: .success) { try KeyMemoryTests.countWhileSettingsAreAsked() }
+        }
+
+        private static let secret = MaskedSecret(count: 40)
+        private static let counts = Mutex<[Int]>([])
+
+        private static func countWhileSettingsAreAsked() throws {
+            let trace: @convention(c) (OpaquePointer?, UnsafeRawPointer?, UnsafeRawPointer?) -> Int32 = { db, _, _ in
+                sqlite3_trace_v2(
+                    db,
+                    UInt32(SQLITE_TRACE_STMT),
+                    { _, _, statement, _ in
+                        guard let sql = sqlite3_sql(OpaquePointer(statement)) else { return 0 }
+                        // It comes after a first key, and before the last.
+                        if String(cString: sql).hasSuffix(".kdf_iter") {
+                            let secret = KeyMemoryTests.secret
+                            let found = ProcessMemory.count([(secret.count, { secret[$0] })])
+                            KeyMemoryTests.counts.withLock { $0 += found }
+                        }
+                        return 0
+                    },
+                    nil
+                )
+            }
+            sqlite3_auto_extension(unsafeBitCast(trace, to: (@convention(c) () -> Void).self))
+            let folder = TemporaryFolder()
+            let key = EncryptionKey.passphrase(capacity: secret.count) { buffer in
+                for index in 0..<secret.count { buffer[index] = secret[index] }
+                return secret.count
+            }
+            let connection = try Connection(path: folder.file("new.db"), options: OpenOptions(key: key))
+            try connection.execute("CREATE TABLE t(x)")
+            // The key's own copy.
+            #expect(counts.withLock { $0 } == [1])
+            connection.close()
         }
     }
 
