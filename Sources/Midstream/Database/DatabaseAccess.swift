@@ -206,7 +206,7 @@ public final class DatabaseAccess {
             return try prepare(piece)
         }
         let (statement, violated) = try overlay.watch.preparing(route) {
-            try naming(outline, text) { try connection.prepareFirst(route.sql).0 }
+            try explaining(outline) { try connection.prepareFirst(route.sql).0 }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
         let unqualified =
@@ -221,7 +221,7 @@ public final class DatabaseAccess {
         case .promote(_, let text), .collect(_, let text):
             if route.drained.isEmpty {
                 keys = try overlay.watch.preparing(route.ofKeys) {
-                    try naming(outline, outline.text(outline.range)) { try connection.prepare(text) }
+                    try explaining(outline) { try connection.prepare(text) }
                 }.0
             }
         case .none: break
@@ -237,18 +237,17 @@ public final class DatabaseAccess {
         return prepared
     }
 
-    /// Prepares a statement; what is wrong with it is told in the terms of the application's own.
-    private func naming<Result>(_ outline: StatementOutline, _ text: String, _ prepare: () throws -> Result) throws
-        -> Result
-    {
+    /// Prepares what was made of a statement, and tells of errors in the statement's own terms.
+    private func explaining<Result>(_ outline: StatementOutline, _ body: () throws -> Result) throws -> Result {
         do {
-            return try prepare()
+            return try body()
         } catch let error as SQLiteError {
             if let table = overlay.watch.strayTable {
                 // A view that only the source has reads tables in turn.
                 let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
                 let isNamed = named.contains { SQLIdentifier.equal($0, table) }
-                throw Self.missing(try isNamed ? table : overlay.strayTable(among: named) ?? table, text)
+                let missing = try isNamed ? table : overlay.strayTable(among: named) ?? table
+                throw Self.missing(missing, outline.text(outline.range))
             }
             throw error.inTheTermsOf(outline)
         }
@@ -406,7 +405,13 @@ public final class DatabaseAccess {
             if connection.isInTransaction { try commitOrRollBack() }
             throw error
         }
-        try commitOrRollBack()
+        do {
+            try commitOrRollBack()
+        } catch {
+            // To the application the statement itself has failed.
+            if prepared.route.role == .write { overlay.noteUndone() }
+            throw error
+        }
     }
 
     private func commitOrRollBack() throws {
@@ -424,8 +429,8 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
-        try deferForeignKeys(defersForeignKeys)
         if prepared.route.role == .write { try overlay.settleChanges() }
+        try deferForeignKeys(defersForeignKeys)
         defer {
             statement.reset()
             if prepared.route.role == .write { overlay.noteChanges() }

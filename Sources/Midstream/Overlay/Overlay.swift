@@ -154,6 +154,12 @@ final class Overlay {
         changesToReport = nil
     }
 
+    /// The application's own statement has been undone. What its triggers have changed stays counted, as natively.
+    func noteUndone() {
+        statements.internalChanges += changes
+        changesToReport = 0
+    }
+
     // MARK: Making it current
 
     /// Whether the overlay was made for the target's schema as it is in the current snapshot.
@@ -393,6 +399,16 @@ final class Overlay {
                 return false
             }
             return try attached.keys.contains { try exists(name, in: SQLIdentifier.quoted($0) + ".sqlite_master") }
+        }
+    }
+
+    /// The names, in lower case, of what only an attached source has.
+    var strayNames: [String] {
+        attached.keys.flatMap { schema -> [String] in
+            let sql =
+                "SELECT lower(name) FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name COLLATE NOCASE NOT IN "
+                + "(SELECT name FROM main.sqlite_master UNION ALL SELECT name FROM sqlite_temp_master)"
+            return ((try? connection.fetchAll(sql)) ?? []).compactMap { try? $0.get(0, as: String.self) }
         }
     }
 

@@ -1,7 +1,7 @@
 internal import SQLText
 
 /// Has the table-valued functions that describe a table describe `main`'s, where their argument is a moving table's name:
-/// `pragma_table_info('T')` would find the union table first.
+/// `pragma_table_info('T')` would find the union table first, and a source's when the table has been dropped.
 struct DescribingFunctions {
     /// Pragmas that describe a table or an index.
     static let pragmas: Set<String> = [
@@ -67,8 +67,8 @@ struct DescribingFunctions {
         return nil
     }
 
-    /// Adds the second argument, the schema.
-    func apply(to edits: inout SQLEdits, in outline: StatementOutline, moving names: some Sequence<String>) {
+    /// Adds the second argument, the schema: `main` for these names, be they in it or not.
+    func apply(to edits: inout SQLEdits, in outline: StatementOutline, ofMain names: some Sequence<String>) {
         let list = names.sorted().map { "'" + $0.replacing("'", with: "''") + "'" }.joined(separator: ", ")
         for range in arguments {
             edits.insert(

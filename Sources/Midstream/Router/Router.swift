@@ -19,6 +19,9 @@ struct Router {
         if outline.kind == .createTrigger, outline.mentions(["changes"]) {
             overlay.watch.triggers.asksForChanges = true
         }
+        if outline.kind == .pragma, let target = outline.target {
+            route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
+        }
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
             return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
@@ -234,7 +237,10 @@ struct Router {
 
     /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
     private func redirectReads(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) {
-        DescribingFunctions(outline, in: text).apply(to: &edits, in: outline, moving: overlay.byName.keys)
+        let functions = DescribingFunctions(outline, in: text)
+        if !functions.isEmpty {
+            functions.apply(to: &edits, in: outline, ofMain: Array(overlay.byName.keys) + overlay.strayNames)
+        }
         for reference in outline.tableReferences where reference.context != .target {
             guard isOverlaid(reference.name) else { continue }
             if let schema = reference.name.schemaRange {
@@ -354,7 +360,6 @@ struct Router {
         if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {
             route.unsettlesOverlay = true
         }
-        if name == "defer_foreign_keys" { route.mayDeferForeignKeys = true }
         return route
     }
 }

@@ -350,18 +350,15 @@ import Testing
         }
     }
 
-    @Test(arguments: ["", " LIMIT 9"]) func aTableThatOnlyTheSourceHasIsNotThere(_ limit: String) throws {
-        if !limit.isEmpty, !SQLiteFeature.limitedWrites.isAvailable { return }
+    @Test(.needs(.limitedWrites)) func whatALimitedWriteReadsIsNotTheSourcesTable() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
-        let source = try Connection(path: folder.file("old.db"))
-        try source.execute("CREATE TABLE u(x)")
-        source.close()
-        for sql in ["UPDATE t SET b = 1", "DELETE FROM t"] {
-            let error = #expect(throws: SQLiteError.self) {
-                try database.execute(sql + " WHERE id IN (SELECT x FROM u)" + limit)
-            }
-            #expect(error?.message == "no such table: u")
+        try Connection(path: folder.file("old.db")).execute("CREATE TABLE IF NOT EXISTS gone(x)")
+        for sql in [
+            "UPDATE t SET b = 1 WHERE a IN (SELECT x FROM gone) LIMIT 2", "DELETE FROM t WHERE a IN gone LIMIT 2",
+        ] {
+            let error = #expect(throws: SQLiteError.self) { try database.execute(sql) }
+            #expect(error?.message == "no such table: gone")
         }
     }
 
@@ -382,10 +379,74 @@ import Testing
                 try access.execute(beginning == "SAVEPOINT s" ? "RELEASE s" : "COMMIT")
             }
         }
+        // A database where nothing moves reads the schema's version, too.
+        let plain = try Database(path: folder.file("plain.db"))
+        try plain.execute(
+            "CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p); PRAGMA foreign_keys = ON"
+        )
+        try plain.execute("PRAGMA defer_foreign_keys = ON")
+        try plain.write { for sql in statements where !sql.contains("FROM t") { try $0.execute(sql) } }
         // It has ended with the transaction, or with a statement that reads.
         #expect(throws: SQLiteError.self) { try database.write { try $0.execute("INSERT INTO c VALUES (2)") } }
         try database.execute("PRAGMA defer_foreign_keys = ON; SELECT * FROM t")
         #expect(throws: SQLiteError.self) { try database.execute("BEGIN; INSERT INTO c VALUES (2)") }
+    }
+
+    @Test func foreignKeysAreDeferredInAStatementWhoseTriggersAskForChanges() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            rows: "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+            extra: """
+                CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p ON DELETE RESTRICT);
+                INSERT INTO p VALUES (1); INSERT INTO c VALUES (1); CREATE TABLE n(x);
+                CREATE TRIGGER d AFTER DELETE ON p BEGIN INSERT INTO n VALUES (changes()); DELETE FROM c; END
+                """,
+            tables: ["t"]
+        )
+        try pair.native.execute(script: "PRAGMA foreign_keys = ON; UPDATE t SET a = 1")
+        try pair.database.execute("PRAGMA foreign_keys = ON; UPDATE t SET a = 1")
+        #expect(throws: SQLiteError.self) { try pair.native.execute("DELETE FROM p") }
+        #expect(throws: SQLiteError.self) { try pair.database.execute("DELETE FROM p") }
+        let script = "UPDATE t SET a = 2; PRAGMA defer_foreign_keys = ON; DELETE FROM p"
+        try pair.native.execute(script: script)
+        try pair.database.execute(script)
+        #expect(
+            texts(try pair.database.fetchAll("SELECT x FROM n")) == texts(try pair.native.fetchAll("SELECT x FROM n"))
+        )
+    }
+
+    @Test func aDroppedTableIsNotDescribedByItsSource() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        #expect(try database.fetchAll("SELECT * FROM pragma_table_info('T')").count == 3)
+        try database.write { access in
+            try access.execute("DROP VIEW v; DROP TABLE t")
+            #expect(try access.fetchAll("SELECT * FROM pragma_table_info('T')").isEmpty)
+            #expect(try access.fetchAll("SELECT * FROM pragma_table_info('n')").count == 2)
+        }
+    }
+
+    @Test func aStatementThatCannotBeCommittedHasChangedNothing() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            rows: "INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)",
+            extra: """
+                CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p DEFERRABLE INITIALLY DEFERRED);
+                CREATE TRIGGER d AFTER UPDATE ON t BEGIN INSERT INTO c VALUES (1); END
+                """,
+            tables: ["t"]
+        )
+        try pair.native.execute(script: "PRAGMA foreign_keys = ON; INSERT INTO p VALUES (2), (3)")
+        try pair.database.execute("PRAGMA foreign_keys = ON; INSERT INTO p VALUES (2), (3)")
+        try pair.database.withoutTransaction { access in
+            let before = (pair.native.totalChanges, access.totalChanges)
+            #expect(throws: SQLiteError.self) { try pair.native.execute("UPDATE t SET a = 5 WHERE id > 1") }
+            #expect(throws: SQLiteError.self) { try access.execute("UPDATE t SET a = 5 WHERE id > 1") }
+            #expect(access.changes == pair.native.changes)
+            #expect(access.totalChanges - before.1 == pair.native.totalChanges - before.0)
+            let reported = try access.fetchValue(Int64.self, "SELECT changes()")
+            #expect(reported == pair.native.changes)
+        }
     }
 
     /// With a trigger, as moving tables have, SQLite checks types first; without one, NOT NULL.
