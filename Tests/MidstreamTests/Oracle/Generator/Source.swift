@@ -15,11 +15,11 @@ struct Source {
     /// Whether a RIGHT or FULL JOIN is in its FROM clause.
     var isInRightJoin = false
 
-    /// What orders the rows totally: rows that tie are equal.
+    /// What orders the rows totally: rows that tie are equal. What `quote` gives ends at the first NUL of a text.
     var totalOrder: [String] {
         if !primaryKey.isEmpty { return primaryKey.map { "\(qualifier).\($0)" } }
         if let rowID { return ["\(qualifier).\(rowID)"] }
-        return columns.map { "quote(\(qualifier).\($0))" }
+        return columns.flatMap { ["quote(\(qualifier).\($0))", "hex(\(qualifier).\($0))"] }
     }
 }
 

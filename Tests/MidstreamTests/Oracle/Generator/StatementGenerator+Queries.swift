@@ -248,7 +248,8 @@ extension StatementGenerator {
         return Query(
             text:
                 "WITH RECURSIVE chain(k, level) AS (SELECT \(anyRowID()), 0 UNION SELECT \(rowID), level + 1 FROM chain JOIN \(text) ON \(rowID) \(dice.pick(["= k + 1", "> k", "= k + 2"])) WHERE level < 3) SELECT k, level FROM chain",
-            columnCount: 2
+            columnCount: 2,
+            isLoose: true
         )
     }
 }

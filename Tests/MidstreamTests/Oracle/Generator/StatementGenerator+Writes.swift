@@ -134,12 +134,21 @@ extension StatementGenerator {
             "(\(rowValues(columns.count, rowID, isAlone: count == 1, replaces: replaces)))"
         }
         text += " VALUES \(rows.joined(separator: ", "))"
-        if verb.hasPrefix("INSERT") { text += upsert(table, source) }
+        if verb.hasPrefix("INSERT") { text += upsert(table, source, isAlone: count == 1) }
         return text + returning([source])
     }
 
-    private func upsert(_ table: TablePlan, _ source: Source) -> String {
+    /// Of several rows, whether a later one's subquery reads what earlier ones have written is SQLite's choice: it may be
+    /// evaluated for each, or once.
+    private func upsert(_ table: TablePlan, _ source: Source, isAlone: Bool) -> String {
         guard SQLiteFeature.upsert.isAvailable, dice.percent(35) else { return "" }
+        while true {
+            let text = upsert(table, source)
+            if isAlone || !text.contains("(SELECT ") { return text }
+        }
+    }
+
+    private func upsert(_ table: TablePlan, _ source: Source) -> String {
         var keys = table.uniqueKeys
         if let key = table.rowIDColumn { keys.append([key]) }
         if keys.isEmpty || dice.percent(15) { return " ON CONFLICT DO NOTHING" }
@@ -172,7 +181,10 @@ extension StatementGenerator {
         let offsets = verb.contains("REPLACE") ? [""] : ["", "+ 1", "+ 3", "- 2", "+ 40"]
         let list = columns.indices.map { index in
             if index == rowID {
-                return source.rowID.map { "\(source.qualifier).\($0) \(dice.pick(offsets))" } ?? "NULL"
+                // Nor need a PRIMARY KEY be one.
+                let isInteger = source.primaryKey.isEmpty || !verb.contains("REPLACE")
+                let key = isInteger ? source.rowID : nil
+                return key.map { "\(source.qualifier).\($0) \(dice.pick(offsets))" } ?? "NULL"
             }
             return expression([source], 1)
         }

@@ -155,10 +155,15 @@ final class CaseFiles {
         var key = Arguments()
         key.positional = table.key.map { name in values[table.insertedColumns.firstIndex(of: name) ?? 0] }
         let isTheRow = table.key.map { "\($0) = ?" }.joined(separator: " AND ")
-        return try source.fetchOne(
+        let made = try source.fetchOne(
             "SELECT \(table.mappedColumns.joined(separator: ", ")) FROM \(name) WHERE \(isTheRow)",
             key
-        )?.values
+        )
+        // Text that is no UTF-8, as an expression may make of a blob, is not read as it is.
+        let isWhole = made?.values.allSatisfy { value in
+            if case .text(let text) = value { !text.contains("\u{fffd}") } else { true }
+        }
+        return isWhole == true ? made?.values : nil
     }
 
     private func addMigration() throws {

@@ -113,6 +113,8 @@ struct CaseRunner {
         // After the largest rowid of all, SQLite chooses at random.
         let chosen = [own.lastInsertRowID, theirs.lastInsertRowID]
         if chosen[0] != chosen[1], chosen.allSatisfy({ $0 > 1 << 53 }) { throw EndlessWrite() }
+        // In a transaction, SQLite 3.40 takes the column to be gone although it was refused.
+        if theirs.failure != nil, command.sql.contains("DROP COLUMN"), native.isInTransaction { throw EndlessWrite() }
         // It may count the rows of a table that foreign keys connect with others, and be asked by any later statement.
         if command.sql.hasPrefix("DROP TABLE"), own.changes != theirs.changes,
             oracleCase.tables.contains(where: { !$0.foreignKeys.isEmpty })
@@ -127,7 +129,20 @@ struct CaseRunner {
         let order =
             command.order == .scan && theirs.failure == nil && native.scansByRowID(command) ? .total : command.order
         if let text = own.difference(from: theirs, order: order, isLoose: command.isLoose) {
+            if hasRandomRowIDs(mine, native) { throw EndlessWrite() }
             throw Difference(position: position, description: "\(command)\n  \(text)")
+        }
+    }
+
+    /// Whether the tables differ in rowids that were chosen at random, behind the largest of all, in the midst of a
+    /// statement or in a trigger, of which `last_insert_rowid()` does not tell.
+    private func hasRandomRowIDs(_ mine: some Side, _ native: NativeSide) -> Bool {
+        oracleCase.tables.contains { table in
+            guard table.primaryKey.isEmpty else { return false }
+            let command = Command(sql: table.contents, order: .total)
+            let keys = [native.run(command), mine.run(command)].map { Set($0.rows.compactMap { literal($0[0]) }) }
+            let others = keys[0].symmetricDifference(keys[1])
+            return keys[0].contains("\(Int64.max)") && !others.isEmpty && others.allSatisfy { Int64($0) ?? 0 > 1 << 53 }
         }
     }
 
@@ -139,6 +154,7 @@ struct CaseRunner {
             let theirs = native.run(command)
             let own = mine.run(command)
             if let text = own.difference(from: theirs, order: .total, isLoose: false) {
+                if hasRandomRowIDs(mine, native) { throw EndlessWrite() }
                 let last = position < oracleCase.operations.count ? "\(oracleCase.operations[position])" : "the end"
                 throw Difference(position: position, description: "\(table.name) after \(last)\n  \(text)")
             }
