@@ -140,6 +140,10 @@ extension SQLiteError {
         {
             error.message = message.replacing(": main." + target.name, with: ": " + target.name)
         }
+        let table = "no such table: main."
+        if outline.kind == .pragma, outline.target?.schema == nil, message.hasPrefix(table) {
+            error.message = "no such table: " + message.dropFirst(table.count)
+        }
         let column = "no such column: temp."
         if message.hasPrefix(column) {
             let written = outline.qualifiedReferences.first { $0.schema != "temp" }?.schema ?? "temp"

@@ -330,7 +330,11 @@ struct Router {
 
     /// Whether a pragma would describe the union table, or a table or index of an attached source.
     private func describesOther(_ outline: StatementOutline) -> Bool {
-        if mentionsMovingTable(outline) { return true }
+        mentionsMovingTable(outline) || describesSource(outline)
+    }
+
+    /// Whether a pragma names a table or an index that only an attached source has.
+    private func describesSource(_ outline: StatementOutline) -> Bool {
         guard let argument = outline.arguments else { return false }
         let name = SQLIdentifier.unquoted(outline.text(argument))
         return (try? overlay.strayTable(among: [name])) != nil
@@ -356,7 +360,11 @@ struct Router {
             // Not the sources, which are attached.
             return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
         }
-        if name == "foreign_key_check" { route.drain(allTables, .foreignKeyCheck) }
+        if name == "foreign_key_check" {
+            route.drain(allTables, .foreignKeyCheck)
+            guard target.schema == nil, describesSource(outline) else { return route }
+            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+        }
         if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {
             route.unsettlesOverlay = true
         }

@@ -350,6 +350,24 @@ import Testing
         }
     }
 
+    @Test func foreignKeysOfATableThatOnlyTheSourceHasAreNotChecked() throws {
+        let folder = TemporaryFolder()
+        let database = try Self.database(folder)
+        try Connection(path: folder.file("old.db")).execute("CREATE TABLE u(x)")
+        let native = try Connection(path: folder.file("plain.db"))
+        for name in ["u", "nowhere"] {
+            let sql = "PRAGMA foreign_key_check(\(name))"
+            let expected = Result { try native.fetchAll(sql) }
+            let answer = Result { try database.withoutTransaction { try $0.fetchAll(sql) } }
+            switch (expected, answer) {
+            case (.success(let expected), .success(let answer)): #expect(texts(answer) == texts(expected))
+            case (.failure(let expected), .failure(let answer)):
+                #expect((answer as? SQLiteError)?.message == (expected as? SQLiteError)?.message)
+            default: Issue.record("\(sql): \(answer), natively \(expected)")
+            }
+        }
+    }
+
     @Test(.needs(.limitedWrites)) func whatALimitedWriteReadsIsNotTheSourcesTable() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
