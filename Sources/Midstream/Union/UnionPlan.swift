@@ -47,12 +47,19 @@ struct UnionPlan: Hashable {
     var indexedColumns: [Int]
     /// The columns that the statement uses, a bit each; the highest stands for all from 63 on.
     var usedColumns: UInt64
+    /// The first column of the index, where it is followed for the rows that it finds and not for their order.
+    var searchedColumn: Int?
 
     /// The same scan with fewer constraints; SQLite checks the others itself.
     func dropping(_ arguments: Set<Int>) -> UnionPlan {
         var plan = self
         plan.constraints.removeAll { arguments.contains($0.argument) }
-        if case .lookup = merge { plan.merge = .ordered([], rowIDDescending: false) }
+        // As natively, an index is not followed for nothing.
+        let isLost = searchedColumn.map { column in !plan.constraints.contains { $0.column == column } } ?? false
+        if merge == .lookup || isLost {
+            plan.merge = .ordered([], rowIDDescending: false)
+            plan.indexedColumns = []
+        }
         return plan
     }
 

@@ -61,7 +61,8 @@ struct UnionPlanner {
             constraints: constraints,
             merge: best.merge,
             indexedColumns: best.indexedColumns,
-            usedColumns: info.usedColumns
+            usedColumns: info.usedColumns,
+            searchedColumn: best.consumesOrder ? nil : best.firstColumn
         )
     }
 
@@ -134,6 +135,8 @@ struct UnionPlanner {
         /// The columns of the index that have a value given.
         var fixed: [Int]
         var indexedColumns: [Int]
+        /// The first column of the index; `nil` where the table itself is gone along.
+        var firstColumn: Int?
         var consumesOrder: Bool
         var cost: Double
         var rows: Double
@@ -200,6 +203,7 @@ struct UnionPlanner {
             fixed: fixed,
             indexedColumns: isTable && !table.key.isRowID
                 ? Array(table.target.columns.indices) : terms.compactMap(\.column).filter { $0 >= 0 },
+            firstColumn: isRowID ? nil : terms.first?.column,
             consumesOrder: consumes,
             cost: cost,
             rows: rows,

@@ -350,6 +350,21 @@ import Testing
         }
     }
 
+    @Test func anIndexIsNotFollowedForAComparisonThatItCannotMake() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b); CREATE INDEX i ON t(a, b)",
+            rows: "INSERT INTO t VALUES (1, 'z', 1), (2, '5', 2), (3, 'b', 3), (4, '40', 4), (5, 'a', 5)",
+            tables: ["t"],
+            moved: 2
+        )
+        for sql in [
+            "SELECT id FROM t WHERE a > CAST('' AS REAL)", "SELECT id FROM t WHERE a < CAST(50 AS INTEGER)",
+            "SELECT id, b FROM t WHERE a >= CAST(4 AS REAL) AND b > 0",
+        ] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
+
     @Test func foreignKeysOfATableThatOnlyTheSourceHasAreNotChecked() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
