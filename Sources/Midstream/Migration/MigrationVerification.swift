@@ -7,6 +7,6 @@ public enum MigrationVerification: Int64, Sendable {
     /// Each batch is read back from the target, and compared with the source, in the transaction that copies it.
     case batches = 1
     /// Besides, a checksum of all rows, those that statements have brought over included, is compared with one of the
-    /// source's rows, read from the last to the first, before the table is called moved. It costs about as much as copying.
+    /// source's rows, read from the last to the first, before the table is called moved. Every value is hashed twice.
     case complete = 2
 }

@@ -129,6 +129,9 @@ final class Stepper {
         let result: Result
         do {
             result = try body()
+            #if DEBUG
+                if let broken = try store.checkInvariants() { preconditionFailure(broken) }
+            #endif
             let start = clock.now
             try connection.execute("COMMIT")
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
