@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz crash sqllogic model clean
+.PHONY: help deps run test lint format docs bench fuzz outline-fuzz crash sqllogic model clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -12,17 +12,18 @@ SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
 STRICT_FLAGS := --explicit-target-dependency-import-check error -Xswiftc -warnings-as-errors
 TEST_FLAGS := --scratch-path .build/tests $(STRICT_FLAGS)
 RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing $(TEST_FLAGS)
-FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources
+FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources Fuzzing/Package.swift \
+	Fuzzing/Sources/OutlineFuzz
 
 # Of `make sqllogic`: a script, or a folder of them.
 SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARED)))
 
-# Of `make fuzz`.
+# Of `make fuzz` and `make outline-fuzz`.
 SECONDS = $(or $(MIDSTREAM_FUZZ_SECONDS),3600)
 SEED = $(MIDSTREAM_FUZZ_SEED)
 
 help: ## Show this list.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 	@echo
 	@echo 'Environment of the oracle tests (make test, make fuzz):'
 	@echo '  MIDSTREAM_FUZZ_STATEMENTS  statements in a random run'
@@ -82,6 +83,9 @@ fuzz: deps ## Compare random statements with native SQLite for an hour, or: make
 	MIDSTREAM_FUZZ_SECONDS=$(SECONDS) $(if $(SEED),MIDSTREAM_FUZZ_SEED=$(SEED)) \
 		$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter OracleFuzz
 
+outline-fuzz: deps ## Fuzz the outlines of statements with libFuzzer for an hour, or: make outline-fuzz SECONDS=60 SEED=1
+	@Scripts/fuzz-outline $(SWIFT) $(SECONDS) $(if $(SEED),-seed=$(SEED))
+
 crash: deps ## Kill processes at every write of a migration's life, and look at what each leaves behind.
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	MIDSTREAM_CRASH_FULL=1 $(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter KillTests
@@ -98,4 +102,4 @@ model: ## Check the model of the protocol, and that it finds what it should, wit
 	Scripts/check-model
 
 clean: ## Remove everything that was built.
-	rm -rf .build Benchmarks/.build
+	rm -rf .build Benchmarks/.build Fuzzing/.build

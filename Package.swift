@@ -27,12 +27,18 @@ let package = Package(
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
         .target(name: "SQLiteFeatures", dependencies: ["SQLiteC"], path: "Tests/SQLiteFeatures"),
-        .testTarget(name: "SQLTextTests", dependencies: ["SQLText", "SQLiteC", "SQLiteFeatures"]),
+        .target(name: "SQLCorpus", dependencies: ["SQLText", "SQLiteFeatures"], path: "Tests/SQLCorpus"),
+        .target(name: "OutlineChecks", dependencies: ["SQLText"], path: "Tests/OutlineChecks"),
+        .testTarget(
+            name: "SQLTextTests",
+            dependencies: ["SQLText", "SQLiteC", "SQLiteFeatures", "SQLCorpus", "OutlineChecks"]
+        ),
         .testTarget(name: "SQLiteConnectionTests", dependencies: ["SQLiteConnection", "SQLiteC"]),
         .testTarget(
             name: "MidstreamTests",
             dependencies: [
                 "Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection", "SQLiteC", "SQLiteFeatures",
+                "SQLCorpus",
             ],
             exclude: ["SQLLogic/Scripts"]
         ),

@@ -193,7 +193,7 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
-    private func prepare(_ piece: Piece) throws -> Prepared {
+    func prepare(_ piece: Piece) throws -> Prepared {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
         let text = outline.text(outline.range)

@@ -23,19 +23,19 @@ struct ViewTwin {
             with: "CREATE TEMP VIEW " + SQLIdentifier.quoted(target.name)
         )
         for reference in references {
-            if let schema = reference.name.schemaRange { edits.replace(schema, with: "temp") }
+            if let schema = reference.name.schemaRange { edits.replace(schema, withWord: "temp", of: outline) }
             if let index = reference.indexedBy { edits.remove(index) }
         }
         for reference in outline.tableReferences
         where reference.name.schema == nil && others.contains(SQLIdentifier.lowercased(reference.name.name))
             && !outline.isHiddenByCommonTable(reference)
         {
-            edits.insert("main.", at: reference.name.nameRange.lowerBound)
+            edits.insertWord("main.", at: reference.name.nameRange.lowerBound, of: outline)
         }
         for reference in outline.qualifiedReferences
         where SQLIdentifier.equal(reference.schema, "main") && names.contains(SQLIdentifier.lowercased(reference.table))
         {
-            edits.replace(reference.schemaRange, with: "temp")
+            edits.replace(reference.schemaRange, withWord: "temp", of: outline)
         }
         guard let text = try? edits.apply(to: sql) else { return nil }
         self.sql = text

@@ -24,7 +24,7 @@ struct Router {
         }
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
-            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         }
         switch outline.kind {
         case .insert, .update, .delete, .dropTable:
@@ -77,10 +77,15 @@ struct Router {
             return route
         case .analyze, .reindex:
             if let target = outline.target, target.schema == nil, movingTable(target) != nil {
-                return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+                return edited(route, outline, text) {
+                    $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline)
+                }
             }
             return route
         case .createView, .dropView: return dropsView(outline, route)
+        case .explain:
+            guard let name = unlikeVirtual(outline), name.schema == nil else { return read(outline, text, route) }
+            return edited(route, outline, text) { $0.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
         default: return read(outline, text, route)
         }
     }
@@ -99,7 +104,18 @@ struct Router {
         // It would be the twin's, and go with it.
         if outline.isTemporary { return route.draining(allTables, .schemaChange) }
         guard target.schema == nil else { return route }
-        return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+        return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+    }
+
+    /// The name that an EXPLAIN of a change of the schema must have with its schema: SQLite makes no triggers and indexes
+    /// on virtual tables, and alters none.
+    private func unlikeVirtual(_ outline: StatementOutline) -> ObjectName? {
+        guard let table = outline.onTable ?? outline.target, movingTable(table) != nil else { return nil }
+        return switch outline.explained {
+        case .createTrigger: table
+        case .createIndex, .alterTable: outline.target
+        default: nil
+        }
     }
 
     /// Whether a change of the schema names what only an attached source has, so that SQLite would change that.
@@ -127,7 +143,7 @@ struct Router {
             }
             // With its schema named, SQLite looks for the index before it looks at the table.
             guard target.schema == nil else { return route }
-            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         default: return nil
         }
     }
@@ -212,7 +228,7 @@ struct Router {
             if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,
                 isTwin(target)
             {
-                $0.insert("main.", at: target.nameRange.lowerBound)
+                $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline)
             }
             redirectReads(outline, text, &$0)
             RowIDNames(outline: outline) { reference in
@@ -243,18 +259,38 @@ struct Router {
         }
         for reference in outline.tableReferences where reference.context != .target {
             guard isOverlaid(reference.name) else { continue }
+            if reference.isTableFunction {
+                // A table is no function, but a virtual table may be.
+                let name = reference.name
+                if name.schema == nil { edits.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
+                continue
+            }
             if let schema = reference.name.schemaRange {
-                edits.replace(schema, with: "temp")
+                edits.replace(schema, withWord: "temp", of: outline)
             } else if outline.isHiddenByCommonTable(reference) {
                 continue
             }
-            if let index = reference.indexedBy { edits.remove(index) }
+            if let index = reference.indexedBy, mayLeaveOut(index, of: reference, outline) {
+                // In a text that is no SQL, SQLite is to find the same mistake.
+                if outline.isComplete { edits.remove(index) } else { edits.replace(index, with: "NOT INDEXED") }
+            }
         }
         for column in outline.qualifiedReferences where SQLIdentifier.equal(column.schema, "main") {
             guard let reference = outline.source(of: column), reference.context == .from, isOverlaid(reference.name)
             else { continue }
-            edits.replace(column.schemaRange, with: "temp")
+            edits.replace(column.schemaRange, withWord: "temp", of: outline)
         }
+    }
+
+    /// Whether `INDEXED BY i` names an index that there is: else SQLite is to say that there is none.
+    private func mayLeaveOut(_ index: Range<Int>, of reference: TableReference, _ outline: StatementOutline) -> Bool {
+        let words = outline.text(index)
+        let bytes = Array(words.utf8)
+        let tokens = SQLTokenizer(words).filter { !$0.isTrivia }
+        guard tokens.count == 3, let last = tokens.last else { return true }
+        let name = SQLIdentifier.unquoted(String(decoding: bytes[last.range], as: UTF8.self))
+        guard let table = movingTable(reference.name) else { return false }
+        return table.target.indexes.contains { SQLIdentifier.equal($0.name, name) }
     }
 
     // MARK: Writes
@@ -273,7 +309,7 @@ struct Router {
         var route = route
         route.redirected = table.id
         var edits = SQLEdits()
-        if target.schema == nil { edits.insert("main.", at: target.nameRange.lowerBound) }
+        if target.schema == nil { edits.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         redirectReads(outline, text, &edits)
         if outline.kind == .insert {
             if asksForEarlierRows(outline) { return route.draining([table.id], .earlierRows) }
@@ -323,7 +359,7 @@ struct Router {
         let bytes = Array(text.utf8)[first.lowerBound..<last.upperBound]
         guard bytes.contains(0x28) else { return }
         edits.replace(range.lowerBound..<first.lowerBound, with: "SELECT ")
-        edits.replace(last.upperBound..<range.upperBound, with: " WHERE 1")
+        edits.replace(last.upperBound..<range.upperBound, with: " WHERE 1 ")
     }
 
     // MARK: Pragmas
@@ -354,11 +390,11 @@ struct Router {
         var route = route
         let name = lower(target.name)
         if DescribingFunctions.pragmas.contains(name), target.schema == nil, describesOther(outline) {
-            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         }
         if name == "optimize", target.schema == nil {
             // Not the sources, which are attached.
-            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         }
         if name == "foreign_key_check" {
             route.drain(allTables, .foreignKeyCheck)

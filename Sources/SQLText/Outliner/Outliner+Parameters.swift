@@ -17,6 +17,10 @@ extension Outliner {
                 outline.isComplete = false
                 continue
             }
+            guard index <= Int(Int32.max) else {
+                outline.isComplete = false
+                continue
+            }
             largest = max(largest, index)
             let name = text.count == 1 ? nil : String(decoding: text, as: UTF8.self)
             outline.parameters.append(Parameter(range: token.range, index: index, name: name))

@@ -34,7 +34,11 @@ extension Outliner {
     /// One statement of the body, in a scope of its own. Its clauses are not those of the CREATE TRIGGER.
     private func parseTriggerStep() throws(Unknown) {
         let whole = outline
-        defer { outline = whole }
+        defer {
+            let hasRowMembership = outline.hasRowMembership
+            outline = whole
+            outline.hasRowMembership = hasRowMembership
+        }
         try parseQueryOrWrite(in: newScope(in: 0))
     }
 }

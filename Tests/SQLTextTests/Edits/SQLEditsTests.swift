@@ -30,6 +30,28 @@ struct SQLEditsTests {
         #expect(throws: SQLEditError.overlap(1..<5, 0..<2)) { try edits.extract(1..<5, from: "0123456789") }
     }
 
+    @Test(
+        "Words that are put in stay apart from the words before them",
+        arguments: [
+            ("UPDATE[T]SET a = 1", "UPDATE main.[T]SET a = 1"), ("UPDATE T SET a = 1", "UPDATE main.T SET a = 1"),
+            (#"SELECT 1 FROM"temp".T,(T)"#, "SELECT 1 FROM main.T,(main.T)"),
+            ("SELECT 1 FROM(T)", "SELECT 1 FROM(main.T)"),
+            ("SELECT 1 IN/**/[T]", "SELECT 1 IN/**/main.[T]"),
+        ]
+    )
+    func words(_ text: String, _ edited: String) throws {
+        let outline = SQLScript(text).outline()
+        var edits = SQLEdits()
+        for name in outline.tableReferences.map(\.name) {
+            if let schema = name.schemaRange {
+                edits.replace(schema, withWord: "main", of: outline)
+            } else {
+                edits.insertWord("main.", at: name.nameRange.lowerBound, of: outline)
+            }
+        }
+        #expect(try edits.apply(to: text) == edited)
+    }
+
     @Test("Edits that cannot be made are errors")
     func errors() {
         func error(_ text: String, _ collect: (inout SQLEdits) -> Void) -> SQLEditError? {

@@ -1,3 +1,4 @@
+import SQLCorpus
 import SQLText
 import Testing
 
@@ -101,6 +102,10 @@ struct ScopeTests {
             ("SELECT 1 FROM t WHERE f(a, b) IN (SELECT 1)", false),
             ("SELECT 1 FROM t WHERE a IN (1, 2) AND (a) IN (1, 2)", false),
             ("SELECT 1 FROM t WHERE (a, b) = (1, 2)", false),
+            (
+                "CREATE TRIGGER g DELETE ON t BEGIN SELECT 1 WHERE (old.a, 1) IN (SELECT c, d FROM w); SELECT 2; END",
+                true
+            ),
             ("INSERT INTO t(a, b) VALUES (1, 2)", false),
         ]
     )

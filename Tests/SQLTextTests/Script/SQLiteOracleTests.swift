@@ -1,3 +1,4 @@
+import SQLCorpus
 import SQLText
 import Testing
 
@@ -70,7 +71,7 @@ struct SQLiteOracleTests {
 
     @Test("A parameter's number that SQLite cannot have leaves the outline incomplete")
     func badNumbers() {
-        for text in ["SELECT ?0", "SELECT ?99999999999999999999999", "SELECT ?2147483648"] {
+        for text in ["SELECT ?0", "SELECT ?99999999999999999999999", "SELECT ?2147483648", "SELECT ?2147483647, ?"] {
             #expect(!SQLScript(text).outline().isComplete)
         }
     }

@@ -1,3 +1,4 @@
+import SQLCorpus
 import SQLText
 import Testing
 

@@ -20,8 +20,9 @@ struct CorpusStatement: ExpressibleByStringLiteral {
 }
 
 /// Statements that SQLite takes, given `Corpus.schema`.
-enum Corpus {
-    static let schema = """
+public enum Corpus {
+    /// The tables that the statements are of.
+    public static let schema = """
         CREATE TABLE t(a INTEGER PRIMARY KEY, b, c, "key", "desc", UNIQUE(b, c));
         CREATE TABLE u(a PRIMARY KEY, b, c);
         CREATE TABLE "order"(a, "b""c");
@@ -122,6 +123,11 @@ enum Corpus {
         ),
         "INSERT INTO t (a) WITH q AS (SELECT a FROM u) SELECT a FROM q",
         .newer("INSERT INTO t (a) VALUES (1) RETURNING *, rowid", needs: .returning),
+        .newer(
+            "INSERT INTO t (a) VALUES (abs(1)) ON CONFLICT DO NOTHING RETURNING a",
+            needs: .upsert,
+            .returning
+        ),
         "UPDATE t SET b = 1",
         .newer(
             "UPDATE OR IGNORE t AS x INDEXED BY tb SET (b, c) = (1, 2), \"key\" = 3 FROM (SELECT a FROM u) AS y "
@@ -172,11 +178,15 @@ enum Corpus {
         "REINDEX", "REINDEX main.t", "ANALYZE", "ANALYZE main.t",
         "EXPLAIN SELECT 1 FROM t", "EXPLAIN QUERY PLAN DELETE FROM t WHERE a",
         "EXPLAIN CREATE TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; SELECT 2; END",
+        "EXPLAIN CREATE TEMP TRIGGER g AFTER INSERT ON t BEGIN SELECT 1; END", "EXPLAIN CREATE INDEX n ON t(b)",
+        "EXPLAIN ALTER TABLE t ADD COLUMN z", "EXPLAIN DROP TABLE t", "EXPLAIN INSERT INTO t(a) SELECT a FROM u",
     ]
 
-    static let all = (queries + writes + others).map(\.text)
+    /// All of them.
+    public static let all = (queries + writes + others).map(\.text)
 
     /// Those that the linked SQLite takes.
-    static let taken = (queries + writes + others).filter(\.isTaken).map(\.text)
-    static let takenQueriesAndWrites = (queries + writes).filter(\.isTaken).map(\.text)
+    public static let taken = (queries + writes + others).filter(\.isTaken).map(\.text)
+    /// Those of them that read or write tables.
+    public static let takenQueriesAndWrites = (queries + writes).filter(\.isTaken).map(\.text)
 }
