@@ -209,8 +209,9 @@ public final class DatabaseAccess {
             try explaining(outline) { try connection.prepareFirst(route.sql).0 }
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
-        let unqualified =
-            AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : outline.tablesNamedWithoutSchema
+        // A view may name what there is not.
+        let named = outline.kind == .createView ? [] : outline.tablesNamedWithoutSchema
+        let unqualified = AccessWatch.isToldOfEveryRead ? overlay.watch.unqualified : named
         let names = unqualified.filter { !route.traits.commonTables.contains(SQLIdentifier.lowercased($0)) }
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw Self.missing(table, text)

@@ -116,7 +116,7 @@ struct ColumnMatching {
         // quote() ends at a NUL.
         case .text(let text) where text.utf8.contains(0):
             return "CAST(\(try literal(.blob(Array(text.utf8)))) AS TEXT)"
-        default: return try connection.fetchValue("SELECT quote(?1)", [value]) ?? "NULL"
+        default: return try connection.fetchValue("SELECT CAST(quote(?1) AS TEXT)", [value]) ?? "NULL"
         }
     }
 

@@ -397,6 +397,8 @@ import Testing
 
     @Test(arguments: ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s", "write"], [false, true])
     func foreignKeysDeferredBeforeATransactionAreDeferredInIt(_ beginning: String, _ isChanged: Bool) throws {
+        // It is refused for a source that is read alone, and its lock is had by a statement, which ends the deferment.
+        if beginning == "BEGIN IMMEDIATE", Connection.libraryVersionNumber < 3_028_000 { return }
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         try database.execute("CREATE TABLE p(x INTEGER PRIMARY KEY); CREATE TABLE c(x REFERENCES p)")
@@ -448,7 +450,7 @@ import Testing
         )
     }
 
-    @Test func aDroppedTableIsNotDescribedByItsSource() throws {
+    @Test(.needs(.pragmaFunctions)) func aDroppedTableIsNotDescribedByItsSource() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
         #expect(try database.fetchAll("SELECT * FROM pragma_table_info('T')").count == 3)

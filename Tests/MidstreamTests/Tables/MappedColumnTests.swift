@@ -109,6 +109,10 @@ import Testing
             "1e300",
             "' 2 '", "2", "'9007199254740993'", "0.1", "-0.0", "9e999", "'1e400'", "'12abc'",
         ]
+        .filter {
+            to != "REAL" || SQLiteFeature.largestIntegersInRealColumns.isAvailable
+                || !$0.contains("00719") && !$0.contains("92233")
+        }
         let rows = values.enumerated().map { "(\($0 + 1), \($1))" }.joined(separator: ", ")
         let move = try Move(
             source: "CREATE TABLE s(id INTEGER PRIMARY KEY, x \(from)); INSERT INTO s VALUES \(rows)",

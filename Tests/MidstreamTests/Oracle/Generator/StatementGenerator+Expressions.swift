@@ -157,7 +157,7 @@ extension StatementGenerator {
         case ..<81:
             // SQLite 3.40 joins nothing where an outer join compares an INTEGER PRIMARY KEY with a pattern, be it in a view.
             return
-                "\(column(scope))\(scope.count > 1 || !views.isEmpty ? " || ''" : "") \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
+                "\(column(scope))\(scope.count > 1 || !views.isEmpty || isDerived ? " || ''" : "") \(dice.pick(["LIKE", "NOT LIKE", "GLOB"])) \(dice.pick(["'a%'", "'%b'", "'A*'", "'_'", anyValue()]))"
         case ..<87:
             // Not RTRIM: see `SchemaGenerator.column`.
             return comparison(

@@ -96,6 +96,9 @@ extension StatementGenerator {
 
     /// A subquery for a FROM clause, with its columns' names.
     func derivedTable() -> (text: String, columns: [String]) {
+        let outer = isDerived
+        isDerived = true
+        defer { isDerived = outer }
         let (from, source) = tableSource()
         let names = ["p", "q", "r"].prefix(dice.between(1, 3))
         let kind = dice.below(100)

@@ -18,6 +18,8 @@ final class StatementGenerator {
     /// Whether the UPDATE being made changes a column that must be unique. Which row of several comes first is SQLite's
     /// choice then, but for statements by rowid or with LIMIT.
     var changesKey = false
+    /// Whether a query for a FROM clause, or a view, is being made.
+    var isDerived = false
     /// Whether a RETURNING clause is being made.
     var isReturning = false
     /// The names, in lower case, of columns that compare by BINARY in every table.
