@@ -10,7 +10,8 @@ extension DatabaseAccess {
     ///         }
     ///     }
     ///
-    /// Of a table that moves, a row that has yet to move is read where it is, and comes over before it is written.
+    /// Of a table that moves, a row that has yet to move is read where it is, and comes over before it is written. Outside
+    /// transactions, `body` is one of its own.
     ///
     /// - Parameters:
     ///   - table: A table with rowids.
@@ -27,6 +28,12 @@ extension DatabaseAccess {
         isWritable: Bool = false,
         _ body: (Blob) throws -> Result
     ) throws -> Result {
+        // As for a statement, the overlay must fit the snapshot, and steps must be kept out.
+        guard connection.isInTransaction else {
+            return try withTransaction {
+                try $0.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
+            }
+        }
         if let feeds = overlay.table(named: table)?.feeds, feeds[0].key.isRowID,
             feeds[0].target.columnIndex(column) != nil
         {

@@ -24,10 +24,9 @@ struct MoveSQL: Sendable {
     /// The columns of the target that are written, and what of the source is written into them.
     private let insertedColumns: String
     private let selectedColumns: String
-    /// The names of those columns, without a rowid that has no column.
+    /// Those columns by index, and their names, without a rowid that has no column.
+    let written: [Int]
     let writtenColumns: [String]
-    /// What they will be, on a row of the source.
-    let writtenValues: [String]
     /// Whether the target's rowid has no column, and is written besides.
     let hasUnnamedKey: Bool
     /// The names of the source's columns.
@@ -48,8 +47,7 @@ struct MoveSQL: Sendable {
         hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
         namesOfSource = source.columns.map(\.name)
         keyColumns = Set((target.rowIDColumn.map { [$0] } ?? key.columns).map { target.columns[$0].name })
-        let written = target.columns.indices.filter { target.columns[$0].generation == nil }
-        writtenValues = written.map { [columns] in columns[$0].value }
+        written = target.columns.indices.filter { target.columns[$0].generation == nil }
         writtenColumns = written.map { target.columns[$0].name }
         insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
         selectedColumns = KeySQL.list(
@@ -238,6 +236,18 @@ struct MoveSQL: Sendable {
             (withLedger ? " AND \(isUnsettled)" : condition) + more
         )
     }
+
+    /// Rows of the source under names that no table has: the key as `midstream_key0…`, and those of the target's columns
+    /// as `midstream_value` and their index.
+    func renamedRows(_ columns: [Int], _ whereClause: String) -> String {
+        let key = zip(key.source, keyAliases).map { "\($0) AS \($1)" }
+        let values = columns.map { "\(self.columns[$0].value) AS \(Self.valueAlias($0))" }
+        return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause))"
+    }
+
+    var keyAliases: [String] { key.source.indices.map { "midstream_key\($0)" } }
+
+    static func valueAlias(_ column: Int) -> String { "midstream_value\(column)" }
 
     /// The pending keys of a range.
     func pendingKeys(isBounded: Bool, isEnded: Bool) -> String {

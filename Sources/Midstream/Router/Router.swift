@@ -24,7 +24,7 @@ struct Router {
         }
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
-            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+            return inMain(target, route, outline, text)
         }
         switch outline.kind {
         case .insert, .update, .delete, .dropTable:
@@ -85,7 +85,7 @@ struct Router {
         case .createView, .dropView: return dropsView(outline, route)
         case .explain:
             guard let name = unlikeVirtual(outline), name.schema == nil else { return read(outline, text, route) }
-            return edited(route, outline, text) { $0.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
+            return inMain(name, route, outline, text)
         default: return read(outline, text, route)
         }
     }
@@ -104,7 +104,7 @@ struct Router {
         // It would be the twin's, and go with it.
         if outline.isTemporary { return route.draining(allTables, .schemaChange) }
         guard target.schema == nil else { return route }
-        return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+        return inMain(target, route, outline, text)
     }
 
     /// The name that an EXPLAIN of a change of the schema must have with its schema: SQLite makes no triggers and indexes
@@ -143,7 +143,7 @@ struct Router {
             }
             // With its schema named, SQLite looks for the index before it looks at the table.
             guard target.schema == nil else { return route }
-            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+            return inMain(target, route, outline, text)
         default: return nil
         }
     }
@@ -212,6 +212,11 @@ struct Router {
         var route = route
         if let sql = try? edits.extract(outline.range, from: text) { route.sql = sql }
         return route
+    }
+
+    /// The statement with a name that it uses looked up in `main` alone.
+    private func inMain(_ name: ObjectName, _ route: Route, _ outline: StatementOutline, _ text: String) -> Route {
+        edited(route, outline, text) { $0.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
     }
 
     // MARK: Reads
@@ -390,16 +395,16 @@ struct Router {
         var route = route
         let name = lower(target.name)
         if DescribingFunctions.pragmas.contains(name), target.schema == nil, describesOther(outline) {
-            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+            return inMain(target, route, outline, text)
         }
         if name == "optimize", target.schema == nil {
             // Not the sources, which are attached.
-            return edited(route, outline, text) { $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+            return inMain(target, route, outline, text)
         }
         if name == "foreign_key_check" {
             route.drain(allTables, .foreignKeyCheck)
             guard target.schema == nil, describesSource(outline) else { return route }
-            return edited(route, outline, text) { $0.insert("main.", at: target.nameRange.lowerBound) }
+            return inMain(target, route, outline, text)
         }
         if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {
             route.unsettlesOverlay = true

@@ -93,6 +93,25 @@ struct MappedColumns: Sendable {
         "\(sql) COLLATE \(SQLIdentifier.quoted(column.collation))"
     }
 
+    // MARK: Expressions on the target's columns
+
+    /// The columns of a table that an expression may use.
+    static func operands(of expression: String, in table: TableSchema) -> [Int] {
+        let names = ExpressionShape.names(in: expression)
+        return table.columns.indices.filter { names.contains(SQLIdentifier.lowercased(table.columns[$0].name)) }
+    }
+
+    /// An expression on columns of the target as one on a row of the source: a query on a row that has the target's names.
+    /// `nil` where one is converted on its way, and so has lost the type and the collation by which it compares.
+    func substituted(_ expression: String, on operands: [Int], of target: TableSchema) -> String? {
+        guard operands.allSatisfy({ columns[$0].plain != nil }) else { return nil }
+        if operands.isEmpty { return expression }
+        let row = operands.map { "\(columns[$0].copied) AS \(SQLIdentifier.quoted(target.columns[$0].name))" }
+        return "(SELECT \(expression)\n FROM (SELECT \(row.joined(separator: ", "))))"
+    }
+
+    // MARK: The rowid
+
     static let rowIDNames: Set = ["rowid", "_rowid_", "oid"]
 
     static func isRowIDName(_ name: String) -> Bool { rowIDNames.contains(SQLIdentifier.lowercased(name)) }

@@ -38,7 +38,10 @@ struct Chain {
                     return nil
                 }
             case .expression(let text):
-                guard let expression = substituted(text, inner) else { return nil }
+                let operands = MappedColumns.operands(of: text, in: b)
+                guard ExpressionShape.names(in: text).isDisjoint(with: MappedColumns.rowIDNames),
+                    let expression = inner.substituted(text, on: operands, of: b)
+                else { return nil }
                 origin = .expression(expression)
             }
             if case .column(let name) = origin, SQLIdentifier.equal(name, column.name) { continue }
@@ -49,19 +52,6 @@ struct Chain {
 
     private static func origin(_ column: MappedColumns.Column, of source: TableSchema) -> ColumnRecord.Origin {
         column.plain.map { .column(source.columns[$0].name) } ?? .expression(column.value)
-    }
-
-    /// An expression on B's columns as one on A's. What is converted on its way to B has lost the type and the collation
-    /// by which B's column compares.
-    private func substituted(_ text: String, _ inner: MappedColumns) -> String? {
-        let names = ExpressionShape.names(in: text)
-        let used = b.columns.indices.filter { names.contains(SQLIdentifier.lowercased(b.columns[$0].name)) }
-        guard used.allSatisfy({ inner[$0].plain != nil }), names.isDisjoint(with: MappedColumns.rowIDNames) else {
-            return nil
-        }
-        if used.isEmpty { return text }
-        let row = used.map { "\(inner[$0].copied) AS \(SQLIdentifier.quoted(b.columns[$0].name))" }
-        return "(SELECT \(text)\n FROM (SELECT \(row.joined(separator: ", "))))"
     }
 
     /// Whether rows of B and C are told apart, and are in order, by the same.

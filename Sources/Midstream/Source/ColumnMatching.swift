@@ -139,13 +139,7 @@ struct ColumnMatching {
     /// What a generated column will be; `nil` where the source has the same one.
     private func generated(_ column: TableSchema.Column, _ records: [ColumnRecord]) throws -> ColumnRecord.Origin? {
         let mapped = MappedColumns(target: target, source: source, records: records)
-        let used = ExpressionShape.names(in: column.generation ?? "")
-        let operands = target.columns.indices.filter {
-            used.contains(SQLIdentifier.lowercased(target.columns[$0].name))
-        }
-        let isPlain = operands.allSatisfy { index in
-            target.columns[index].generation == nil && mapped[index].plain != nil
-        }
+        let operands = MappedColumns.operands(of: column.generation ?? "", in: target)
         let keepsNames = operands.allSatisfy { index in
             mapped[index].plain.map { SQLIdentifier.equal(source.columns[$0].name, target.columns[index].name) }
                 ?? false
@@ -155,7 +149,9 @@ struct ColumnMatching {
         {
             return nil
         }
-        guard isPlain, let expression = column.generation else {
+        guard operands.allSatisfy({ target.columns[$0].generation == nil }), let expression = column.generation,
+            let substituted = mapped.substituted(expression, on: operands, of: target)
+        else {
             throw refuse(
                 .unsupported,
                 "column \(column.name) of table \(target.name) is generated from columns that are not copied as they are, or "
@@ -163,9 +159,6 @@ struct ColumnMatching {
                     + "the column then"
             )
         }
-        if operands.isEmpty { return .expression(expression) }
-        // As a query on a row that has the target's names.
-        let row = operands.map { "\(mapped[$0].copied) AS \(SQLIdentifier.quoted(target.columns[$0].name))" }
-        return .expression("(SELECT \(expression) FROM (SELECT \(row.joined(separator: ", "))))")
+        return .expression(substituted)
     }
 }

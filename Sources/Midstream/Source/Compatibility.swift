@@ -252,24 +252,20 @@ struct Compatibility {
 
     /// No row of another source may have a key of a row that is to come.
     private func checkCollisions(with other: MoveSQL) throws {
-        let keys = sql.key.source.indices.map { "midstream_key\($0)" }
-        let values = target.columns.indices.map { "midstream_value\($0)" }
-        var comparisons = [other.key.equals(other.key.source, keys)]
+        let rows = sql.renamedRows(Array(target.columns.indices), " WHERE 1\(sql.condition)")
+        var comparisons = [other.key.equals(other.key.source, sql.keyAliases)]
         for index in target.comparableKeys {
             let terms = index.terms.compactMap { term -> String? in
                 guard let column = term.column, column >= 0 else { return nil }
                 let collation = SQLIdentifier.quoted(term.collation)
                 return
-                    "\(other.columns[column].value) = \(StoredValue.call(values[column], .blob)) COLLATE \(collation)"
+                    "\(other.columns[column].value) = \(StoredValue.call(MoveSQL.valueAlias(column), .blob)) COLLATE \(collation)"
             }
             comparisons.append(terms.joined(separator: " AND "))
         }
-        let row =
-            zip(sql.key.source, keys).map { "\($0) AS \($1)" }
-            + zip(target.columns.indices, values).map { "\(sql.columns[$0].value) AS \($1)" }
         for comparison in comparisons {
             let found = try connection.fetchOne(
-                "SELECT \(keys[0]) FROM (SELECT \(KeySQL.list(row)) FROM \(sql.source) WHERE 1\(sql.condition)) "
+                "SELECT \(sql.keyAliases[0]) FROM \(rows) "
                     + "WHERE EXISTS (SELECT 1 FROM \(other.source) WHERE \(comparison)\(other.condition)) LIMIT 1"
             )
             guard let found else { continue }

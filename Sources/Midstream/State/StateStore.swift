@@ -79,7 +79,7 @@ struct StateStore {
             )
         }
         let tables = try connection.fetchAll("SELECT \(Self.tableColumns) FROM main.midstream_tables ORDER BY rowid")
-            .map(tableRecord)
+            .map { try tableRecord($0, columns: columns(of: $0.get(0))) }
         return (migrations, tables)
     }
 
@@ -87,15 +87,14 @@ struct StateStore {
         "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total, "
         + "checksum, verification, refused_rows, refused_rows_table"
 
-    private func tableRecord(_ row: Row) throws -> TableRecord {
-        let id: Int64 = try row.get(0)
-        return TableRecord(
-            id: id,
+    private func tableRecord(_ row: Row, columns: [ColumnRecord]) throws -> TableRecord {
+        TableRecord(
+            id: try row.get(0),
             migration: try row.get(1),
             target: try row.get(2),
             source: try row.get(3),
             condition: try row.get(4),
-            columns: try columns(of: id),
+            columns: columns,
             phase: MigrationPhase(rawValue: try row.get(5)) ?? .copying,
             watermark: try row.get(6),
             ceiling: try row.get(7),
@@ -120,11 +119,11 @@ struct StateStore {
             }
     }
 
-    /// Reads one table's state; `nil` when it is over and gone.
+    /// Reads one table's state, without its columns, which are asked for once and not with each batch; `nil` when it is over and gone.
     func table(_ id: Int64) throws -> TableRecord? {
         do {
             return try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
-                .map(tableRecord)
+                .map { try tableRecord($0, columns: []) }
         } catch let error as SQLiteError where error.isMissingTable {
             return nil
         }

@@ -322,27 +322,26 @@ struct Setup {
         try transaction {
             // Another process may have been here meanwhile.
             guard try stepper.store.table(record.id)?.phase == .starting else { return }
-            try confirmKeys(record, migration, sql)
+            let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
+            let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+            if let target, let source {
+                // Until the guard triggers are there, others may write rows into the target that collide with the source's.
+                try Compatibility(connection: connection, target: target, source: source, sql: sql, others: [])
+                    .checkCollisions()
+            }
             if migration.sourcePath == nil {
                 try join(record)
                 try claims.stake(record)
             }
-            try raiseSequence(record, migration, sql)
-            for trigger in try triggers(record, sql) { try connection.execute(trigger) }
+            if let target {
+                if target.isAutoIncrement { try raiseSequence(of: target, record, migration, sql) }
+                for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
+            }
             try connection.execute(
                 "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
                 [MigrationPhase.copying.rawValue, record.id]
             )
         }
-    }
-
-    /// Until the guard triggers are there, others may write rows into the target that collide with the source's.
-    private func confirmKeys(_ record: TableRecord, _ migration: MigrationRecord, _ sql: MoveSQL) throws {
-        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
-            let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-        else { return }
-        try Compatibility(connection: connection, target: target, source: source, sql: sql, others: [])
-            .checkCollisions()
     }
 
     /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
@@ -357,18 +356,13 @@ struct Setup {
         stepper.forget(record.id)
     }
 
-    private func triggers(_ record: TableRecord, _ sql: MoveSQL) throws -> [String] {
-        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
-            return []
-        }
-        return sql.triggers(of: target)
-    }
-
     /// Rowids that AUTOINCREMENT must not choose again are those of both sides.
-    private func raiseSequence(_ record: TableRecord, _ migration: MigrationRecord, _ sql: MoveSQL) throws {
-        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
-            target.isAutoIncrement
-        else { return }
+    private func raiseSequence(
+        of target: TableSchema,
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ sql: MoveSQL
+    ) throws {
         let schema = SQLIdentifier.quoted(migration.schema)
         var sequence: Int64? = try connection.fetchValue(sql.largestSourceKey)
         let hasSequence = try connection.fetchValue(

@@ -11,35 +11,26 @@ struct VerificationSQL {
         target = sql.writtenColumns.map { "midstream_target." + SQLIdentifier.quoted($0) }
     }
 
-    private var keys: [String] { sql.key.source.indices.map { "midstream_key\($0)" } }
-    private var values: [String] { sql.writtenColumns.indices.map { "midstream_value\($0)" } }
     private var targetKeys: [String] { sql.key.target.map { "midstream_target.\($0)" } }
 
-    /// The source's rows under names that the target has not.
-    private func rows(_ whereClause: String) -> String {
-        let columns =
-            zip(sql.key.source, keys).map { "\($0) AS \($1)" } + zip(sql.writtenValues, values).map { "\($0) AS \($1)" }
-        return "(SELECT \(KeySQL.list(columns)) FROM \(sql.source)\(whereClause))"
-    }
-
     private var isEqual: String {
-        zip(values, target).map { "\($0) COLLATE BINARY IS \($1)" }.joined(separator: " AND ")
+        zip(sql.written, target).map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" }.joined(separator: " AND ")
     }
 
     /// How many rows of a range the target has as the source has them, and the sum of their hashes.
     func equalRows(isBounded: Bool, isEnded: Bool, withLedger: Bool, hashes: Bool) -> String {
         "SELECT count(*)\(hashes ? ", sum(\(RowHash.call(targetKeys + target)))" : "") "
-            + "FROM \(rows(sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
+            + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
             + "CROSS JOIN \(sql.target) AS midstream_target "
-            + "WHERE \(sql.key.equals(targetKeys, keys)) AND \(isEqual)"
+            + "WHERE \(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)"
     }
 
     /// The first key of a range for which the target has another row, or none.
     func firstDifference(isBounded: Bool, isEnded: Bool, withLedger: Bool) -> String {
-        "SELECT \(KeySQL.list(keys)) "
-            + "FROM \(rows(sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
+        "SELECT \(KeySQL.list(sql.keyAliases)) "
+            + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
             + "WHERE NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target "
-            + "WHERE \(sql.key.equals(targetKeys, keys)) AND \(isEqual)) LIMIT 1"
+            + "WHERE \(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)) LIMIT 1"
     }
 
     /// The sum of the hashes of a range's rows that statements have brought over.
@@ -49,7 +40,7 @@ struct VerificationSQL {
     }
 
     /// The hash of a row of the source, as it is in the target.
-    var sourceHash: String { RowHash.call(sql.key.source + sql.writtenValues) }
+    var sourceHash: String { RowHash.call(sql.key.source + sql.written.map { sql.columns[$0].value }) }
 }
 
 /// A function of SQL that gives a number of 32 bits for a row's key and values. Their sum does not overflow.

@@ -370,8 +370,10 @@ import Testing
         let database = try Self.database(folder)
         try Connection(path: folder.file("old.db")).execute("CREATE TABLE u(x)")
         let native = try Connection(path: folder.file("plain.db"))
-        for name in ["u", "nowhere"] {
-            let sql = "PRAGMA foreign_key_check(\(name))"
+        let checks = ["u", "nowhere"].flatMap {
+            ["PRAGMA foreign_key_check(\($0))", "PRAGMA[foreign_key_check](\($0))"]
+        }
+        for sql in checks {
             let expected = Result { try native.fetchAll(sql) }
             let answer = Result { try database.withoutTransaction { try $0.fetchAll(sql) } }
             switch (expected, answer) {

@@ -90,4 +90,21 @@ import Testing
         #expect(error?.code == .abort)
         #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0102030405"])
     }
+
+    /// What is written outside transactions is committed with the block, or not at all.
+    @Test func outsideTransactionsItIsOneOfItsOwn() throws {
+        let pair = try pair(0)
+        try pair.database.withoutTransaction { db in
+            try db.withBlob(table: "t", column: "x", rowID: 2, isWritable: true) { try $0.write([9], at: 0) }
+            #expect(!db.isInTransaction)
+            #expect(throws: SQLiteError.self) {
+                try db.withBlob(table: "t", column: "x", rowID: 2, isWritable: true) { blob in
+                    try blob.write([8], at: 1)
+                    try blob.write([8], at: 99)
+                }
+            }
+            #expect(!db.isInTransaction)
+        }
+        #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0902030405"])
+    }
 }
