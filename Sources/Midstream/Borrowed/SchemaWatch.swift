@@ -12,7 +12,12 @@ struct SchemaWatch {
     private var knownObjects: [SchemaObject] = []
     /// The moving tables' names then, in lower case, and the views' that read them.
     private var names: Set<String> = []
-    private var tables: Set<Int64> = []
+    private var tables: Set<MovingID> = []
+
+    private struct MovingID: Hashable {
+        var id: Int64
+        var isReturning: Bool
+    }
 
     init(statements: InternalStatements) {
         self.statements = statements
@@ -88,7 +93,7 @@ struct SchemaWatch {
             }
         }
         names = reached
-        tables = Set(moving.map(\.id))
+        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.undoStage != nil) })
         knownObjects = main.filter(isWatched)
         knownVersion = nil
         statements.isStateGone = false
@@ -135,7 +140,7 @@ struct SchemaWatch {
         statements.isStateGone = !all.contains { $0.name == "midstream_tables" }
         // The end of a table's move changes the schema too, and needs nothing: there is no row left to look for.
         if try movingTables().contains(where: { !tables.contains($0) }) {
-            throw Self.stale("a table has begun to move")
+            throw Self.stale("a table has begun to move, or to move back")
         }
         if all.filter(isWatched) != knownObjects {
             throw Self.stale("the definition of a moving table, or of what mentions one, has changed")
@@ -154,13 +159,17 @@ struct SchemaWatch {
         !object.isOurs && object.mentions(names)
     }
 
-    private func movingTables() throws -> [Int64] {
+    private func movingTables() throws -> [MovingID] {
         if statements.isStateGone { return [] }
-        let statement = try statements.statement("SELECT id FROM main.midstream_tables WHERE phase = ?1")
+        let statement = try statements.statement(
+            "SELECT id, undo_stage IS NOT NULL FROM main.midstream_tables WHERE phase = ?1"
+        )
         defer { statement.reset() }
         try statement.bind(MigrationPhase.copying.rawValue, at: 1)
-        var ids: [Int64] = []
-        while try statement.step() { ids.append(statement.int64(at: 0)) }
+        var ids: [MovingID] = []
+        while try statement.step() {
+            ids.append(MovingID(id: statement.int64(at: 0), isReturning: statement.int64(at: 1) != 0))
+        }
         return ids
     }
 

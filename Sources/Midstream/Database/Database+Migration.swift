@@ -61,6 +61,31 @@ extension Database {
         return try engine.step(limit)
     }
 
+    /// Has the rows of tables return to their sources, with all that was changed since.
+    ///
+    ///     try database.cancelMigration(of: ["messages"])
+    ///     while try !database.stepMigration().isFinished {}
+    ///
+    /// The rows come back as they went, in steps, while the tables are read and written as before; also after a crash, and
+    /// when ``addMigration(source:retirement:filter:)`` is called again meanwhile. In the end a table is empty here, and its
+    /// source may be written again: ``MigrationEvent/tableReturned(_:)``. Rows that were in the table before go to the source
+    /// as well. While a table returns, statements that need its rows in one place are refused
+    /// (``MigrationError/Code/refusedStatement``).
+    ///
+    /// - Parameter tables: The tables of this database; `nil` for all whose rows have not all moved.
+    /// - Throws: ``MigrationError`` when a table cannot return, and then none does: all of its rows have moved, or it has
+    ///   columns that are mapped by expressions or are on one side alone, or rows of several sources, or rows were set
+    ///   aside.
+    public func cancelMigration(of tables: [String]? = nil) throws {
+        guard !isOnWriter else {
+            throw MigrationError(
+                .misuse,
+                "a migration cannot be cancelled in a block that writes: do so before or after"
+            )
+        }
+        try engine.cancel(tables)
+    }
+
     /// How far the migrations are.
     public func readMigrationProgress() throws -> MigrationProgress {
         try engine.readProgress()

@@ -622,6 +622,9 @@ public final class DatabaseAccess {
                 "this connection cannot see to: run it through a Database that opens the same file"
             )
         }
+        guard !tables.contains(where: { $0.feeds.contains(where: \.isReturning) }) else {
+            throw refusal(reason, names, "cannot be while they return to their source: run it when they have")
+        }
         guard kind == .writer else {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }

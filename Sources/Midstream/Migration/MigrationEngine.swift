@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import SQLText
 internal import SQLiteConnection
 internal import Synchronization
 
@@ -25,6 +26,8 @@ final class MigrationEngine: Sendable {
         var progress: [@Sendable (MigrationProgress) -> Void] = []
         var streams: [Int: AsyncStream<MigrationProgress>.Continuation] = [:]
         var lastStream = 0
+        /// Tables whose migrations were cancelled, about which the filters are not asked again.
+        var cancelled: Set<String> = []
         var lastFailure: String?
     }
 
@@ -70,7 +73,32 @@ final class MigrationEngine: Sendable {
         let asked = try withStepper { try Setup(stepper: $0).begin(source, retirement, filter) }
         listeners.withLock { listeners in
             listeners.filters.removeAll { $0.source == source && $0.asked == asked }
+            listeners.cancelled.subtract(asked.keys.map(SQLIdentifier.lowercased))
             listeners.filters.append(Filter(source: source, retirement: retirement, body: filter, asked: asked))
+        }
+    }
+
+    /// Has tables return to their sources; `nil` for all that move.
+    func cancel(_ names: [String]?) throws {
+        try withStepper { stepper in
+            try Setup(stepper: stepper).resume()
+            let (migrations, records) = try stepper.store.load()
+            for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
+                throw MigrationError(
+                    .misuse,
+                    "table \(name) does not move: its migration has ended, or there never was one",
+                    table: name
+                )
+            }
+            let chosen = records.filter { record in
+                names.map { $0.contains { SQLIdentifier.equal($0, record.target) } } ?? (record.phase == .copying)
+            }
+            let undos = chosen.filter { $0.undoStage == nil }.compactMap { record in
+                migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
+            }
+            for (record, undo) in undos { try undo.check(record, among: records) }
+            listeners.withLock { $0.cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) }) }
+            for (record, undo) in undos { try undo.begin(record) }
         }
     }
 
@@ -81,13 +109,17 @@ final class MigrationEngine: Sendable {
 
     /// Asks the filters about tables that were created since.
     func considerNewTables() {
-        let filters = listeners.withLock { listeners in
+        let (filters, cancelled) = listeners.withLock { listeners in
             defer { listeners.mayHaveNewTables = false }
-            return listeners.mayHaveNewTables ? listeners.filters : []
+            return (listeners.mayHaveNewTables ? listeners.filters : [], listeners.cancelled)
         }
         for filter in filters {
             do {
-                _ = try withStepper { try Setup(stepper: $0).begin(filter.source, filter.retirement, filter.body) }
+                _ = try withStepper { stepper in
+                    try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
+                        if !cancelled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
+                    }
+                }
             } catch let error as MigrationError {
                 report(.failed(error))
             } catch {
@@ -125,13 +157,14 @@ final class MigrationEngine: Sendable {
         let target = store.connection.fileName(schema: "main") ?? ""
         let tables = try records.map { record in
             let migration = migrations.first { $0.id == record.migration }
-            let settled = record.phase == .copying ? try store.ledgerCount(record) : 0
+            let settled = record.phase == .copying && record.undoStage == nil ? try store.ledgerCount(record) : 0
             return MigrationProgress.Table(
                 name: record.target,
                 sourceTable: record.source,
                 sourcePath: migration.flatMap { $0.path(fromFolderOf: target) },
                 condition: record.condition,
                 phase: record.phase,
+                isReturning: record.undoStage != nil,
                 movedRows: record.copied + record.settled + settled,
                 totalRows: record.total,
                 refusedRowsTable: record.refusedRowsTable

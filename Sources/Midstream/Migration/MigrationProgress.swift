@@ -12,7 +12,9 @@ public struct MigrationProgress: Sendable, Hashable {
         public var condition: String?
         /// How far it has come.
         public var phase: MigrationPhase
-        /// Rows that are in the target for good, were deleted since, or set aside.
+        /// Whether its rows return to the source, since the migration was cancelled.
+        public var isReturning: Bool
+        /// Rows that are in the target for good, were deleted since, or set aside. They become fewer while rows return.
         public var movedRows: Int64
         /// Rows that belong; `nil` until the first steps have counted them.
         public var totalRows: Int64?
@@ -63,12 +65,14 @@ public struct MigrationProgress: Sendable, Hashable {
 public enum MigrationEvent: Sendable {
     /// A table has moved, and its source is retired.
     case tableMoved(String)
-    /// All tables have moved. The database is native SQLite again.
+    /// All tables have moved, or returned. The database is native SQLite again.
     case databaseMoved
     /// A table's rows were all moved at once, since that statement needs them in one place.
     case drained(tables: [String], sql: String)
     /// The target did not take so many rows of a table, and they were set aside: see ``RefusedRowPolicy/setAside``.
     case rowsSetAside(table: String, count: Int64)
+    /// A table's migration was cancelled, and all of its rows are back in the source, which may be written there again.
+    case tableReturned(String)
     /// A source table stays although its rows have moved, for that reason.
     case sourceKept(table: String, reason: String)
     /// A step failed. Nothing is lost; later steps try again.

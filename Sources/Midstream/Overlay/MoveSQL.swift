@@ -106,10 +106,11 @@ struct MoveSQL: Sendable {
             : "EXISTS (SELECT 1 FROM \(watermark) WHERE \(key.compares(key.source, .after, key.ledger)))"
         return
             "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
-            + "THEN 0 WHEN total IS NOT NULL THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
-            + "WHEN watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
+            + "THEN 0 WHEN undo_stage IS NULL AND total IS NOT NULL "
+            + "THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
+            + "WHEN undo_stage IS NULL AND watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
             + "- (SELECT count(*) FROM \(ledger)) WHEN watermark = \(Int64.max) THEN 0 "
-            + "ELSE (SELECT count(*) FROM \(source) WHERE \(isBeyond) AND \(isUnsettled)) "
+            + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(isBeyond)) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
     }
 

@@ -17,6 +17,8 @@ final class MovingTable {
     /// The same table with another source, where rows come from several: what is the target for this one is the union of
     /// `main` and of that source.
     let inner: MovingTable?
+    /// Whether its rows return to the source, which changes then.
+    let isReturning: Bool
     let sql: MoveSQL
     let connection: Connection
     /// The names of the target's columns, quoted.
@@ -51,6 +53,7 @@ final class MovingTable {
         sourceSchema = migration.schema
         condition = record.condition
         self.inner = inner
+        isReturning = record.undoStage != nil
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
         keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
@@ -74,9 +77,9 @@ final class MovingTable {
     /// By what rows are told apart.
     var key: KeySQL { sql.key }
 
-    /// The largest rowid of the source, which does not change; `nil` when it has no rows.
+    /// The largest rowid of the source, which does not change unless rows return to it; `nil` when it has no rows.
     func largestSourceKey() throws -> Int64? {
-        if let known = knownLargestSourceKey { return known }
+        if !isReturning, let known = knownLargestSourceKey { return known }
         let key = try integer(sql.largestSourceKey)
         knownLargestSourceKey = .some(key)
         return key

@@ -86,14 +86,19 @@ struct Claims {
         try fence(record)
     }
 
-    /// Takes a claim back, with its fence if nobody else has a claim to the table.
+    /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
     func withdraw(_ record: TableRecord) throws {
-        try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
-        guard try !all().contains(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) else { return }
-        for name in try fenceNames(of: record.source) {
+        if !isSameFile {
+            let claims = try all()
+            if claims.isEmpty { return }
+            try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
+            let others = claims.filter { $0.id != record.id }
+            if others.isEmpty { try connection.execute("DROP TABLE \(table)") }
+            if others.contains(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) { return }
+        }
+        for name in try fenceNames(of: record.source) where !isSameFile || name.hasSuffix("_\(record.id)") {
             try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))")
         }
-        if try all().isEmpty { try connection.execute("DROP TABLE \(table)") }
     }
 
     private func fenceNames(of source: String) throws -> [String] {
@@ -108,8 +113,9 @@ struct Claims {
     /// had then.
     ///
     /// - Complexity: O(log n).
-    func confirm(_ record: TableRecord) throws {
-        guard !isSameFile else { return }
+    @discardableResult
+    func confirm(_ record: TableRecord) throws -> Claim? {
+        guard !isSameFile else { return nil }
         let path = connection.fileName(schema: migration.schema) ?? "the source"
         guard let claim = try all().first(where: { $0.id == record.id }) else {
             throw MigrationError(
@@ -120,7 +126,7 @@ struct Claims {
             )
         }
         // A table that is gone is told of when a connection misses it.
-        guard let now = try rowIDs(of: record) else { return }
+        guard let now = try rowIDs(of: record) else { return claim }
         guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
             throw MigrationError(
                 .sourceChanged,
@@ -129,6 +135,33 @@ struct Claims {
                 table: record.target
             )
         }
+        return claim
+    }
+
+    /// The same, and that this target is not a copy of the one that the source's rows belong to. In a transaction that
+    /// writes the source.
+    func confirmOwn(_ record: TableRecord) throws {
+        if let claim = try confirm(record) { try checkOwner(claim) }
+    }
+
+    private func checkOwner(_ claim: Claim) throws {
+        guard claim.targetFile == targetFile() else {
+            throw MigrationError(
+                .foreignState,
+                "the source's rows belong to \(claim.targetFile), and this is \(targetFile()): this file is a copy. The "
+                    + "source is left as it is",
+                table: claim.targetTable
+            )
+        }
+    }
+
+    /// Notes the smallest and the largest rowid anew, in the transaction that has written the source's table.
+    func renew(_ record: TableRecord) throws {
+        guard !isSameFile, let now = try rowIDs(of: record) else { return }
+        try connection.execute(
+            "UPDATE \(table) SET first_rowid = ?1, last_rowid = ?2 WHERE id = ?3",
+            [now.first, now.last, record.id]
+        )
     }
 
     /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone.
@@ -230,14 +263,7 @@ struct Claims {
                 table: record.target
             )
         }
-        guard claim.targetFile == targetFile() else {
-            throw MigrationError(
-                .foreignState,
-                "the source's rows belong to \(claim.targetFile), and this is \(targetFile()): this file is a copy. The "
-                    + "source is left as it is",
-                table: record.target
-            )
-        }
+        try checkOwner(claim)
         // It was dropped before, and the target could not be told.
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {

@@ -43,6 +43,8 @@ struct TableRecord: Hashable, Sendable {
     var refusedRows = RefusedRows.stop
     /// Where rows are that were set aside; `nil` while there are none.
     var refusedRowsTable: String?
+    /// How far its rows have come back to the source: see `Undo`. `nil` where they move on.
+    var undoStage: Int64?
 
     /// What becomes of rows that the target does not take.
     enum RefusedRows: Int64 {
@@ -63,6 +65,8 @@ struct TableRecord: Hashable, Sendable {
     var ledger: String { "midstream_ledger_\(id)" }
     /// The table that keeps the key which the watermark stands for, where the key is not the rowid.
     var watermarkTable: String { "midstream_watermark_\(id)" }
+    /// The table of the keys whose rows are being brought back to the source.
+    var returningTable: String { "midstream_returning_\(id)" }
     /// Whether the stepper has passed all rows.
     var isPassed: Bool { watermark == .max }
 }

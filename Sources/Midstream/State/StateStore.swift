@@ -33,7 +33,8 @@ struct StateStore {
                     source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,
                     copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER,
                     refused_rows INTEGER NOT NULL DEFAULT 0, refused_rows_table TEXT,
-                    verification INTEGER NOT NULL DEFAULT 1, checksum INTEGER NOT NULL DEFAULT 0);
+                    verification INTEGER NOT NULL DEFAULT 1, checksum INTEGER NOT NULL DEFAULT 0,
+                    undo_stage INTEGER);
                 CREATE TABLE main.midstream_columns(
                     id INTEGER NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, is_expression INTEGER NOT NULL,
                     PRIMARY KEY (id, name)) WITHOUT ROWID;
@@ -85,7 +86,7 @@ struct StateStore {
 
     private static let tableColumns =
         "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total, "
-        + "checksum, verification, refused_rows, refused_rows_table"
+        + "checksum, verification, refused_rows, refused_rows_table, undo_stage"
 
     private func tableRecord(_ row: Row, columns: [ColumnRecord]) throws -> TableRecord {
         TableRecord(
@@ -104,7 +105,8 @@ struct StateStore {
             checksum: try row.get(11),
             verification: MigrationVerification(rawValue: try row.get(12)) ?? .batches,
             refusedRows: TableRecord.RefusedRows(rawValue: try row.get(13)) ?? .stop,
-            refusedRowsTable: try row.get(14)
+            refusedRowsTable: try row.get(14),
+            undoStage: try row.get(15)
         )
     }
 
@@ -119,7 +121,8 @@ struct StateStore {
             }
     }
 
-    /// Reads one table's state, without its columns, which are asked for once and not with each batch; `nil` when it is over and gone.
+    /// Reads one table's state, without its columns, which are asked for once and not with each batch; `nil` when it is over
+    /// and gone.
     func table(_ id: Int64) throws -> TableRecord? {
         do {
             return try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
@@ -134,12 +137,13 @@ struct StateStore {
         try connection.execute(
             """
             INSERT OR REPLACE INTO main.midstream_tables(\(Self.tableColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.id, record.migration, record.target, record.source, record.condition, record.phase.rawValue,
                 record.watermark, record.ceiling, record.copied, record.settled, record.total,
                 record.checksum, record.verification.rawValue, record.refusedRows.rawValue, record.refusedRowsTable,
+                record.undoStage,
             ]
         )
         for column in record.columns {

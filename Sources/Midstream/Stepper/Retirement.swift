@@ -14,7 +14,7 @@ struct Retirement {
         if record.phase == .copied {
             guard try beginRetiring(record) else { return .busy }
         }
-        guard try isProvenUnread(record) else { return .waitingForReaders }
+        guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
@@ -54,35 +54,6 @@ struct Retirement {
             if others.allSatisfy({ $0.phase == .done }) { stepper.onEvent?(.tableMoved(record.target)) }
         }
         try leaveSource()
-    }
-
-    /// Whether no connection of any process can have a snapshot from before the table was copied.
-    ///
-    /// A passive checkpoint proves it that has copied the WAL up to a frame behind the one that recorded `copied`: it
-    /// stops at the oldest snapshot in use. So does a WAL that has begun anew since, which it does only when all of it
-    /// was copied. The end of the WAL itself need never be reached, where there is always somebody who reads or writes.
-    /// Without a WAL, the COMMIT that recorded `copied` was the proof, since it waits for readers.
-    ///
-    /// Source: <https://www.sqlite.org/walformat.html>, section 2.3.
-    private func isProvenUnread(_ record: TableRecord) throws -> Bool {
-        let connection = stepper.connection
-        // A connection that has not read yet would report success.
-        _ = try StateStore.schemaVersion(connection)
-        let mode: String? = try connection.fetchValue("PRAGMA main.journal_mode")
-        guard mode == "wal" else { return true }
-        do {
-            let (log, copied) = try connection.checkpoint(mode: .passive)
-            guard log >= 0, copied >= 0 else { return false }
-            // This connection has read that the table is copied, so the WAL's end is behind that.
-            let mark = stepper.retirementMarks[record.id] ?? log
-            stepper.retirementMarks[record.id] = mark
-            guard copied >= mark || log < mark else { return false }
-            stepper.retirementMarks[record.id] = nil
-            return true
-        } catch {
-            guard ResultCode.busy ~= error.code else { throw error }
-            return false
-        }
     }
 
     private func releaseSource(_ record: TableRecord) throws -> String? {
@@ -158,7 +129,7 @@ struct Retirement {
     }
 
     /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for.
-    private func leaveSource() throws {
+    func leaveSource() throws {
         let (migrations, tables) = try stepper.store.load()
         let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
         if !isNeeded { try detachSource() }

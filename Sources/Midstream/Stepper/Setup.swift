@@ -86,7 +86,7 @@ struct Setup {
         stepper.refusalHandlers[record.id] = if case .ask(let handler) = policy { handler } else { nil }
         let wanted = TableRecord.RefusedRows(policy)
         guard wanted != record.refusedRows, record.phase == .copying || record.phase == .starting else { return }
-        try transaction {
+        try stepper.waitingTransaction {
             try connection.execute(
                 "UPDATE main.midstream_tables SET refused_rows = ? WHERE id = ?",
                 [wanted.rawValue, record.id]
@@ -134,6 +134,14 @@ struct Setup {
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { continue }
+            if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
+            ) {
+                throw MigrationError(
+                    .misuse,
+                    "table \(wish.name) is being moved back to table \(returning.source): let that end first",
+                    table: wish.name
+                )
+            }
             let own = staked.first {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     && $0.targetFile == claims.targetFile()
@@ -256,7 +264,7 @@ struct Setup {
         _ records: [TableRecord]
     ) throws {
         let table = try stepper.store.exists() ? "midstream_state" : begun.first?.record.target
-        try transaction(lockingBy: table ?? "midstream_state") {
+        try stepper.waitingTransaction(lockingBy: table ?? "midstream_state") {
             guard try isUnchanged(records), try stepper.store.load().migrations == migrations else { throw Overtaken() }
             try stepper.store.create()
             try stepper.store.save(migration)
@@ -275,6 +283,10 @@ struct Setup {
     func resume() throws -> MigrationError? {
         let (migrations, records) = try stepper.store.load()
         var refusal: MigrationError?
+        for record in records where record.phase == .copied && record.undoStage != nil {
+            guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
+            _ = try Undo(stepper: stepper, migration: migration).release(record)
+        }
         for record in records where record.phase == .starting || record.phase == .copying {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             try stepper.attach(migration)
@@ -287,7 +299,7 @@ struct Setup {
                 // Whoever stored that it is about to begin may have died before it was on the disk.
                 try connection.sync(schema: "main")
                 _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
-                try writeSource(migration) { try claims.stake(record) }
+                try stepper.writeSource(migration) { try claims.stake(record) }
             }
             do {
                 try letMove(record, migration, claims)
@@ -299,27 +311,9 @@ struct Setup {
         return refusal
     }
 
-    /// Writes the source in a transaction that is on the disk when it returns.
-    private func writeSource(_ migration: MigrationRecord, _ body: () throws -> Void) throws {
-        connection.setBusyTimeout(milliseconds: 5000)
-        defer { connection.setBusyTimeout(milliseconds: 5) }
-        do {
-            try connection.transaction { try body() }
-        } catch {
-            guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
-            throw MigrationError(
-                .sourceUnavailable,
-                "somebody else writes \(stepper.path(of: migration) ?? "the source") all the while, so that its tables cannot be "
-                    + "closed for writes: try again when that has ended",
-                cause: error
-            )
-        }
-        try connection.sync(schema: migration.schema)
-    }
-
     private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         let sql = try stepper.sql(for: record, migration)
-        try transaction {
+        try stepper.waitingTransaction {
             // Another process may have been here meanwhile.
             guard try stepper.store.table(record.id)?.phase == .starting else { return }
             let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
@@ -347,9 +341,9 @@ struct Setup {
     /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
     private func withdraw(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
-            try writeSource(migration) { try claims.withdraw(record) }
+            try stepper.writeSource(migration) { try claims.withdraw(record) }
         }
-        try transaction {
+        try stepper.waitingTransaction {
             guard try stepper.store.table(record.id)?.phase == .starting else { return }
             try stepper.store.remove(record)
         }
@@ -363,43 +357,12 @@ struct Setup {
         _ migration: MigrationRecord,
         _ sql: MoveSQL
     ) throws {
-        let schema = SQLIdentifier.quoted(migration.schema)
-        var sequence: Int64? = try connection.fetchValue(sql.largestSourceKey)
-        let hasSequence = try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM \(schema).sqlite_master WHERE name = 'sqlite_sequence'"
-        )
-        if hasSequence != nil {
-            let old: Int64? = try connection.fetchValue(
-                "SELECT seq FROM \(schema).sqlite_sequence WHERE name = ? COLLATE NOCASE",
-                [record.source]
-            )
-            sequence = [sequence, old].compactMap { $0 }.max()
-        }
-        guard let sequence else { return }
-        try connection.execute(
-            "UPDATE main.sqlite_sequence SET seq = max(seq, ?1) WHERE name = ?2",
-            [sequence, target.name]
-        )
-        if connection.changes == 0 {
-            try connection.execute(
-                "INSERT INTO main.sqlite_sequence(name, seq) VALUES (?1, ?2)",
-                [target.name, sequence]
-            )
-        }
-    }
-
-    /// A transaction that is on the disk when it returns. Waits for writers of the process.
-    ///
-    /// - Parameter table: A table of the target, where there is no state yet.
-    private func transaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
-        connection.setBusyTimeout(milliseconds: 5000)
-        defer { connection.setBusyTimeout(milliseconds: 5) }
-        for _ in 0..<100 {
-            let done: Void? = try stepper.transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body)
-            if done != nil { return }
-        }
-        throw Self.endlessTransaction
+        let sequence: [Int64?] = [
+            try connection.fetchValue(sql.largestSourceKey),
+            try AutoIncrement.sequence(of: record.source, in: migration.schema, connection),
+        ]
+        guard let sequence = sequence.compactMap({ $0 }).max() else { return }
+        try AutoIncrement.raise(of: target.name, in: "main", to: sequence, connection)
     }
 
     static let endlessTransaction = MigrationError(

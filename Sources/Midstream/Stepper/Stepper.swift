@@ -18,8 +18,14 @@ final class Stepper {
     private var counts: [Int64: SourceCount] = [:]
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
     private var isWALSynced = false
-    /// For each table that waits for readers, a frame of the WAL behind its last row.
-    var retirementMarks: [Int64: Int] = [:]
+    /// For each table that waits for readers, for what, and a frame of the WAL behind that.
+    var readerMarks: [Int64: (milestone: Milestone, frame: Int)] = [:]
+    /// How far the stages are of the tables that return to their sources.
+    var undos: [Int64: Undo.Progress] = [:]
+    private var undoStatements: [Int64: UndoSQL] = [:]
+    /// A batch of these is on the disk of the source before the target forgets it.
+    var undoBatch = BatchSize(wanted: .milliseconds(4), least: 64)
+    private var isInGate = false
     private var commitTime: Duration = .milliseconds(1)
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
@@ -66,6 +72,7 @@ final class Stepper {
         guard attached.removeValue(forKey: migration.schema) != nil else { return }
         statements.removeAll()
         moves.removeAll()
+        undoStatements.removeAll()
         connection.clearStatementCache()
         try connection.execute("DETACH \(migration.schema)")
     }
@@ -103,6 +110,23 @@ final class Stepper {
     func forget(_ id: Int64) {
         moves[id] = nil
         counts[id] = nil
+        undos[id] = nil
+        undoStatements[id] = nil
+    }
+
+    func undoSQL(_ record: TableRecord, _ migration: MigrationRecord) throws -> UndoSQL {
+        if let sql = undoStatements[record.id] { return sql }
+        let move = try sql(for: record, migration)
+        // It has its columns, which a record that is read with each step has not.
+        guard let whole = try store.load().tables.first(where: { $0.id == record.id }),
+            let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
+            let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else {
+            throw MigrationError(.missingTable, "table \(record.target) or its source is gone", table: record.target)
+        }
+        let sql = try UndoSQL(whole, move, target: target, source: source)
+        undoStatements[record.id] = sql
+        return sql
     }
 
     // MARK: Transactions
@@ -119,8 +143,44 @@ final class Stepper {
         lockingBy table: String = "midstream_state",
         _ body: () throws -> Result
     ) throws -> Result? {
+        try holdingGate(waiting: patience) {
+            try transactionInGate(isDurable: isDurable, lockingBy: table, body)
+        } ?? nil
+    }
+
+    /// Keeps out the process's writers while `body` runs; `nil` when they keep it out.
+    func holdingGate<Result>(
+        waiting patience: Duration = .milliseconds(10),
+        _ body: () throws -> Result
+    ) throws -> Result? {
+        if isInGate { return try body() }
         guard gate.enterForStep(waiting: patience) else { return nil }
-        defer { gate.leaveStep() }
+        isInGate = true
+        defer {
+            isInGate = false
+            gate.leaveStep()
+        }
+        return try body()
+    }
+
+    /// A transaction that is on the disk when it returns. Waits for writers of the process.
+    ///
+    /// - Parameter table: A table of the target, where there is no state yet.
+    func waitingTransaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
+        connection.setBusyTimeout(milliseconds: 5000)
+        defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
+        for _ in 0..<100 {
+            let done: Void? = try transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body)
+            if done != nil { return }
+        }
+        throw Setup.endlessTransaction
+    }
+
+    private func transactionInGate<Result>(
+        isDurable: Bool,
+        lockingBy table: String,
+        _ body: () throws -> Result
+    ) throws -> Result? {
         do {
             try WriteLock.begin(connection, by: table)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
@@ -143,6 +203,24 @@ final class Stepper {
         }
         if isDurable { try connection.sync(schema: "main") }
         return result
+    }
+
+    /// Writes the source in a transaction that is on the disk when it returns.
+    func writeSource(_ migration: MigrationRecord, _ body: () throws -> Void) throws {
+        connection.setBusyTimeout(milliseconds: 5000)
+        defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
+        do {
+            try connection.transaction { try body() }
+        } catch {
+            guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
+            throw MigrationError(
+                .sourceUnavailable,
+                "somebody else writes \(path(of: migration) ?? "the source") all the while, so that its tables cannot be "
+                    + "closed for writes: try again when that has ended",
+                cause: error
+            )
+        }
+        try connection.sync(schema: migration.schema)
     }
 
     // MARK: One step
@@ -169,6 +247,12 @@ final class Stepper {
             do {
                 switch record.phase {
                 case .starting, .done: continue
+                case .copying where record.undoStage != nil:
+                    let (returned, did) = try bringBack(record, migration, limit, start)
+                    moved += returned
+                    result = did
+                case .copied where record.undoStage != nil:
+                    result = try Undo(stepper: self, migration: migration).release(record)
                 case .copying:
                     let (copied, did) = try advance(record, migration, limit, start)
                     moved += copied
@@ -221,6 +305,27 @@ final class Stepper {
         case .rows(let rows, _): copied = try move(record, sql, rows: rows)
         }
         return copied.map { ($0, .worked) } ?? (0, .busy)
+    }
+
+    /// Brings rows back to the source. When the last ones have come up, the time does not count: writers would be ahead again.
+    private func bringBack(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, MigrationProgress.Outcome) {
+        if case .rows(...0, _) = limit { return (0, .idle) }
+        let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record) {
+            returned,
+            isNearlyDone in
+            switch limit {
+            case .rows(let rows, _): return returned >= rows
+            case .time(let budget):
+                let time = clock.now - start
+                return isNearlyDone ? time > budget + .milliseconds(200) : time >= budget || gate.isAwaited
+            }
+        }
+        return (returned, outcome)
     }
 
     // MARK: Copying
@@ -406,18 +511,19 @@ struct BatchSize {
     private(set) var rows: Int64 = 256
 
     /// What a batch should take.
-    private static let wanted = Duration.milliseconds(1)
+    var wanted = Duration.milliseconds(1)
+    var least: Int64 = 1
 
     mutating func adapt(took time: Duration) {
-        if time > Self.wanted * 2 {
+        if time > wanted * 2 {
             shrink()
-        } else if time < Self.wanted {
+        } else if time < wanted {
             rows = min(rows + rows / 4 + 1, 100_000)
         }
     }
 
     mutating func shrink() {
-        rows = max(1, rows / 2)
+        rows = max(least, rows / 2)
     }
 }
 

@@ -22,15 +22,18 @@ struct VerificationSQL {
         "SELECT count(*)\(hashes ? ", sum(\(RowHash.call(targetKeys + target)))" : "") "
             + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
             + "CROSS JOIN \(sql.target) AS midstream_target "
-            + "WHERE \(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)"
+            + "WHERE \(isSameRow)"
     }
+
+    /// Whether `midstream_target`, a row of the target, is the row of the source whose renamed columns stand beside it.
+    var isSameRow: String { "\(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)" }
 
     /// The first key of a range for which the target has another row, or none.
     func firstDifference(isBounded: Bool, isEnded: Bool, withLedger: Bool) -> String {
         "SELECT \(KeySQL.list(sql.keyAliases)) "
             + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
             + "WHERE NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target "
-            + "WHERE \(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)) LIMIT 1"
+            + "WHERE \(isSameRow)) LIMIT 1"
     }
 
     /// The sum of the hashes of a range's rows that statements have brought over.

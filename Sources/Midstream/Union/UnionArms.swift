@@ -132,8 +132,8 @@ final class UnionArms {
         let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
         let isLookup = if case .lookup = plan.merge { true } else { false }
         let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
-        // All that the ledger has is among the rows that are not narrowed.
-        let subtractsLedger = isCount && hasLedger && plan.constraints.isEmpty
+        // All that the ledger has is among the rows that are not narrowed, unless rows return.
+        let subtractsLedger = isCount && hasLedger && plan.constraints.isEmpty && !table.isReturning
         // By the rowid, a plan of which the lower bound is not the watermark's counts fewer of them.
         let settledCount =
             "(SELECT count(*) FROM \(table.sql.ledger)\(key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""))"

@@ -1,0 +1,25 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The rowid from which AUTOINCREMENT goes on, which a table has in `sqlite_sequence`.
+enum AutoIncrement {
+    /// `nil` when nothing is noted.
+    static func sequence(of table: String, in schema: String, _ connection: Connection) throws -> Int64? {
+        let schema = SQLIdentifier.quoted(schema)
+        let exists = try connection.fetchOne("SELECT 1 FROM \(schema).sqlite_master WHERE name = 'sqlite_sequence'")
+        guard exists != nil else { return nil }
+        return try connection.fetchValue(
+            "SELECT seq FROM \(schema).sqlite_sequence WHERE name = ? COLLATE NOCASE",
+            [table]
+        )
+    }
+
+    /// Raises it, where it is less.
+    static func raise(of table: String, in schema: String, to sequence: Int64, _ connection: Connection) throws {
+        let sequences = SQLIdentifier.quoted(schema) + ".sqlite_sequence"
+        try connection.execute("UPDATE \(sequences) SET seq = max(seq, ?1) WHERE name = ?2", [sequence, table])
+        if connection.changes == 0 {
+            try connection.execute("INSERT INTO \(sequences)(name, seq) VALUES (?1, ?2)", [table, sequence])
+        }
+    }
+}

@@ -1,0 +1,40 @@
+internal import SQLiteConnection
+
+extension Stepper {
+    /// What of a table's move readers are waited for to have seen.
+    enum Milestone: Hashable {
+        /// All of its rows are on one side.
+        case end
+        /// The keys of a stage of `Undo` are in the ledger.
+        case undoStage(Int64)
+    }
+
+    /// Whether no connection of any process can have a snapshot from before a milestone, which has been recorded.
+    ///
+    /// A passive checkpoint proves it that has copied the WAL up to a frame behind the one that recorded the milestone: it
+    /// stops at the oldest snapshot in use. So does a WAL that has begun anew since, which it does only when all of it
+    /// was copied. The end of the WAL itself need never be reached, where there is always somebody who reads or writes.
+    /// Without a WAL, the COMMIT that recorded it was the proof, since it waits for readers.
+    ///
+    /// Source: <https://www.sqlite.org/walformat.html>, section 2.3.
+    func isProvenUnread(_ table: Int64, since milestone: Milestone) throws -> Bool {
+        // A connection that has not read yet would report success.
+        _ = try StateStore.schemaVersion(connection)
+        let mode: String? = try connection.fetchValue("PRAGMA main.journal_mode")
+        guard mode == "wal" else { return true }
+        do {
+            let (log, copied) = try connection.checkpoint(mode: .passive)
+            guard log >= 0, copied >= 0 else { return false }
+            // This connection has read the milestone, so the WAL's end is behind it.
+            let known = readerMarks[table].flatMap { $0.milestone == milestone ? $0.frame : nil }
+            let frame = known ?? log
+            readerMarks[table] = (milestone, frame)
+            guard copied >= frame || log < frame else { return false }
+            readerMarks[table] = nil
+            return true
+        } catch {
+            guard ResultCode.busy ~= error.code else { throw error }
+            return false
+        }
+    }
+}

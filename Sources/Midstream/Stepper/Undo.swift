@@ -1,0 +1,530 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Brings a table's rows back to its source, with all that was changed since, while the application goes on.
+///
+/// Where a row is, is told by the target alone, here as well: a row that is back is one that the target calls pending
+/// again. The source may be written only where nobody reads it. So rows go in passes of two stages, and the stored number
+/// of the stage tells every process what may be done:
+///
+/// 1. *Collecting.* The keys of some rows that are in the target go into the ledger, which hides what the source has of
+///    them, and into a table of those that are to return. The watermark sinks.
+/// 2. *Returning.* When no reader has a snapshot from before (see `isProvenUnread`), the source's rows of those keys are
+///    replaced by the target's, and are on the disk before the target forgets its own.
+///
+/// A row that is written meanwhile is seen to differ, and stays for the next pass. When a pass that had nothing to bring
+/// back ends with nothing left, the table is an ordinary one again, and empty; then the source's fence comes down. A reader
+/// from before, if there is one, has all rows from the source.
+struct Undo {
+    let stepper: Stepper
+    let migration: MigrationRecord
+
+    private var connection: Connection { stepper.connection }
+
+    /// How many rows a pass brings back, at about.
+    private static let rowsPerPass: Int64 = 65_536
+
+    /// How far the stage of one table is, for this process.
+    struct Progress {
+        var stage: Int64
+        var collected: Int64 = 0
+        var target = Walk()
+        var ledger = Walk()
+        var isUnread = false
+        var clearing = Walk()
+        var returning = Walk()
+        var returned: Int64 = 0
+        var refusal: Refusal?
+
+        struct Refusal {
+            var key: RowKey
+            var cause: SQLiteError?
+        }
+    }
+
+    /// How far a walk through keys is.
+    struct Walk {
+        var last: RowKey?
+        var isOver = false
+
+        mutating func pass(_ upper: RowKey?) {
+            last = upper ?? last
+            isOver = upper == nil
+        }
+    }
+
+    // MARK: Beginning
+
+    /// Makes sure that a table can return.
+    ///
+    /// - Parameter all: All tables of the file that move.
+    func check(_ record: TableRecord, among all: [TableRecord]) throws {
+        guard record.phase == .copying else {
+            throw UndoSQL.cannot(record, "all of its rows have moved, and its source may be gone")
+        }
+        if all.contains(where: { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }) {
+            throw UndoSQL.cannot(record, "it has rows of several sources")
+        }
+        if let table = record.refusedRowsTable, try hasRows(table) {
+            throw UndoSQL.cannot(
+                record,
+                "rows were set aside in \(table): insert them where they belong, delete them there, and try again"
+            )
+        }
+        _ = try stepper.undoSQL(record, migration)
+    }
+
+    /// Has a table return from now on.
+    func begin(_ record: TableRecord) throws {
+        let sql = try stepper.undoSQL(record, migration)
+        try stepper.waitingTransaction {
+            guard let now = try stepper.store.table(record.id), now.undoStage == nil else { return }
+            guard now.phase == .copying else { throw UndoSQL.cannot(record, "all of its rows have just moved") }
+            try connection.execute(sql.createTable)
+            try connection.execute(
+                "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL WHERE id = ?",
+                [record.id]
+            )
+        }
+    }
+
+    private func hasRows(_ table: String) throws -> Bool {
+        let name = SQLIdentifier.quoted(table)
+        guard try SchemaReader(connection: connection, schema: "main").table(table) != nil else { return false }
+        return try connection.fetchOne("SELECT 1 FROM main.\(name) LIMIT 1") != nil
+    }
+
+    // MARK: One step
+
+    /// Brings rows back until the step's time is up, or so many are.
+    ///
+    /// - Returns: How many came back.
+    func advance(_ record: TableRecord, until isOver: (_ returned: Int64, _ isNearlyDone: Bool) -> Bool) throws -> (
+        returned: Int64, outcome: MigrationProgress.Outcome
+    ) {
+        let sql = try stepper.undoSQL(record, migration)
+        if record.watermark == nil {
+            // What is in the WAL by now need not be copied while writers wait.
+            _ = try? connection.checkpoint(mode: .passive)
+        }
+        var returned: Int64 = 0
+        // Between the stages no writer of the process comes in, or the last rows would never be the last.
+        let outcome: MigrationProgress.Outcome? = try stepper.holdingGate {
+            var outcome = MigrationProgress.Outcome.busy
+            repeat {
+                guard let now = try stepper.store.table(record.id), now.phase == .copying, let stage = now.undoStage
+                else { return .worked }
+                var progress = stepper.undos[record.id] ?? Progress(stage: stage)
+                if progress.stage != stage {
+                    let collected = progress.stage + 1 == stage ? progress.collected : 0
+                    progress = Progress(stage: stage, collected: stage.isMultiple(of: 2) ? 0 : collected)
+                }
+                let before = progress.returned
+                let did =
+                    stage.isMultiple(of: 2)
+                    ? try collect(now, sql, &progress) : try bringBack(now, sql, &progress)
+                returned += max(0, progress.returned - before)
+                stepper.undos[record.id] = progress
+                guard did == .worked else { return outcome == .worked ? .worked : did }
+                outcome = .worked
+                if isOver(returned, now.watermark == nil && progress.collected <= stepper.undoBatch.rows) { break }
+            } while true
+            return outcome
+        }
+        return (returned, outcome ?? .busy)
+    }
+
+    /// Runs `body` in a transaction of the stage that `record` was read in; `progress` is of this stage, and changes with it.
+    private func transaction(
+        _ record: TableRecord,
+        _ progress: inout Progress,
+        _ body: (inout Progress) throws -> Void
+    ) throws -> MigrationProgress.Outcome {
+        var next = progress
+        let done: Void? = try stepper.transaction {
+            guard let now = try stepper.store.table(record.id), now.undoStage == record.undoStage,
+                now.phase == record.phase
+            else { return }
+            try body(&next)
+        }
+        guard done != nil else { return .busy }
+        progress = next
+        return .worked
+    }
+
+    private func setStage(_ record: TableRecord, _ stage: Int64) throws {
+        try connection.execute("UPDATE main.midstream_tables SET undo_stage = ? WHERE id = ?", [stage, record.id])
+    }
+
+    // MARK: Collecting
+
+    private func collect(
+        _ record: TableRecord,
+        _ sql: UndoSQL,
+        _ progress: inout Progress
+    ) throws -> MigrationProgress.Outcome {
+        try transaction(record, &progress) { progress in
+            let now = try stepper.store.table(record.id) ?? record
+            if progress.collected < Self.rowsPerPass {
+                if now.watermark != nil {
+                    progress.collected += try lowerWatermark(now, sql)
+                    return
+                }
+                if !progress.target.isOver {
+                    let upper = try upperKey(sql, of: .target, progress.target)
+                    progress.collected += try run(
+                        sql.settle(ofTarget: true, isBounded: progress.target.last != nil, isEnded: upper != nil),
+                        progress.target.last,
+                        upper
+                    )
+                    progress.target.pass(upper)
+                    return
+                }
+            }
+            if !progress.ledger.isOver {
+                let upper = try upperKey(sql, of: .ledger, progress.ledger)
+                let collected = try run(
+                    sql.collect(isBounded: progress.ledger.last != nil, isEnded: upper != nil),
+                    progress.ledger.last,
+                    upper
+                )
+                progress.ledger.pass(upper)
+                if collected > 0 { return }
+            }
+            try setStage(now, (now.undoStage ?? 0) + 1)
+        }
+    }
+
+    /// Puts the keys of the last rows up to the watermark into the ledger, and lowers it.
+    ///
+    /// - Returns: The keys.
+    private func lowerWatermark(_ record: TableRecord, _ sql: UndoSQL) throws -> Int64 {
+        let position = try RowMover(statements: stepper.statements, sql: sql.sql).position(record)
+        // All has been passed, or up to that key.
+        let top: RowKey? = if case .after(let key)? = position { key } else { nil }
+        var bottom = try lowerKey(sql, ofTarget: false, above: nil, through: top)
+        bottom = try lowerKey(sql, ofTarget: true, above: bottom, through: top) ?? bottom
+        var settled: Int64 = 0
+        for isTarget in [true, false] {
+            settled += try run(
+                sql.settle(ofTarget: isTarget, isBounded: bottom != nil, isEnded: top != nil),
+                bottom,
+                top
+            )
+        }
+        let key = sql.sql.key
+        if let bottom, !key.isRowID {
+            _ = try RowMover(statements: stepper.statements, sql: sql.sql).run(sql.sql.storeWatermarkKey) {
+                try $0.bind(bottom, at: 1)
+            }
+        }
+        let lower = try stepper.statements.statement(sql.lowerWatermark)
+        defer { lower.reset() }
+        if let bottom { try lower.bind(bottom.rowID ?? 0, at: 1) } else { try lower.bind(SQLiteValue.null, at: 1) }
+        _ = try lower.step()
+        return settled
+    }
+
+    private func lowerKey(_ sql: UndoSQL, ofTarget isTarget: Bool, above lower: RowKey?, through upper: RowKey?) throws
+        -> RowKey?
+    {
+        let text = sql.lowerKey(ofTarget: isTarget, isBounded: lower != nil, isEnded: upper != nil)
+        return try key(text, sql, lower, upper)
+    }
+
+    // MARK: Returning
+
+    private func bringBack(
+        _ record: TableRecord,
+        _ sql: UndoSQL,
+        _ progress: inout Progress
+    ) throws -> MigrationProgress.Outcome {
+        // Within one file, a snapshot has both sides.
+        if !progress.isUnread, migration.sourcePath != nil {
+            guard try stepper.isProvenUnread(record.id, since: .undoStage(progress.stage)) else {
+                return .waitingForReaders
+            }
+            // A checkpoint by somebody else may have synced nothing.
+            try connection.sync(schema: "main")
+        }
+        progress.isUnread = true
+        do {
+            if !progress.clearing.isOver { return try clear(record, sql, &progress) }
+            if !progress.returning.isOver { return try copyBatch(record, sql, &progress) }
+        } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
+            return .busy
+        }
+        let hadNothing = progress.returned == 0
+        var hasEnded = false
+        let outcome = try transaction(record, &progress) { _ in
+            hasEnded = try hadNothing && record.watermark == nil && isTrue(sql.isEmpty)
+            try hasEnded ? end(record, sql) : setStage(record, (record.undoStage ?? 0) + 1)
+        }
+        // It has been synced: the source's rows are the only ones now.
+        if hasEnded { return try release(record) }
+        // The next step tries again, from the keys on.
+        if outcome == .worked, hadNothing, let refusal = progress.refusal { throw refused(record, refusal) }
+        return outcome
+    }
+
+    private func clear(
+        _ record: TableRecord,
+        _ sql: UndoSQL,
+        _ progress: inout Progress
+    ) throws -> MigrationProgress.Outcome {
+        try transaction(record, &progress) { progress in
+            let upper = try upperKey(sql, of: .returning, progress.clearing)
+            try confirm(record)
+            _ = try run(
+                sql.clear(isBounded: progress.clearing.last != nil, isEnded: upper != nil),
+                progress.clearing.last,
+                upper
+            )
+            try renew(record)
+            progress.clearing.pass(upper)
+        }
+    }
+
+    /// Copies a batch into the source, then has the target forget what of it the source has.
+    private func copyBatch(
+        _ record: TableRecord,
+        _ sql: UndoSQL,
+        _ progress: inout Progress
+    ) throws -> MigrationProgress.Outcome {
+        let start = ContinuousClock.now
+        let walk = progress.returning
+        var upper: RowKey?
+        var version: Int64?
+        var refusals: [Progress.Refusal] = []
+        let copied = try transaction(record, &progress) { _ in
+            upper = try upperKey(sql, of: .returning, walk)
+            try confirm(record)
+            refusals = try copy(sql, walk.last, upper)
+            try renew(record)
+            version = try dataVersion()
+        }
+        guard copied == .worked, version != nil else { return copied }
+        var isStill = false
+        let settled = try transaction(record, &progress) { progress in
+            isStill = try dataVersion() == version
+            let returned = try settle(sql, walk.last, upper)
+            if isStill, let key = try firstLeft(sql, walk.last, upper, refusals) { throw differs(record, key) }
+            progress.returned += returned
+            progress.refusal = progress.refusal ?? refusals.first
+            progress.returning.pass(upper)
+            try connection.execute(
+                "UPDATE main.midstream_tables SET copied = max(0, copied - ?) WHERE id = ?",
+                [returned, record.id]
+            )
+        }
+        stepper.undoBatch.adapt(took: ContinuousClock.now - start)
+        return settled
+    }
+
+    /// - Returns: The rows that the source does not take.
+    private func copy(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> [Progress.Refusal] {
+        var refusals: [Progress.Refusal] = []
+        do {
+            _ = try run(sql.copy(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+            refusals = try copyOneByOne(sql, lower, upper)
+        }
+        guard let strangers = sql.strangers(isBounded: lower != nil, isEnded: upper != nil) else { return refusals }
+        while let stranger = try key(strangers.find, sql, lower, upper) {
+            refusals.append(Progress.Refusal(key: stranger, cause: nil))
+            _ = try run(strangers.delete, lower, upper)
+        }
+        return refusals
+    }
+
+    private func copyOneByOne(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> [Progress.Refusal] {
+        var refusals: [Progress.Refusal] = []
+        let keys = try stepper.statements.prepare(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil))
+        defer { keys.reset() }
+        try bind(keys, sql, lower, upper)
+        let copy = try stepper.statements.prepare(sql.copyRow)
+        while try keys.step() {
+            let key = sql.sql.key.read(keys)
+            copy.reset()
+            try copy.bind(key, at: 1)
+            do {
+                _ = try copy.step()
+            } catch {
+                guard ResultCode.constraint ~= error.code else { throw error }
+                refusals.append(Progress.Refusal(key: key, cause: error))
+            }
+        }
+        return refusals
+    }
+
+    /// - Returns: How many rows are back.
+    private func settle(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> Int64 {
+        try connection.execute(sql.createReturned)
+        try connection.execute("DELETE FROM \(UndoSQL.returned) WHERE 1")
+        _ = try run(sql.findReturned(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
+        var counts: [Int64] = []
+        for text in sql.forgetReturned { counts.append(try run(text, nil, nil)) }
+        _ = try run("UPDATE main.midstream_tables SET ceiling = NULL WHERE id = \(sql.sql.id)", nil, nil)
+        return counts.first ?? 0
+    }
+
+    /// A key of a range that neither went back nor was refused.
+    private func firstLeft(
+        _ sql: UndoSQL,
+        _ lower: RowKey?,
+        _ upper: RowKey?,
+        _ refusals: [Progress.Refusal]
+    ) throws -> RowKey? {
+        let refused = Set(refusals.map { sql.sql.key.folded($0.key) })
+        // Strangers are told of by their first.
+        if refusals.contains(where: { $0.cause == nil }) { return nil }
+        let keys = try stepper.statements.prepare(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil))
+        try bind(keys, sql, lower, upper)
+        while try keys.step() {
+            let key = sql.sql.key.read(keys)
+            if !refused.contains(sql.sql.key.folded(key)) { return key }
+        }
+        return nil
+    }
+
+    private func confirm(_ record: TableRecord) throws {
+        try Claims(connection: connection, migration: migration).confirmOwn(record)
+    }
+
+    private func renew(_ record: TableRecord) throws {
+        try Claims(connection: connection, migration: migration).renew(record)
+    }
+
+    private func dataVersion() throws -> Int64? { try connection.fetchValue("PRAGMA main.data_version") }
+
+    // MARK: Ending
+
+    /// All rows are back: the target's table is an ordinary one again.
+    private func end(_ record: TableRecord, _ sql: UndoSQL) throws {
+        try connection.execute(
+            "UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, copied = 0, settled = 0, total = 0 WHERE id = ?3",
+            [MigrationPhase.copied.rawValue, Int64.max, record.id]
+        )
+        for text in sql.sql.dropTriggers { try connection.execute(text) }
+        try connection.execute("DROP TABLE \(sql.returning)")
+    }
+
+    /// Opens the source of a table to writers that has ended, and has the target forget it.
+    func release(_ record: TableRecord) throws -> MigrationProgress.Outcome {
+        if migration.sourcePath != nil {
+            try connection.sync(schema: "main")
+            try stepper.attach(migration)
+            do {
+                try stepper.writeSource(migration) { try open(record) }
+            } catch let error as MigrationError where error.code == .sourceUnavailable {
+                return .busy
+            }
+        }
+        var isMine = false
+        let done: Void? = try stepper.transaction(isDurable: true) {
+            isMine = try stepper.store.table(record.id) != nil
+            guard isMine else { return }
+            if migration.sourcePath == nil { try open(record) }
+            try stepper.store.remove(record)
+        }
+        guard done != nil else { return .busy }
+        stepper.forget(record.id)
+        if isMine { stepper.onEvent?(.tableReturned(record.target)) }
+        try Retirement(stepper: stepper, migration: migration).leaveSource()
+        return .worked
+    }
+
+    /// Takes the fence down. Rowids that AUTOINCREMENT must not choose again are those of both sides.
+    private func open(_ record: TableRecord) throws {
+        try Claims(connection: connection, migration: migration).withdraw(record)
+        let reader = SchemaReader(connection: connection, schema: migration.schema)
+        guard let source = try reader.table(record.source), source.isAutoIncrement,
+            let sequence = try AutoIncrement.sequence(of: record.target, in: "main", connection)
+        else { return }
+        try AutoIncrement.raise(of: source.name, in: migration.schema, to: sequence, connection)
+    }
+
+    // MARK: Statements
+
+    private func upperKey(_ sql: UndoSQL, of walked: UndoSQL.Walked, _ walk: Walk) throws -> RowKey? {
+        try key(sql.upperKey(of: walked, isBounded: walk.last != nil), sql, walk.last, nil)
+    }
+
+    /// The key that a query gives which asks for one behind a batch.
+    private func key(_ text: String, _ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> RowKey? {
+        let statement = try stepper.statements.statement(text)
+        defer { statement.reset() }
+        try bind(statement, sql, lower, upper)
+        if statement.parameterCount >= sql.offsetParameter {
+            try statement.bind(stepper.undoBatch.rows - 1, at: sql.offsetParameter)
+        }
+        return try statement.step() ? sql.sql.key.read(statement) : nil
+    }
+
+    private func bind(_ statement: Statement, _ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws {
+        if let lower { try statement.bind(lower, at: 1) }
+        if let upper { try statement.bind(upper, at: 1 + sql.sql.key.count) }
+    }
+
+    private func isTrue(_ text: String) throws -> Bool {
+        try connection.fetchValue(Int64.self, text) == 1
+    }
+
+    /// - Returns: How many rows it changed.
+    private func run(_ text: String, _ lower: RowKey?, _ upper: RowKey?) throws -> Int64 {
+        let statement = try stepper.statements.statement(text)
+        defer { statement.reset() }
+        if let lower { try statement.bind(lower, at: 1) }
+        if let upper { try statement.bind(upper, at: 1 + upper.values.count) }
+        while try statement.step() {}
+        return connection.changes
+    }
+
+    // MARK: Errors
+
+    private func refused(_ record: TableRecord, _ refusal: Progress.Refusal) -> MigrationError {
+        let why =
+            refusal.cause == nil ? "It does not meet the condition by which the table's rows were taken from there" : ""
+        return error(
+            .rowRefused,
+            record,
+            refusal.key,
+            "source table \(record.source) refuses",
+            (why.isEmpty ? "" : why + ". ")
+                + "The row stays in the target and is read as before. The migration's undoing goes on "
+                + "when it is deleted, or changed so that the source takes it",
+            refusal.cause
+        )
+    }
+
+    private func differs(_ record: TableRecord, _ key: RowKey) -> MigrationError {
+        error(
+            .notVerified,
+            record,
+            key,
+            "source table \(record.source) does not keep",
+            "It stays in the target. Its values change when they are converted to the types of the source's columns; otherwise "
+                + "check both files with PRAGMA integrity_check",
+            nil
+        )
+    }
+
+    private func error(
+        _ code: MigrationError.Code,
+        _ record: TableRecord,
+        _ key: RowKey,
+        _ what: String,
+        _ remedy: String,
+        _ cause: SQLiteError?
+    ) -> MigrationError {
+        MigrationError(
+            code,
+            what + " the row " + (key.rowID.map { "with rowid \($0)" } ?? "with the key that this error has")
+                + " of target table \(record.target). " + remedy,
+            table: record.target,
+            key: key.rowID,
+            keyColumns: key.rowID == nil ? key.values.map(\.value) : [],
+            cause: cause
+        )
+    }
+}

@@ -1,0 +1,224 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The SQL that brings a moving table's rows back to its source.
+struct UndoSQL: Sendable {
+    let sql: MoveSQL
+    /// `main.midstream_returning_…`: the keys whose rows are being brought back.
+    let returning: String
+    private let inserted: String
+    private let selected: String
+
+    /// - Throws: ``MigrationError`` when not all that a row of either side has can be told from one of the other.
+    init(_ record: TableRecord, _ sql: MoveSQL, target: TableSchema, source: TableSchema) throws(MigrationError) {
+        self.sql = sql
+        returning = "main." + record.returningTable
+        let origins = try Self.origins(record, target, source)
+        let columns = source.columns.indices.filter { source.columns[$0].generation == nil }
+        var names: [String] = []
+        var values: [String] = []
+        for index in columns {
+            names.append(SQLIdentifier.quoted(source.columns[index].name))
+            if let origin = origins[index] {
+                values.append(SQLIdentifier.quoted(target.columns[origin].name))
+            } else if index == source.rowIDColumn, sql.key.isRowID {
+                values.append(sql.key.target[0])
+            } else {
+                throw Self.cannot(
+                    record,
+                    "the target does not take column \(source.columns[index].name) of the source, whose values would be lost"
+                )
+            }
+        }
+        if source.hasRowID, source.rowIDColumn == nil, sql.key.isRowID {
+            names.append(sql.key.source[0])
+            values.append(sql.key.target[0])
+        }
+        inserted = KeySQL.list(names)
+        selected = KeySQL.list(values)
+    }
+
+    /// The target's column that each of the source's columns is copied into.
+    private static func origins(
+        _ record: TableRecord,
+        _ target: TableSchema,
+        _ source: TableSchema
+    ) throws(MigrationError) -> [Int: Int] {
+        let mapped = Dictionary(record.columns.map { (SQLIdentifier.lowercased($0.name), $0.origin) }) { first, _ in
+            first
+        }
+        var origins: [Int: Int] = [:]
+        for (index, column) in target.columns.enumerated() where column.generation == nil {
+            let name: String
+            switch mapped[SQLIdentifier.lowercased(column.name)] {
+            case nil: name = column.name
+            case .column(let origin): name = origin
+            case .expression:
+                throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")
+            }
+            if let origin = source.columnIndex(name) {
+                origins[origin] = index
+            } else if index != target.rowIDColumn || !MappedColumns.isRowIDName(name) {
+                throw cannot(record, "the source has no column for column \(column.name)")
+            }
+        }
+        return origins
+    }
+
+    static func cannot(_ record: TableRecord, _ why: String) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "table \(record.target) cannot be moved back to table \(record.source): \(why). Let it move to its end",
+            table: record.target
+        )
+    }
+
+    private var key: KeySQL { sql.key }
+
+    private var keys: String { KeySQL.list(key.ledger) }
+
+    var createTable: String { "CREATE TABLE \(returning)(\(key.ledgerColumns))\(key.ledgerOptions)" }
+
+    // MARK: Ranges
+
+    /// After the key ?1…, if there is one, and through the key of the parameters that follow, if there is one.
+    private func range(_ names: [String], isBounded: Bool, isEnded: Bool = true) -> String {
+        let terms =
+            (isBounded ? [key.compares(names, .after, key.parameters(from: 1))] : [])
+            + (isEnded ? [key.compares(names, .through, key.parameters(from: 1 + key.count))] : [])
+        return terms.isEmpty ? "1" : terms.joined(separator: " AND ")
+    }
+
+    /// The parameter behind those of a range.
+    var offsetParameter: Int { 2 * key.count + 1 }
+
+    /// The place of a walk's keys.
+    enum Walked {
+        case target, ledger, returning
+    }
+
+    /// The key at which a batch ends: so many after the first of a range as the parameter behind the range says.
+    func upperKey(of walked: Walked, isBounded: Bool) -> String {
+        let (names, table) =
+            switch walked {
+            case .target: (key.target, sql.target)
+            case .ledger: (key.ledger, sql.ledger)
+            case .returning: (key.ledger, returning)
+            }
+        return "SELECT \(KeySQL.list(names)) FROM \(table) WHERE \(range(names, isBounded: isBounded, isEnded: false)) "
+            + "ORDER BY \(key.order(names)) LIMIT 1 OFFSET ?\(offsetParameter)"
+    }
+
+    // MARK: Collecting keys
+
+    /// The key above which so many rows of a side are in a range as the parameter behind it says.
+    func lowerKey(ofTarget isTarget: Bool, isBounded: Bool, isEnded: Bool) -> String {
+        let names = isTarget ? key.target : key.source
+        return "SELECT \(KeySQL.list(names)) FROM \(isTarget ? sql.target : sql.source) "
+            + "WHERE \(range(names, isBounded: isBounded, isEnded: isEnded)) "
+            + "ORDER BY \(key.order(names, isReversed: true)) LIMIT 1 OFFSET ?\(offsetParameter)"
+    }
+
+    /// Puts the keys of a range into the ledger: those of the target's rows, or of the source's.
+    func settle(ofTarget isTarget: Bool, isBounded: Bool, isEnded: Bool) -> String {
+        let names = isTarget ? key.target : key.source
+        return "INSERT OR IGNORE INTO \(sql.ledger)(\(keys)) SELECT \(KeySQL.list(names)) "
+            + "FROM \(isTarget ? sql.target : sql.source) WHERE \(range(names, isBounded: isBounded, isEnded: isEnded))"
+            + (isTarget ? "" : sql.condition)
+    }
+
+    /// Lowers the watermark to ?1; for a table without rowids it stands for a key that is stored besides.
+    var lowerWatermark: String {
+        "UPDATE main.midstream_tables SET watermark = ?1, ceiling = NULL WHERE id = \(sql.id)"
+    }
+
+    /// Notes that the ledger's rows of a range are to be brought back.
+    func collect(isBounded: Bool, isEnded: Bool) -> String {
+        "INSERT OR IGNORE INTO \(returning)(\(keys)) SELECT \(keys) FROM \(sql.ledger) "
+            + "WHERE \(range(key.ledger, isBounded: isBounded, isEnded: isEnded))"
+    }
+
+    // MARK: Bringing rows back
+
+    private func keysOfRange(isBounded: Bool, isEnded: Bool) -> String {
+        "SELECT \(keys) FROM \(returning) WHERE \(range(key.ledger, isBounded: isBounded, isEnded: isEnded))"
+    }
+
+    /// Deletes what the source had of the rows of a range.
+    func clear(isBounded: Bool, isEnded: Bool) -> String {
+        "DELETE FROM \(sql.source) WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded)))"
+            + sql.condition
+    }
+
+    /// Copies the target's rows of a range into the source.
+    func copy(isBounded: Bool, isEnded: Bool) -> String {
+        "INSERT OR ABORT INTO \(sql.source)(\(inserted)) SELECT \(selected) FROM \(sql.target) "
+            + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
+            + "ORDER BY \(key.order(key.target))"
+    }
+
+    /// Copies the row with the key ?1….
+    var copyRow: String {
+        "INSERT OR ABORT INTO \(sql.source)(\(inserted)) SELECT \(selected) FROM \(sql.target) "
+            + "WHERE \(key.equals(key.target, key.parameters(from: 1)))"
+    }
+
+    /// The keys of a range whose rows are to be brought back.
+    func returningKeys(isBounded: Bool, isEnded: Bool) -> String {
+        keysOfRange(isBounded: isBounded, isEnded: isEnded) + " ORDER BY \(key.order(key.ledger))"
+    }
+
+    /// The rows of a range that have just been copied and are none of this table's: nobody would find them, or another
+    /// table that takes rows from the source would. `nil` where all are.
+    func strangers(isBounded: Bool, isEnded: Bool) -> (find: String, delete: String)? {
+        guard !sql.condition.isEmpty else { return nil }
+        let rows =
+            " FROM \(sql.source) WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
+            + "AND CASE WHEN 1\(sql.condition) THEN 0 ELSE 1 END"
+        return ("SELECT \(KeySQL.list(key.source))" + rows + " LIMIT 1", "DELETE" + rows)
+    }
+
+    // MARK: Settling what is back
+
+    /// The keys of the rows that are back, while one batch is settled.
+    static let returned = "temp.midstream_returned"
+
+    var createReturned: String {
+        "CREATE TABLE IF NOT EXISTS \(Self.returned)(\(key.ledgerColumns))\(key.ledgerOptions)"
+    }
+
+    static let dropReturned = "DROP TABLE IF EXISTS \(returned)"
+
+    /// Finds the rows of a range that the source has as the target has them, and the keys that neither has.
+    func findReturned(isBounded: Bool, isEnded: Bool) -> String {
+        let keysOfRange = keysOfRange(isBounded: isBounded, isEnded: isEnded)
+        let comparison = VerificationSQL(sql)
+        let rows = sql.renamedRows(
+            sql.written,
+            " WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange))" + sql.condition
+        )
+        let inTarget = key.equals(key.target.map { "t.\($0)" }, key.ledger.map { "r.\($0)" })
+        let inSource = key.equals(key.source, key.ledger.map { "r.\($0)" })
+        return "INSERT OR IGNORE INTO \(Self.returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
+            + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isSameRow) "
+            + "UNION ALL SELECT \(KeySQL.list(key.ledger.map { "r.\($0)" })) FROM \(returning) AS r "
+            + "WHERE \(range(key.ledger.map { "r.\($0)" }, isBounded: isBounded, isEnded: isEnded)) "
+            + "AND NOT EXISTS (SELECT 1 FROM \(sql.target) AS t WHERE \(inTarget)) "
+            + "AND NOT EXISTS (SELECT 1 FROM \(sql.source) WHERE \(inSource)\(sql.condition))"
+    }
+
+    /// Has the target forget the rows that are back.
+    var forgetReturned: [String] {
+        [(sql.target, key.target), (sql.ledger, key.ledger), (returning, key.ledger)].map { table, names in
+            "DELETE FROM \(table) WHERE \(KeySQL.tuple(names)) IN (SELECT \(keys) FROM \(Self.returned))"
+        }
+    }
+
+    /// Whether nothing is left in the target.
+    var isEmpty: String {
+        "SELECT NOT EXISTS (SELECT 1 FROM \(sql.target)) AND NOT EXISTS (SELECT 1 FROM \(sql.ledger))"
+    }
+
+    /// A key that could not be brought back.
+    var firstReturning: String { "SELECT \(keys) FROM \(returning) LIMIT 1" }
+}

@@ -1,0 +1,393 @@
+import Dispatch
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+import Synchronization
+import Testing
+
+/// A migration that is cancelled brings every row back.
+@Suite struct UndoTests {
+    /// Tables of all kinds of keys, each with the same four columns besides.
+    enum Kind: String, CaseIterable, Sendable {
+        case rowID, autoIncrement, implicitRowID, withoutRowID, sameFile, condition
+
+        var columns: String {
+            switch self {
+            case .rowID, .sameFile, .condition: "(id INTEGER PRIMARY KEY, a TEXT, b TEXT COLLATE NOCASE UNIQUE, c)"
+            case .autoIncrement: "(id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT, b TEXT COLLATE NOCASE UNIQUE, c)"
+            case .implicitRowID: "(id INTEGER, a TEXT, b TEXT COLLATE NOCASE UNIQUE, c)"
+            case .withoutRowID:
+                "(id INTEGER NOT NULL, a TEXT COLLATE NOCASE NOT NULL, b TEXT UNIQUE, c, PRIMARY KEY (a, id DESC)) WITHOUT ROWID"
+            }
+        }
+
+        /// All columns, and the rowid where it is no column.
+        var dump: String {
+            switch self {
+            case .implicitRowID: "SELECT rowid, id, a, b, typeof(c), c FROM t ORDER BY rowid"
+            case .withoutRowID: "SELECT id, a, b, typeof(c), c FROM t ORDER BY a, id DESC"
+            default: "SELECT id, a, b, typeof(c), c FROM t ORDER BY id"
+            }
+        }
+    }
+
+    private struct World {
+        let folder = TemporaryFolder()
+        let kind: Kind
+        let native: Connection
+        var database: Database
+
+        var target: String { folder.file("new.db") }
+        var source: String { folder.file("old.db") }
+
+        init(_ kind: Kind) throws {
+            self.kind = kind
+            native = try Connection(path: ":memory:")
+            let rows = """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 120)
+                SELECT i, 'k' || (i % 7), CASE WHEN i % 5 THEN 'b' || i END, CASE i % 3 WHEN 0 THEN i WHEN 1 THEN 'text' ELSE x'00ff' END FROM n
+                """
+            try native.execute("CREATE TABLE t\(kind.columns)")
+            try native.execute("INSERT INTO t(id, a, b, c) \(rows)")
+            let old = try Connection(path: kind == .sameFile ? folder.file("new.db") : folder.file("old.db"))
+            try old.execute("CREATE TABLE old_t\(kind.columns)")
+            try old.execute("INSERT INTO old_t(id, a, b, c) \(rows)")
+            if kind == .condition { try old.execute("INSERT INTO old_t VALUES (100001, 'other', 'other', 0)") }
+            old.close()
+            database = try Database(path: folder.file("new.db"))
+            try database.execute("CREATE TABLE t\(kind.columns)")
+            try add()
+        }
+
+        func add() throws {
+            try database.addMigration(source: kind == .sameFile ? .sameDatabase : .file(source)) { [kind] table in
+                guard table.name == "t" else { return }
+                table.sourceTable = "old_t"
+                if kind == .condition { table.condition = "id <= 100000" }
+            }
+        }
+
+        var isReturning: Bool {
+            (try? database.readMigrationProgress().tables.first?.phase) == .copying
+        }
+
+        mutating func reopen() throws {
+            database.close()
+            database = try Database(path: target)
+            try add()
+        }
+
+        func compare(_ comment: Comment) throws {
+            let expected = try texts(native.fetchAll(kind.dump))
+            #expect(try texts(database.fetchAll(kind.dump)) == expected, comment)
+            let count = "SELECT count(*) FROM t"
+            #expect(
+                try database.fetchValue(Int64.self, count) == native.fetchValue(Int64.self, count),
+                comment
+            )
+            let narrowed = "SELECT count(*), group_concat(id) FROM (SELECT id FROM t WHERE a = 'k3' ORDER BY id)"
+            #expect(try texts(database.fetchAll(narrowed)) == texts(native.fetchAll(narrowed)), comment)
+        }
+
+        /// A random statement, on both sides, with the same outcome.
+        func write(_ random: inout SeededGenerator, _ comment: Comment) throws {
+            let (i, j) = (Int.random(in: 1...160, using: &random), Int.random(in: 1...160, using: &random))
+            let statement =
+                switch Int.random(in: 0..<9, using: &random) {
+                case 0: "UPDATE t SET c = c || 'x' WHERE id BETWEEN \(i) AND \(i + 3)"
+                case 1: "UPDATE t SET b = 'B\(j)' WHERE id = \(i)"
+                case 2: "DELETE FROM t WHERE id = \(i)"
+                case 3: "INSERT OR REPLACE INTO t(id, a, b, c) VALUES (\(i), 'k\(j % 7)', 'b\(j)', \(j).5)"
+                case 4: "INSERT OR IGNORE INTO t(id, a, b, c) VALUES (\(1000 + i), 'k\(j % 7)', NULL, NULL)"
+                case 5: "UPDATE OR IGNORE t SET id = id + 200 WHERE id = \(i)"
+                case 6: "INSERT INTO t(id, a, b, c) VALUES (\(i), 'K\(j % 7)', 'n\(j)', 'v')"
+                case 7 where kind != .withoutRowID: "INSERT INTO t(a, b, c) VALUES ('k\(i % 7)', 'r\(i * j)', x'01')"
+                default: "DELETE FROM t WHERE a = 'k\(i % 7)' AND id % 5 = \(j % 5)"
+                }
+            func outcome(_ body: () throws -> Void) -> String {
+                do {
+                    try body()
+                    return "done"
+                } catch let error as SQLiteError {
+                    return error.message
+                } catch {
+                    return "\(error)"
+                }
+            }
+            let expected = outcome { try native.execute(statement) }
+            #expect(outcome { try database.execute(statement) } == expected, "\(comment): \(statement)")
+        }
+
+        /// The source by SQLite alone.
+        func checkReturned(_ comment: Comment) throws {
+            #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 0, comment)
+            database.close()
+            let old = try Connection(path: kind == .sameFile ? target : source)
+            let dump = kind.dump.replacing(
+                "FROM t ",
+                with: "FROM old_t \(kind == .condition ? "WHERE id <= 100000 " : "")"
+            )
+            #expect(try texts(old.fetchAll(dump)) == texts(native.fetchAll(kind.dump)), comment)
+            #expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok", comment)
+            if kind == .condition {
+                #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM old_t WHERE id > 100000") == 1, comment)
+            }
+            // The next rowid is the one that the whole table would choose.
+            if kind != .withoutRowID {
+                try old.execute("DELETE FROM old_t WHERE id > 100000")
+                try old.execute("INSERT INTO old_t(a) VALUES ('next')")
+                try native.execute("INSERT INTO t(a) VALUES ('next')")
+                #expect(old.lastInsertRowID == native.lastInsertRowID, comment)
+            }
+            for path in [target, source] where Files.exists(path) {
+                #expect(try MovingFixture.objects(path).filter { $0.contains("midstream") } == [], comment)
+            }
+        }
+    }
+
+    @Test(arguments: Kind.allCases)
+    func everyRowComesBackWithAllChanges(_ kind: Kind) throws {
+        for seed in 0..<12 as Range<UInt64> {
+            var random = SeededGenerator(seed: seed)
+            var world = try World(kind)
+            let comment: Comment = "\(kind), seed \(seed)"
+            let part = [0, 1, 30, 75, 119, 120][Int(seed) % 6]
+            if part > 0 { try world.database.stepMigration(rows: Int64(part)) }
+            for _ in 0..<Int.random(in: 0...20, using: &random) { try world.write(&random, comment) }
+            try world.compare(comment)
+            try world.database.cancelMigration(of: ["t"])
+            var steps = 0
+            while !world.database.isMigrated, steps < 2000 {
+                steps += 1
+                // Ever fewer writes: with rows that are asked for one by one, they would stay ahead.
+                if steps < 60, world.isReturning, Int.random(in: 0..<2, using: &random) == 0 {
+                    try world.write(&random, comment)
+                }
+                if steps < 60, Int.random(in: 0..<8, using: &random) == 0 { try world.reopen() }
+                switch Int.random(in: 0..<3, using: &random) {
+                case 0: try world.database.stepMigration(rows: Int64.random(in: 1...9, using: &random))
+                case 1 where steps > 30: try world.database.stepMigration()
+                default: try world.database.stepMigration(budget: .microseconds(1))
+                }
+                if world.isReturning { try world.compare(comment) }
+            }
+            #expect(world.database.isMigrated, comment)
+            try world.checkReturned(comment)
+        }
+    }
+
+    @Test func writersNeverKeepItFromEnding() async throws {
+        let fixture = try MovingFixture(rows: 400)
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 60)
+        try database.cancelMigration()
+        let threads = Threads()
+        threads.start("writer") { threads in
+            // Until the table has gone from under it.
+            while !threads.isOver {
+                try database.write { access in
+                    guard try access.fetchValue(Int64.self, "SELECT count(*) FROM accounts") != 0 else { return }
+                    try access.execute("UPDATE accounts SET amount = amount - 1 WHERE id = 7")
+                    try access.execute("UPDATE accounts SET amount = amount + 1 WHERE id = 399")
+                }
+                threads.count("writes")
+            }
+        }
+        threads.start("reader") { threads in
+            while !threads.isOver {
+                try database.read { access in
+                    let row = try access.fetchOne("SELECT count(*), sum(amount) FROM accounts")
+                    if row?[0] == .integer(0) { return }
+                    if row?[0] != .integer(400) || row?[1] != .integer(40_000) {
+                        threads.note("read \(String(describing: row))")
+                    }
+                    if try access.fetchOne("SELECT count(*), sum(amount) FROM accounts") != row {
+                        threads.note("not repeatable")
+                    }
+                }
+            }
+        }
+        try await onThread {
+            var steps = 0
+            while !database.isMigrated, steps < 5000 {
+                try database.stepMigration()
+                steps += 1
+            }
+            threads.end()
+            #expect(database.isMigrated)
+        }
+        #expect(await threads.join() == [])
+        let old = try Connection(path: fixture.source)
+        #expect(try texts(old.fetchAll("SELECT count(*), sum(amount) FROM old_accounts")) == ["400|40000"])
+        #expect(
+            try old.fetchValue(Int64.self, "SELECT 200 - amount FROM old_accounts WHERE id = 399")
+                == old.fetchValue("SELECT amount FROM old_accounts WHERE id = 7")
+        )
+    }
+
+    @Test func aReaderFromBeforeIsWaitedFor() async throws {
+        let fixture = try MovingFixture(rows: 300)
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 50)
+        let (begun, release) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let threads = Threads()
+        threads.start("reader") { threads in
+            try database.read { access in
+                let before = try access.fetchAll("SELECT * FROM accounts ORDER BY id")
+                begun.signal()
+                release.wait()
+                if try access.fetchAll("SELECT * FROM accounts ORDER BY id") != before {
+                    threads.note("not repeatable")
+                }
+            }
+        }
+        try await onThread {
+            begun.wait()
+            try database.execute("UPDATE accounts SET amount = amount + 1")
+            try database.cancelMigration()
+            var outcome = MigrationProgress.Outcome.worked
+            for _ in 0..<50 where outcome != .waitingForReaders { outcome = try database.stepMigration().outcome }
+            let old = try Connection(path: fixture.source)
+            let changed: Int64? = try old.fetchValue("SELECT count(*) FROM old_accounts WHERE amount <> 100")
+            release.signal()
+            #expect(outcome == .waitingForReaders && changed == 0)
+        }
+        #expect(await threads.join() == [])
+        try finishMigration(database, steps: 100)
+        #expect(try MovingFixture.count("old_accounts WHERE amount = 101", in: fixture.source) == 300)
+    }
+
+    // MARK: What cannot return
+
+    @Test func aTableThatHasMovedCannotReturn() throws {
+        let fixture = try MovingFixture(rows: 20)
+        let database = try fixture.open()
+        let held = try Connection(path: fixture.target)
+        try held.execute("BEGIN")
+        _ = try held.fetchAll("SELECT count(*) FROM sqlite_master")
+        _ = try RetirementTests.stepUntilWaiting(database)
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration(of: ["accounts"]) }
+        #expect(error?.message.contains("all of its rows have moved") == true)
+        try held.execute("COMMIT")
+        try finishMigration(database)
+        #expect(throws: MigrationError.self) { try database.cancelMigration(of: ["accounts"]) }
+        #expect(throws: MigrationError.self) { try database.cancelMigration(of: ["nothing"]) }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 20)
+    }
+
+    @Test func rowsThatTheSourceRefusesStayAndAreTold() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT CHECK (x < 100))")
+        try old.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.stepMigration(rows: 2)
+        try database.execute("UPDATE t SET x = 500 WHERE id = 2")
+        try database.cancelMigration()
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database, steps: 50) }
+        #expect(error?.code == .rowRefused && error?.key == 2)
+        #expect(try texts(database.fetchAll("SELECT * FROM t")) == ["1|1", "2|500", "3|3"])
+        try database.execute("UPDATE t SET x = 50 WHERE id = 2")
+        try finishMigration(database, steps: 50)
+        let after = try Connection(path: folder.file("old.db"))
+        #expect(try texts(after.fetchAll("SELECT * FROM t")) == ["1|1", "2|50", "3|3"])
+    }
+
+    @Test func rowsBeyondTheConditionStayAndAreTold() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT)")
+        try old.execute("INSERT INTO t VALUES (1, 1), (2, 2), (30, 3)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT)")
+        try database.execute("CREATE TABLE u(id INTEGER PRIMARY KEY, x INT)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard ["t", "u"].contains(table.name) else { return }
+            table.sourceTable = "t"
+            table.condition = table.name == "t" ? "id < 10" : "id >= 10"
+        }
+        try database.execute("INSERT INTO t VALUES (40, 40)")
+        try database.cancelMigration(of: ["t"])
+        let error = #expect(throws: MigrationError.self) {
+            for _ in 0..<50 { try database.stepMigration(rows: 5, of: "t") }
+        }
+        #expect(error?.code == .rowRefused && error?.key == 40)
+        #expect(try texts(database.fetchAll("SELECT * FROM t")) == ["1|1", "2|2", "40|40"])
+        #expect(try texts(database.fetchAll("SELECT * FROM u")) == ["30|3"])
+        try database.execute("DELETE FROM t WHERE id = 40")
+        try finishMigration(database, steps: 50)
+        let after = try Connection(path: folder.file("old.db"))
+        #expect(try texts(after.fetchAll("SELECT * FROM t")) == ["1|1", "2|2", "30|3"])
+        #expect(try texts(database.fetchAll("SELECT * FROM u")) == ["30|3"])
+    }
+
+    @Test func aStatementThatNeedsAllRowsInOnePlaceIsRefused() throws {
+        let fixture = try MovingFixture(rows: 20)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 5)
+        try database.cancelMigration()
+        let error = #expect(throws: MigrationError.self) {
+            try database.execute("ALTER TABLE accounts ADD COLUMN extra")
+        }
+        #expect(error?.code == .refusedStatement)
+        try database.execute("UPDATE accounts SET amount = 1")
+        try finishMigration(database, steps: 50)
+        #expect(try MovingFixture.count("old_accounts WHERE amount = 1", in: fixture.source) == 20)
+    }
+
+    @Test func columnsThatCannotBeTurnedRoundAreNamed() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT, y INT)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            table.unmatchedColumns = .ignored
+        }
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+        #expect(error?.code == .unsupported && error?.message.contains("column y") == true)
+        #expect(try database.readMigrationProgress().tables.first?.isReturning == false)
+    }
+
+    @Test func eventsTellOfIt() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try fixture.open()
+        let seen = EventLog()
+        database.onMigrated(seen.add)
+        try database.stepMigration(rows: 30)
+        try database.cancelMigration()
+        let progress = try database.readMigrationProgress()
+        #expect(progress.tables.first?.isReturning == true && progress.movedRows == 30)
+        try finishMigration(database, steps: 50)
+        #expect(seen.texts == ["returned accounts", "database"])
+        // As at the next launch.
+        try MovingFixture.addMigration(database, fixture.source)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 50)
+    }
+}
+
+/// The ends of tables that a database tells of.
+private final class EventLog: Sendable {
+    private let entries = Mutex<[String]>([])
+
+    var texts: [String] { entries.withLock { $0 } }
+
+    @Sendable func add(_ event: MigrationEvent) {
+        let text =
+            switch event {
+            case .tableReturned(let table): "returned \(table)"
+            case .tableMoved(let table): "moved \(table)"
+            case .databaseMoved: "database"
+            default: "other"
+            }
+        entries.withLock { $0.append(text) }
+    }
+}
