@@ -130,9 +130,8 @@ import Testing
         #expect(try folder.value("new.db", "SELECT group_concat(name) FROM sqlite_master") == .text("docs_own"))
     }
 
-    @Test func anInterruptedMigrationGoesOnLater() throws {
-        let old = try folder.database("old.db", messages(5000))
-        let new = folder.file("new.db")
+    /// Begins a migration and interrupts it.
+    private func beginMigration(_ old: String, _ new: String) throws {
         // A step of 1 ms each 2 s: it cannot have ended when the signal comes.
         let result = try BuiltTool.run(
             "migrate",
@@ -153,6 +152,12 @@ import Testing
         }
         #expect(result.status == 130, "\(result.error)")
         #expect(result.output.contains(#""interrupted":true"#))
+    }
+
+    @Test func anInterruptedMigrationGoesOnLater() throws {
+        let old = try folder.database("old.db", messages(5000))
+        let new = folder.file("new.db")
+        try beginMigration(old, new)
         let status = try BuiltTool.run("status", new, "--json")
         #expect(status.output.contains(#""finished":false"#))
         #expect(
@@ -162,6 +167,25 @@ import Testing
         #expect(resumed.status == 0, "\(resumed.error)")
         #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(5000))
         #expect(try BuiltTool.run("status", new).output == "\(new) has no migrations\n")
+    }
+
+    @Test func aCancelledMigrationBringsTheRowsBack() throws {
+        let old = try folder.database("old.db", messages(5000))
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("cancel", new).error.contains("there is no file"))
+        try beginMigration(old, new)
+        _ = try BuiltTool.run("sql", new, input: "UPDATE messages SET sender = 'changed' WHERE id IN (1, 5000);")
+        let unknown = try BuiltTool.run("cancel", new, "--table", "nothing")
+        #expect(unknown.status == 1 && unknown.error.contains("table nothing does not move"))
+        let result = try BuiltTool.run("cancel", new)
+        #expect(result.status == 0, "\(result.error)")
+        #expect(result.output.contains("messages: all rows are back in table messages of \(old)"), "\(result.output)")
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(0))
+        #expect(
+            try folder.value("old.db", "SELECT count(*) || ' ' || sum(sender = 'changed') FROM messages")
+                == .text("5000 2")
+        )
+        #expect(try BuiltTool.run("cancel", new, "--json").output.contains(#""rows":0"#))
     }
 
     // MARK: Bad input

@@ -240,7 +240,9 @@ final class Stepper {
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         var outcome = MigrationProgress.Outcome.idle
         var moved: Int64 = 0
-        for record in records where record.phase != .done {
+        // Who has cancelled one wants its source.
+        let returning = records.filter { $0.undoStage != nil }
+        for record in returning + records.filter({ $0.undoStage == nil && $0.phase != .done }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
             let result: MigrationProgress.Outcome

@@ -48,7 +48,8 @@ struct MigrationStatus {
             source += ", table \(progress.sourceTable)"
         }
         if let condition = progress.condition { source += ", where \(condition)" }
-        return "\(progress.name): \(progress.phase.name), \(rows), \(source)"
+        let phase = progress.isReturning ? "returning" : progress.phase.name
+        return "\(progress.name): \(phase), \(rows), \(source)"
     }
 
     // MARK: JSON
@@ -70,6 +71,7 @@ struct MigrationStatus {
             "source": JSON(table.progress.sourcePath),
             "where": JSON(table.progress.condition),
             "phase": JSON(table.progress.phase.name),
+            "returning": JSON(table.progress.isReturning),
             "moved": JSON(table.moved),
             "pending": JSON(table.pending),
             "total": JSON(table.total),

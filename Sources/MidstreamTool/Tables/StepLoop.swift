@@ -12,16 +12,20 @@ struct StepLoop {
     /// How long a step that could do nothing is waited after.
     private static let patience = Duration.milliseconds(5)
 
-    /// - Parameter onStep: Called with the progress after each step.
-    /// - Returns: The signal that ended it; `nil` when all has moved.
-    func run(_ onStep: (MigrationProgress) -> Void) throws -> Int32? {
+    /// - Parameters:
+    ///   - isOver: Whether a step was the last one.
+    ///   - onStep: Called with the progress after each step.
+    /// - Returns: The signal that ended it; `nil` when it is over.
+    func run(until isOver: (MigrationProgress) -> Bool = { $0.isFinished }, _ onStep: (MigrationProgress) -> Void)
+        throws -> Int32?
+    {
         let clock = ContinuousClock()
         while true {
             if let signal = signals.signalReceived { return signal }
             let start = clock.now
             let progress = try database.stepMigration(budget: budget)
             onStep(progress)
-            if progress.isFinished { return nil }
+            if isOver(progress) { return nil }
             let isIdle = progress.outcome == .busy || progress.outcome == .waitingForReaders
             signals.sleep(max(interval - (clock.now - start), isIdle ? Self.patience : .zero))
         }

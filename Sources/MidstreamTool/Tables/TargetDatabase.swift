@@ -14,9 +14,7 @@ enum TargetDatabase {
         command: String
     ) throws -> Database {
         guard let source = arguments.source else {
-            if !createsFile, !Files.exists(path) { throw CommandFailure("there is no file \(path)") }
-            // Nothing begins: the file keeps the journal that it has.
-            return try open(path, keys, journalMode: .unchanged)
+            return try createsFile ? open(path, keys, journalMode: .unchanged) : openStored(path, keys)
         }
         if !arguments.namesTables, try !hasMigrations(path, keys) {
             throw UsageError("name the tables that move: --table, or --all-tables", command: command)
@@ -25,6 +23,13 @@ enum TargetDatabase {
         let database = try open(path, keys, journalMode: .wal)
         try CommandFailure.naming(path) { try request.begin(in: database) }
         return database
+    }
+
+    /// Opens a file that exists, to go on with what is stored in it.
+    static func openStored(_ path: String, _ keys: FileKeys) throws -> Database {
+        if !Files.exists(path) { throw CommandFailure("there is no file \(path)") }
+        // Nothing begins: the file keeps the journal that it has.
+        return try open(path, keys, journalMode: .unchanged)
     }
 
     private static func hasMigrations(_ path: String, _ keys: FileKeys) throws -> Bool {
