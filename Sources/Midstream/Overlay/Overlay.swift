@@ -96,6 +96,9 @@ final class Overlay {
     /// The rows that the application's last INSERT, UPDATE or DELETE changed.
     var changes: Int64 { changesToReport ?? connection.changes }
 
+    /// Has `changes()` tell that many rows, until the next write.
+    func reportChanges(_ changes: Int64) { changesToReport = changes }
+
     /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
     func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
         let changes = changes

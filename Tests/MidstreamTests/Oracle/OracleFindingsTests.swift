@@ -486,6 +486,37 @@ import Testing
         }
     }
 
+    /// With a trigger, as moving tables have, SQLite checks types before it looks whether the row is to be ignored. What the
+    /// first attempt did is undone.
+    @Test(.needs(.strict), arguments: [true, false])
+    func aRowOfTheWrongTypeThatIsIgnoredIsNoError(_ isInTransaction: Bool) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER) STRICT",
+            rows: "INSERT INTO t VALUES (9, 1)",
+            extra: """
+                CREATE TABLE log(n INTEGER PRIMARY KEY, what);
+                CREATE TRIGGER r AFTER INSERT ON t BEGIN INSERT INTO log(what) VALUES (NEW.id); END;
+                CREATE TABLE u(id INTEGER PRIMARY KEY, a);
+                INSERT INTO u VALUES (4, 41), (9, 'B'), (11, 3)
+                """,
+            tables: ["t"]
+        )
+        let sql = "INSERT OR IGNORE INTO t SELECT id, a FROM u ORDER BY id"
+        if isInTransaction { try pair.native.execute("BEGIN") }
+        try pair.native.execute(sql)
+        try pair.database.withoutTransaction { access in
+            if isInTransaction { try access.execute("BEGIN") }
+            try access.execute(sql)
+            #expect(access.lastInsertRowID == pair.native.lastInsertRowID)
+            #expect(access.changes == pair.native.changes)
+            for table in ["t", "log"] {
+                let rows = try texts(pair.native.fetchAll("SELECT * FROM \(table) ORDER BY 1"))
+                #expect(try texts(access.fetchAll("SELECT * FROM \(table) ORDER BY 1")) == rows)
+            }
+            if isInTransaction { try access.execute("COMMIT") }
+        }
+    }
+
     /// With a trigger, as moving tables have, SQLite checks types first; without one, NOT NULL.
     @Test(.needs(.strict)) func ofTypeAndNotNullAStrictTableReportsWhatSQLiteDoesUnlessItIsBeingRead() throws {
         let pair = try Pair(
