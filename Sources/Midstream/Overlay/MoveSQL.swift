@@ -29,6 +29,8 @@ struct MoveSQL: Sendable {
     let writtenColumns: [String]
     /// Whether the target's rowid has no column, and is written besides.
     let hasUnnamedKey: Bool
+    /// The target's column that is the rowid.
+    let rowIDColumn: Int?
     /// The names of the source's columns.
     let namesOfSource: [String]
     private let keyColumns: Set<String>
@@ -45,6 +47,7 @@ struct MoveSQL: Sendable {
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
         hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
+        rowIDColumn = target.hasRowID ? target.rowIDColumn : nil
         namesOfSource = source.columns.map(\.name)
         keyColumns = Set((target.rowIDColumn.map { [$0] } ?? key.columns).map { target.columns[$0].name })
         written = target.columns.indices.filter { target.columns[$0].generation == nil }

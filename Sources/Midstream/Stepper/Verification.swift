@@ -13,8 +13,11 @@ struct VerificationSQL {
 
     private var targetKeys: [String] { sql.key.target.map { "midstream_target.\($0)" } }
 
+    /// Whether the columns are, but for a rowid's, which is the key.
     private var isEqual: String {
-        zip(sql.written, target).map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" }.joined(separator: " AND ")
+        let columns = zip(sql.written, target).filter { $0.0 != sql.rowIDColumn }
+        return columns.isEmpty
+            ? "1" : columns.map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" }.joined(separator: " AND ")
     }
 
     /// How many rows of a range the target has as the source has them, and the sum of their hashes.
