@@ -117,9 +117,10 @@ extension StatementGenerator {
     ///
     /// Where a join has a BINARY column equal a NOCASE one, and that one equal a value, SQLite 3.40 has the first column
     /// equal the value as well, by its own collation: rows are lost, or not, by which table comes first. So it is kept from
-    /// seeing that two columns are equal.
+    /// seeing that two columns are equal. Not in RETURNING, where such a `+id` beside a text makes a text of the `id` that is
+    /// returned.
     func comparison(_ left: String, _ word: String, _ right: String, isInJoin: Bool = false) -> String {
-        if isInJoin, ["=", "==", "IS"].contains(word), mayIgnoreCase(left) || mayIgnoreCase(right) {
+        if isInJoin, !isReturning, ["=", "==", "IS"].contains(word), mayIgnoreCase(left) || mayIgnoreCase(right) {
             return "\(left) \(word) +\(right)"
         }
         let isKept = SQLiteFeature.rowIDsBelowText.isAvailable || !["<", "<=", ">", ">="].contains(word)
