@@ -56,11 +56,12 @@ extension Outcome {
         return "rows: native \(Self.text(native.rows))\n      Midstream \(Self.text(rows))"
     }
 
-    /// Of two names that do not exist, SQLite reports the one that it comes upon first.
+    /// Of two names that do not exist, SQLite reports the one that it comes upon first; so of two foreign keys that name no
+    /// unique columns, in the order of a hash table that has all tables.
     private static func isAboutNames(_ failure: String) -> Bool {
         [
             "1: no such ", "1: circular reference: ", "1: recursive reference in a subquery: ",
-            "1: ambiguous column name: ",
+            "1: ambiguous column name: ", "1: foreign key mismatch - ",
         ].contains(where: failure.hasPrefix)
     }
 
