@@ -726,26 +726,8 @@ public final class DatabaseAccess {
         )
     }
 
-    /// Moves the rest of the tables, with triggers off: that expires statements, so none may be running.
+    /// Moves the rest of the tables.
     private func drainHere(_ ids: Set<Int64>) throws {
-        if connection.hasBusyStatement {
-            let unsilenced = overlay.watch.triggers.unsilenced.intersection(ids)
-            guard unsilenced.isEmpty else {
-                let names = unsilenced.compactMap { overlay.tables.byID[$0]?.name }.sorted()
-                throw refusal(
-                    .program,
-                    names,
-                    "cannot be done while another statement runs: run it when that has ended"
-                )
-            }
-            return try moveRest(of: ids)
-        }
-        try connection.configure(.triggers, false)
-        defer { try? connection.configure(.triggers, true) }
-        try moveRest(of: ids)
-    }
-
-    private func moveRest(of ids: Set<Int64>) throws {
         let before = connection.totalChanges
         defer { overlay.statements.internalChanges += connection.totalChanges - before }
         // A row that is moved breaks no foreign key that it did not break before. Unlike the pragma, this works within a
@@ -758,7 +740,7 @@ public final class DatabaseAccess {
             for feed in table.feeds {
                 guard let record = try store.table(feed.id), record.phase == .copying else { continue }
                 let mover = RowMover(statements: overlay.statements, sql: feed.sql)
-                _ = try mover.moveRest(record)
+                try withoutTriggers(of: table, unlessFired: feed) { _ = try mover.moveRest(record) }
                 guard let moved = try store.table(feed.id) else { continue }
                 let (rows, hashes) = try mover.countSource(moved)
                 try mover.complete(moved, counted: rows, hashed: hashes)
@@ -768,6 +750,26 @@ public final class DatabaseAccess {
     }
 
     // MARK: Transactions of blocks
+
+    /// Moves rows with triggers off, unless they are to fire. That expires statements, so none may be running; then the
+    /// watch leaves their programs empty, as far as it can.
+    private func withoutTriggers(of table: MovingTable, unlessFired feed: MovingTable, _ move: () throws -> Void) throws
+    {
+        if feed.sql.firesTriggers { return try move() }
+        if connection.hasBusyStatement {
+            guard !overlay.watch.triggers.unsilenced.contains(table.id) else {
+                throw refusal(
+                    .program,
+                    [table.name],
+                    "cannot be done while another statement runs: run it when that has ended"
+                )
+            }
+            return try move()
+        }
+        try connection.configure(.triggers, false)
+        defer { try? connection.configure(.triggers, true) }
+        try move()
+    }
 
     /// Runs `body` with what is refused left uncounted, since the caller runs it elsewhere then.
     func repeatedElsewhere<Result>(_ body: (DatabaseAccess) throws -> Result) rethrows -> Result {

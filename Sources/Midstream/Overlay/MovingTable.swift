@@ -74,6 +74,9 @@ final class MovingTable {
         return "temp." + (scope == .whole ? Overlay.wholeName(inner.id) : Overlay.pendingName(inner.id))
     }
 
+    /// Whether rows that come from one of the sources fire the table's triggers.
+    var firesTriggers: Bool { feeds.contains(where: \.sql.firesTriggers) }
+
     /// By what rows are told apart.
     var key: KeySQL { sql.key }
 
@@ -180,7 +183,7 @@ extension SQLiteError {
 /// Statements of the engine's own on one connection, by their text.
 ///
 /// They are prepared with the authorizer told so, and with the programs of triggers left empty: a row that is moved or
-/// promoted is not a new row.
+/// promoted is not a new row, unless the migration has it fire them (``movingRows(of:_:)``).
 final class InternalStatements {
     let connection: Connection
     /// Whether the connection may write, and so promote rows.
@@ -189,6 +192,8 @@ final class InternalStatements {
     /// Raised while a statement of the engine's own is being prepared.
     private(set) var isPreparing = false
     /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
+    /// The triggers that fire for rows which come into the target, where a migration asks for that.
+    let fired: FiredTriggers
     var internalChanges: Int64 = 0
     /// How often a transaction or savepoint was rolled back, after which open scans look again where a row is.
     var rollbacks = 0
@@ -213,6 +218,7 @@ final class InternalStatements {
     func statement(_ text: String) throws -> Statement {
         if let statement = prepared[text], !statement.isBusy { return statement }
         let statement = try prepare(text)
+        fired = FiredTriggers(connection: connection)
         prepared[text] = statement
         return statement
     }

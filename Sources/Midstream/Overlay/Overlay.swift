@@ -521,6 +521,7 @@ final class Overlay {
             try execute("DROP TABLE temp.\(SQLIdentifier.quoted(try row.get(0, as: String.self)))")
         }
         close()
+        statements.fired.moving = Set(byName.keys)
         connection.clearStatementCache()
         for schema in attached.keys { try connection.execute("DETACH \(SQLIdentifier.quoted(schema))") }
         attached.removeAll()
@@ -535,6 +536,7 @@ final class Overlay {
         connection.clearStatementCache()
     }
 
+                    if statements.fired.isFiring { return statements.fired.decide(event) }
     // MARK: Functions
 
     private static let functions =

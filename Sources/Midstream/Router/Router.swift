@@ -40,6 +40,10 @@ struct Router {
                 route.drain([table.id], .schemaChange)
             }
             return route
+        case .createTrigger:
+            if let noOperation = existing(outline, text, route) { return noOperation }
+            // What has yet to come would fire it, or what it changes.
+            route.drain(Set(overlay.byName.values.filter(\.firesTriggers).map(\.id)), .schemaChange)
         case .analyze where outline.target == nil:
             // Not of the sources, which are attached.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
@@ -144,6 +148,12 @@ struct Router {
             // With its schema named, SQLite looks for the index before it looks at the table.
             guard target.schema == nil else { return route }
             return inMain(target, route, outline, text)
+        case .createTrigger:
+            let sql = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name = ? COLLATE NOCASE"
+            guard target.schema.map({ SQLIdentifier.equal($0, "main") }) ?? true,
+                (try? overlay.connection.fetchOne(sql, [target.name])) != nil
+            else { return nil }
+            return target.schema == nil ? inMain(target, route, outline, text) : route
         default: return nil
         }
     }
