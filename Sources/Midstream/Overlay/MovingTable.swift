@@ -31,6 +31,7 @@ final class MovingTable {
     let statements: InternalStatements
 
     // What open cursors must know: see `RecentPromotions`.
+    let coveringIndexes: CoveringIndexes
     var recent = RecentPromotions()
     /// The cursors that statements have on the union table, which cannot be taken away under them.
     var openCursors = 0
@@ -64,6 +65,7 @@ final class MovingTable {
     }
 
     var name: String { target.name }
+        coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
 
     /// This and the others of the same table, the outermost first.
     var feeds: [MovingTable] { [self] + (inner?.feeds ?? []) }

@@ -120,6 +120,19 @@ extension TablePlan {
     }
 }
 
+extension OracleCase {
+    /// The names of the indexes that a scan of the union goes along where SQLite does: both sides have them, and their terms
+    /// compare as the columns do.
+    var followedIndexes: Set<String> {
+        Set(
+            tables.filter { !$0.isMapped && $0.name != chain?.to }.flatMap(\.indexes).filter { index in
+                (index.isInSource || index.isUnique)
+                    && !["WHERE", "COLLATE", "lower(", "||"].contains(where: index.terms.contains)
+            }.map(\.name)
+        )
+    }
+}
+
 extension ColumnPlan {
     /// The expression behind DEFAULT.
     var defaultValue: String? {

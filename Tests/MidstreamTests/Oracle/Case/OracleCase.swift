@@ -108,7 +108,8 @@ struct Command {
     enum Order {
         /// The statement orders its rows totally.
         case total
-        /// In order when native SQLite scans one table by its rowid, else as a multiset.
+        /// In order when native SQLite scans one table by its rowid, or by an index that a scan of the union follows; else as a
+        /// multiset.
         case scan
         case none
     }

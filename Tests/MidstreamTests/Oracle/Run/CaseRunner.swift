@@ -133,7 +133,8 @@ struct CaseRunner {
             theirs.lastInsertRowID = own.lastInsertRowID
         }
         let order =
-            command.order == .scan && theirs.failure == nil && native.scansByRowID(command) ? .total : command.order
+            command.order == .scan && theirs.failure == nil && native.scansInOrder(command, oracleCase)
+            ? .total : command.order
         if let text = own.difference(from: theirs, order: order, isLoose: command.isLoose) {
             if hasRandomRowIDs(mine, native) { throw EndlessWrite() }
             throw Difference(position: position, description: "\(command)\n  \(text)")
@@ -179,7 +180,7 @@ struct CaseRunner {
         own.lastInsertRowID = theirs.lastInsertRowID
         own.isInTransaction = theirs.isInTransaction
         let order =
-            command.order == .scan && theirs.failure == nil && files.native.scansByRowID(command)
+            command.order == .scan && theirs.failure == nil && files.native.scansInOrder(command, oracleCase)
             ? .total : command.order
         if let text = own.difference(from: theirs, order: order, isLoose: command.isLoose) {
             throw Difference(position: position, description: "\(command)\n  \(text)")
