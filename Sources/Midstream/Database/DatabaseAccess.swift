@@ -395,6 +395,8 @@ public final class DatabaseAccess {
 
     /// Sees to it that the overlay fits the snapshot that the statement will read.
     private func makeCurrent(before piece: Piece) throws {
+        let (tables, reason) = overlay.needsDraining
+        if connection.isInTransaction, !tables.isEmpty { try drain(tables, reason, for: piece.text) }
         if isInBlock { return }
         if !connection.isInTransaction {
             if try !overlay.isCurrent() { try refreshOverlay() }
@@ -702,8 +704,8 @@ public final class DatabaseAccess {
     /// Makes the overlay anew, and drains what it cannot be made for. Outside transactions.
     private func refreshOverlay() throws {
         try overlay.refresh()
-        let bound = overlay.boundByTemporaryTriggers
-        if !bound.isEmpty { try drain(bound, .temporaryTrigger, for: "CREATE TEMP TRIGGER") }
+        let (tables, reason) = overlay.needsDraining
+        if !tables.isEmpty { try drain(tables, reason, for: "CREATE TEMP") }
     }
 
     private func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
@@ -749,8 +751,6 @@ public final class DatabaseAccess {
         }
     }
 
-    // MARK: Transactions of blocks
-
     /// Moves rows with triggers off, unless they are to fire. That expires statements, so none may be running; then the
     /// watch leaves their programs empty, as far as it can.
     private func withoutTriggers(of table: MovingTable, unlessFired feed: MovingTable, _ move: () throws -> Void) throws
@@ -770,6 +770,8 @@ public final class DatabaseAccess {
         defer { try? connection.configure(.triggers, true) }
         try move()
     }
+
+    // MARK: Transactions of blocks
 
     /// Runs `body` with what is refused left uncounted, since the caller runs it elsewhere then.
     func repeatedElsewhere<Result>(_ body: (DatabaseAccess) throws -> Result) rethrows -> Result {

@@ -19,6 +19,8 @@ final class MovingTable {
     let inner: MovingTable?
     /// Whether its rows return to the source, which changes then.
     let isReturning: Bool
+    /// Whether a TEMP table or view of the application's has its name, so that there is no union table.
+    let isHidden: Bool
     let sql: MoveSQL
     let connection: Connection
     /// The names of the target's columns, quoted.
@@ -29,9 +31,9 @@ final class MovingTable {
     let comparableKeys: [TableSchema.Index]
     let keyCount: Int
     let statements: InternalStatements
+    let coveringIndexes: CoveringIndexes
 
     // What open cursors must know: see `RecentPromotions`.
-    let coveringIndexes: CoveringIndexes
     var recent = RecentPromotions()
     /// The cursors that statements have on the union table, which cannot be taken away under them.
     var openCursors = 0
@@ -46,6 +48,7 @@ final class MovingTable {
         target: TableSchema,
         source: TableSchema,
         inner: MovingTable? = nil,
+        isHidden: Bool = false,
         statements: InternalStatements
     ) {
         id = record.id
@@ -55,29 +58,30 @@ final class MovingTable {
         condition = record.condition
         self.inner = inner
         isReturning = record.undoStage != nil
+        self.isHidden = isHidden
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
         keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
         comparableKeys = target.comparableKeys
         keyCount = MoveSQL.keyColumns(of: target).count
         self.statements = statements
+        coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
         connection = statements.connection
     }
 
     var name: String { target.name }
-        coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
 
     /// This and the others of the same table, the outermost first.
     var feeds: [MovingTable] { [self] + (inner?.feeds ?? []) }
+
+    /// Whether rows that come from one of the sources fire the table's triggers.
+    var firesTriggers: Bool { feeds.contains(where: \.sql.firesTriggers) }
 
     /// The table that the statements of the union's target arm read.
     func targetRelation(_ scope: UnionPlan.Scope) -> String {
         guard let inner else { return sql.target }
         return "temp." + (scope == .whole ? Overlay.wholeName(inner.id) : Overlay.pendingName(inner.id))
     }
-
-    /// Whether rows that come from one of the sources fire the table's triggers.
-    var firesTriggers: Bool { feeds.contains(where: \.sql.firesTriggers) }
 
     /// By what rows are told apart.
     var key: KeySQL { sql.key }
@@ -188,14 +192,14 @@ extension SQLiteError {
 /// promoted is not a new row, unless the migration has it fire them (``movingRows(of:_:)``).
 final class InternalStatements {
     let connection: Connection
+    /// The triggers that fire for rows which come into the target, where a migration asks for that.
+    let fired: FiredTriggers
     /// Whether the connection may write, and so promote rows.
     let canPromote: Bool
     private var prepared: [String: Statement] = [:]
     /// Raised while a statement of the engine's own is being prepared.
     private(set) var isPreparing = false
     /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
-    /// The triggers that fire for rows which come into the target, where a migration asks for that.
-    let fired: FiredTriggers
     var internalChanges: Int64 = 0
     /// How often a transaction or savepoint was rolled back, after which open scans look again where a row is.
     var rollbacks = 0
@@ -214,13 +218,13 @@ final class InternalStatements {
 
     init(connection: Connection, canPromote: Bool) {
         self.connection = connection
+        fired = FiredTriggers(connection: connection)
         self.canPromote = canPromote
     }
 
     func statement(_ text: String) throws -> Statement {
         if let statement = prepared[text], !statement.isBusy { return statement }
         let statement = try prepare(text)
-        fired = FiredTriggers(connection: connection)
         prepared[text] = statement
         return statement
     }
