@@ -163,6 +163,7 @@ extension Operation: CustomStringConvertible {
             return ".loop \(limit) \(select)\n" + writes.map { "    \($0)\n" }.joined() + ".end"
         case .step(let rows): return rows.map { ".step \($0)" } ?? ".step"
         case .reopen: return ".reopen"
+        case .moveOn: return ".moveOn"
         }
     }
 }
@@ -194,6 +195,7 @@ extension OracleCase: CustomStringConvertible {
         }
         lines += views.map { $0.sql + ";" }
         lines += triggers.map { $0.sql + ";" }
+        if let chain { lines.append("-- .moveOn: \(chain.from) moves on to \(chain.to)") }
         if enforcesForeignKeys { lines.append("PRAGMA foreign_keys = ON;") }
         lines += settings.map { $0 + ";" }
         lines += operations.map(\.description)

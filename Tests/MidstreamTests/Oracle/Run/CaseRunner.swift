@@ -66,6 +66,12 @@ struct CaseRunner {
             count += commands.count
             try block(commands, commits, files, position)
         case .reopen: try files.reopen()
+        case .moveOn:
+            do {
+                try files.moveOn()
+            } catch {
+                throw Difference(position: position, description: "a later migration failed: \(error)")
+            }
         case .run, .loop:
             try files.database.withoutTransaction { access in
                 try runStatements(access, files, &position, &count)
@@ -159,6 +165,8 @@ struct CaseRunner {
         for table in oracleCase.tables {
             let command = Command(sql: table.contents, order: .total)
             let theirs = native.run(command)
+            // It has moved on.
+            if table.name == oracleCase.chain?.from, theirs.failure != nil { continue }
             let own = mine.run(command)
             if let text = own.difference(from: theirs, order: .total, isLoose: false) {
                 if hasRandomRowIDs(mine, native) { throw EndlessWrite() }
