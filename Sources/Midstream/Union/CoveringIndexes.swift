@@ -9,7 +9,7 @@ final class CoveringIndexes {
     private let statements: InternalStatements
     private let relation: String
     /// The indexes that the source has as well, each with the columns that it covers. Elsewhere the source's rows would have to
-    /// be sorted before the first could be given.
+    /// be sorted before the first could be given, or with a condition each be looked up.
     private let followed: [(index: TableSchema.Index, columns: Set<Int>)]
     /// SQLite's answers, by the columns used.
     private var known: [UInt64: TableSchema.Index?] = [:]
@@ -19,9 +19,10 @@ final class CoveringIndexes {
         self.statements = statements
         relation = sql.target
         let key = Set(target.primaryKey.compactMap(\.column) + [target.rowIDColumn].compactMap(\.self))
-        followed = target.indexes.filter { $0.isPlain && Self.has(source, $0, sql.columns) }.map { index in
-            (index, key.union(index.terms.compactMap(\.column)))
-        }
+        followed = target.indexes.filter { sql.condition.isEmpty && $0.isPlain && Self.has(source, $0, sql.columns) }
+            .map { index in
+                (index, key.union(index.terms.compactMap(\.column)))
+            }
     }
 
     /// Whether the source has an index with the same entries in the same order.

@@ -125,7 +125,8 @@ extension OracleCase {
     /// compare as the columns do.
     var followedIndexes: Set<String> {
         Set(
-            tables.filter { !$0.isMapped && $0.name != chain?.to }.flatMap(\.indexes).filter { index in
+            tables.filter { !$0.isMapped && $0.condition == nil && $0.name != chain?.to }.flatMap(\.indexes).filter {
+                index in
                 (index.isInSource || index.isUnique)
                     && !["WHERE", "COLLATE", "lower(", "||"].contains(where: index.terms.contains)
             }.map(\.name)
