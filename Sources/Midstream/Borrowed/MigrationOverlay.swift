@@ -90,8 +90,9 @@ public final class MigrationOverlay {
         watch = SchemaWatch(statements: overlay.statements)
         overlay.tables.borrowed = writes
         writes.checkSchema = { [unowned self] in try watch.check() }
-        overlay.admission = { [unowned self] _, moving in
-            let found = try watch.admit(moving, self.connection)
+        overlay.admission = { [unowned self, unowned overlay] _, moving in
+            let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
+            let found = try watch.admit(moving, self.connection, overlaid: known)
             writes.schemaHasRowMembership = found.hasRowMembership
             writes.tied = found.tied
             writes.forgetPlans()

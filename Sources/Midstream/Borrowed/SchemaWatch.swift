@@ -40,16 +40,30 @@ struct SchemaWatch {
 
     // MARK: Before the overlay is made
 
+    /// - Parameter overlaid: What `temp` has of the overlay as it is, in lower case.
     /// - Returns: Whether a view or trigger compares a row value by IN, and the moving tables that foreign keys tie.
     /// - Throws: ``MigrationError`` when something would read or write a moving table past the overlay.
     mutating func admit(
         _ moving: [TableRecord],
-        _ connection: Connection
+        _ connection: Connection,
+        overlaid: Set<String>
     ) throws -> (hasRowMembership: Bool, tied: Set<Int64>) {
         let main = try objects("main.sqlite_master")
         let temporary = try objects("sqlite_temp_master")
         let moved = Set(moving.map { SQLIdentifier.lowercased($0.target) })
         let reached = Self.reached(from: moved, by: main)
+        let hiding = temporary.first { object in
+            let name = SQLIdentifier.lowercased(object.name)
+            return !object.isTrigger && object.type != "index" && reached.contains(name) && !overlaid.contains(name)
+        }
+        if let hiding {
+            throw MigrationError(
+                .unsupported,
+                "the connection has a TEMP \(hiding.type) \(hiding.name), which hides the one that is moving: drop it until the "
+                    + "table has moved, or give it another name",
+                table: hiding.name
+            )
+        }
         for object in main + temporary where !object.isOurs {
             if object.isTrigger, moved.contains(SQLIdentifier.lowercased(object.table)) || object.mentions(reached) {
                 throw Self.refusal("trigger \(object.name)", object, moved)

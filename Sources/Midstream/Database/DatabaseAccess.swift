@@ -395,6 +395,8 @@ public final class DatabaseAccess {
 
     /// Sees to it that the overlay fits the snapshot that the statement will read.
     private func makeCurrent(before piece: Piece) throws {
+        let (tables, reason) = overlay.needsDraining
+        if connection.isInTransaction, !tables.isEmpty { try drain(tables, reason, for: piece.text) }
         if isInBlock { return }
         if !connection.isInTransaction {
             if try !overlay.isCurrent() { try refreshOverlay() }
@@ -702,8 +704,8 @@ public final class DatabaseAccess {
     /// Makes the overlay anew, and drains what it cannot be made for. Outside transactions.
     private func refreshOverlay() throws {
         try overlay.refresh()
-        let bound = overlay.boundByTemporaryTriggers
-        if !bound.isEmpty { try drain(bound, .temporaryTrigger, for: "CREATE TEMP TRIGGER") }
+        let (tables, reason) = overlay.needsDraining
+        if !tables.isEmpty { try drain(tables, reason, for: "CREATE TEMP") }
     }
 
     private func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
@@ -726,26 +728,8 @@ public final class DatabaseAccess {
         )
     }
 
-    /// Moves the rest of the tables, with triggers off: that expires statements, so none may be running.
+    /// Moves the rest of the tables.
     private func drainHere(_ ids: Set<Int64>) throws {
-        if connection.hasBusyStatement {
-            let unsilenced = overlay.watch.triggers.unsilenced.intersection(ids)
-            guard unsilenced.isEmpty else {
-                let names = unsilenced.compactMap { overlay.tables.byID[$0]?.name }.sorted()
-                throw refusal(
-                    .program,
-                    names,
-                    "cannot be done while another statement runs: run it when that has ended"
-                )
-            }
-            return try moveRest(of: ids)
-        }
-        try connection.configure(.triggers, false)
-        defer { try? connection.configure(.triggers, true) }
-        try moveRest(of: ids)
-    }
-
-    private func moveRest(of ids: Set<Int64>) throws {
         let before = connection.totalChanges
         defer { overlay.statements.internalChanges += connection.totalChanges - before }
         // A row that is moved breaks no foreign key that it did not break before. Unlike the pragma, this works within a
@@ -758,13 +742,33 @@ public final class DatabaseAccess {
             for feed in table.feeds {
                 guard let record = try store.table(feed.id), record.phase == .copying else { continue }
                 let mover = RowMover(statements: overlay.statements, sql: feed.sql)
-                _ = try mover.moveRest(record)
+                try withoutTriggers(of: table, unlessFired: feed) { _ = try mover.moveRest(record) }
                 guard let moved = try store.table(feed.id) else { continue }
                 let (rows, hashes) = try mover.countSource(moved)
                 try mover.complete(moved, counted: rows, hashed: hashes)
             }
             try overlay.removeDrained(table)
         }
+    }
+
+    /// Moves rows with triggers off, unless they are to fire. That expires statements, so none may be running; then the
+    /// watch leaves their programs empty, as far as it can.
+    private func withoutTriggers(of table: MovingTable, unlessFired feed: MovingTable, _ move: () throws -> Void) throws
+    {
+        if feed.sql.firesTriggers { return try move() }
+        if connection.hasBusyStatement {
+            guard !overlay.watch.triggers.unsilenced.contains(table.id) else {
+                throw refusal(
+                    .program,
+                    [table.name],
+                    "cannot be done while another statement runs: run it when that has ended"
+                )
+            }
+            return try move()
+        }
+        try connection.configure(.triggers, false)
+        defer { try? connection.configure(.triggers, true) }
+        try move()
     }
 
     // MARK: Transactions of blocks

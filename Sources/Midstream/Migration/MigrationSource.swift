@@ -59,6 +59,12 @@ public struct TableMigration: Sendable {
     public var verification = MigrationVerification.batches
     /// What becomes of rows that the target does not take.
     public var refusedRows = RefusedRowPolicy.stop
+    /// Whether each row that comes into the target fires the target's triggers for INSERT, as if it were inserted.
+    ///
+    /// It fires them once, in the transaction that brings it: in a step, or with the statement that needs it. For an index
+    /// or a full-text table that the application fills by trigger. What the triggers do must not touch moving tables; see
+    /// `Docs/COMPAT.md` for what else is refused. It is chosen when a table begins to move.
+    public var firesTriggers = false
 
     init(name: String) {
         self.name = name

@@ -13,6 +13,8 @@ public struct MigrationStatistics: Sendable, Hashable {
         case program
         /// The connection has a TEMP trigger on the table, or on a view of it.
         case temporaryTrigger
+        /// The connection has a TEMP table or view of the table's name, or of that of a view of it.
+        case temporaryTable
         /// The definition of the table, its indexes or its triggers changes.
         case schemaChange
         /// A table-valued function such as `pragma_table_info` may describe the table, by an argument that is no expression
@@ -42,6 +44,7 @@ public struct MigrationStatistics: Sendable, Hashable {
             case .foreignKeyCheck: "PRAGMA foreign_key_check"
             case .program: "a trigger, view or virtual table that it uses"
             case .temporaryTrigger: "a TEMP trigger"
+            case .temporaryTable: "a TEMP table or view that has its name"
             case .schemaChange: "a change of the schema"
             case .tableDescription: "a function that describes a table"
             case .vacuum: "VACUUM"

@@ -5,8 +5,11 @@ struct MoveSQL: Sendable {
     let id: Int64
     /// `main."T"`
     let target: String
+    let targetName: String
     /// `"schema"."S"`
     let source: String
+    /// The source's name where it is a table of the target's file.
+    let sourceInTarget: String?
     /// By what rows are told apart.
     let key: KeySQL
     /// Whether the rowids of either side are no column's, so that VACUUM may change them.
@@ -15,8 +18,8 @@ struct MoveSQL: Sendable {
     let ledger: String
     /// `main.midstream_watermark_…`, where the key is not the rowid.
     let watermark: String
-    /// The target's name when it is AUTOINCREMENT.
-    let sequenceName: String?
+    /// Whether the target is AUTOINCREMENT.
+    let hasSequence: Bool
     /// `AND (…)`, or nothing.
     let condition: String
     /// The target's columns on a row of the source.
@@ -34,16 +37,21 @@ struct MoveSQL: Sendable {
     /// The names of the source's columns.
     let namesOfSource: [String]
     private let keyColumns: Set<String>
+    /// Whether rows that come into the target fire its triggers for INSERT.
+    let firesTriggers: Bool
 
     init(record: TableRecord, migration: MigrationRecord, target: TableSchema, source: TableSchema) {
         id = record.id
+        firesTriggers = record.firesTriggers
+        targetName = target.name
         self.target = "main." + SQLIdentifier.quoted(target.name)
+        sourceInTarget = migration.sourcePath == nil ? source.name : nil
         self.source = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
         columns = MappedColumns(target: target, source: source, records: record.columns)
         key = KeySQL(target: target, source: source, columns: columns)
         ledger = "main." + record.ledger
         watermark = "main." + record.watermarkTable
-        sequenceName = target.isAutoIncrement ? target.name : nil
+        hasSequence = target.isAutoIncrement
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
         hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
@@ -129,9 +137,15 @@ struct MoveSQL: Sendable {
     /// Whether the target has the row with the key ?1….
     var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(key.equals(key.target, key.parameters(from: 1)))" }
 
-    /// Copies the row with the key ?1…. `OR ABORT` stands above what the target's constraints say of conflicts.
-    var copyRow: String {
-        "INSERT OR ABORT INTO \(target)(\(insertedColumns)) \(selectRow)"
+    /// Copies the row with the key ?1….
+    var copyRow: String { "\(insert(undoing: .statement)) \(selectRow)" }
+
+    /// `OR` stands above what the target's constraints say of conflicts. It would also stand above what the programs of
+    /// triggers say of theirs; where these are to fire, `FiredTriggers` sees to it that the constraints say nothing.
+    ///
+    /// Source: <https://www.sqlite.org/lang_createtrigger.html>.
+    private func insert(undoing refusal: Refusal) -> String {
+        "INSERT \(firesTriggers ? "" : "OR \(refusal.rawValue) ")INTO \(target)(\(insertedColumns))"
     }
 
     /// What is copied of the row with the key ?1….
@@ -142,7 +156,7 @@ struct MoveSQL: Sendable {
     /// Puts a row of the values ?1… into the target.
     var insertRow: String {
         let count = writtenColumns.count + (hasUnnamedKey ? 1 : 0)
-        return "INSERT OR ABORT INTO \(target)(\(insertedColumns)) "
+        return "\(insert(undoing: .statement)) "
             + "VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
     }
 
@@ -227,7 +241,7 @@ struct MoveSQL: Sendable {
 
     /// Copies the pending rows of a range.
     func copyRange(isBounded: Bool, isEnded: Bool, withLedger: Bool, undoing refusal: Refusal) -> String {
-        "INSERT OR \(refusal.rawValue) INTO \(target)(\(insertedColumns)) SELECT \(selectedColumns) FROM \(source)"
+        "\(insert(undoing: refusal)) SELECT \(selectedColumns) FROM \(source)"
             + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger)
             // What is copied in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")

@@ -19,6 +19,8 @@ final class MovingTable {
     let inner: MovingTable?
     /// Whether its rows return to the source, which changes then.
     let isReturning: Bool
+    /// Whether a TEMP table or view of the application's has its name, so that there is no union table.
+    let isHidden: Bool
     let sql: MoveSQL
     let connection: Connection
     /// The names of the target's columns, quoted.
@@ -29,6 +31,7 @@ final class MovingTable {
     let comparableKeys: [TableSchema.Index]
     let keyCount: Int
     let statements: InternalStatements
+    let coveringIndexes: CoveringIndexes
 
     // What open cursors must know: see `RecentPromotions`.
     var recent = RecentPromotions()
@@ -45,6 +48,7 @@ final class MovingTable {
         target: TableSchema,
         source: TableSchema,
         inner: MovingTable? = nil,
+        isHidden: Bool = false,
         statements: InternalStatements
     ) {
         id = record.id
@@ -54,12 +58,14 @@ final class MovingTable {
         condition = record.condition
         self.inner = inner
         isReturning = record.undoStage != nil
+        self.isHidden = isHidden
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
         keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
         comparableKeys = target.comparableKeys
         keyCount = MoveSQL.keyColumns(of: target).count
         self.statements = statements
+        coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
         connection = statements.connection
     }
 
@@ -67,6 +73,9 @@ final class MovingTable {
 
     /// This and the others of the same table, the outermost first.
     var feeds: [MovingTable] { [self] + (inner?.feeds ?? []) }
+
+    /// Whether rows that come from one of the sources fire the table's triggers.
+    var firesTriggers: Bool { feeds.contains(where: \.sql.firesTriggers) }
 
     /// The table that the statements of the union's target arm read.
     func targetRelation(_ scope: UnionPlan.Scope) -> String {
@@ -180,9 +189,11 @@ extension SQLiteError {
 /// Statements of the engine's own on one connection, by their text.
 ///
 /// They are prepared with the authorizer told so, and with the programs of triggers left empty: a row that is moved or
-/// promoted is not a new row.
+/// promoted is not a new row, unless the migration has it fire them (``movingRows(of:_:)``).
 final class InternalStatements {
     let connection: Connection
+    /// The triggers that fire for rows which come into the target, where a migration asks for that.
+    let fired: FiredTriggers
     /// Whether the connection may write, and so promote rows.
     let canPromote: Bool
     private var prepared: [String: Statement] = [:]
@@ -207,6 +218,7 @@ final class InternalStatements {
 
     init(connection: Connection, canPromote: Bool) {
         self.connection = connection
+        fired = FiredTriggers(connection: connection)
         self.canPromote = canPromote
     }
 

@@ -36,6 +36,8 @@ final class Overlay {
     /// The moving tables with TEMP triggers of the application's on them or on a view of them. SQLite would take the
     /// triggers for the overlay's when it reads the schema again, and lose them.
     private(set) var boundByTemporaryTriggers: Set<Int64> = []
+    /// The moving tables whose names, or those of views of them, mean TEMP tables or views of the application's.
+    private(set) var hiddenByTemporaryTables: Set<Int64> = []
     /// What foreign keys tie to moving tables.
     private(set) var foreignKeys = ForeignKeyTies()
 
@@ -165,8 +167,18 @@ final class Overlay {
 
     // MARK: Making it current
 
-    /// Whether the overlay was made for the target's schema as it is in the current snapshot.
+    /// What must be drained before the next statement, since the overlay cannot be made for it.
+    var needsDraining: (tables: Set<Int64>, reason: MigrationStatistics.Reason) {
+        if hiddenByTemporaryTables.isEmpty, boundByTemporaryTriggers.isEmpty { return ([], .temporaryTable) }
+        let moving = Set(byName.values.map(\.id))
+        let hidden = hiddenByTemporaryTables.intersection(moving)
+        if !hidden.isEmpty { return (hidden, .temporaryTable) }
+        return (boundByTemporaryTriggers.intersection(moving), .temporaryTrigger)
+    }
+
+    /// Whether the overlay was made for the target's schema as it is in the current snapshot, and serves.
     func isCurrent() throws -> Bool {
+        guard needsDraining.tables.isEmpty else { return false }
         let statement = try statements.statement("PRAGMA main.schema_version")
         defer { statement.reset() }
         return try statement.step() && statement.int64(at: 0) == schemaVersion
@@ -220,6 +232,7 @@ final class Overlay {
     private func install() throws {
         let (migrations, records) = try store.load()
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
+        hiddenByTemporaryTables.removeAll()
         for record in records where record.phase == .copying {
             guard let migration = sources[record.migration] else { continue }
             try install(record, migration)
@@ -279,17 +292,28 @@ final class Overlay {
             target: target,
             source: source,
             inner: byName[name],
+            isHidden: try byName[name]?.isHidden ?? hasTemporary(target.name),
             statements: statements
         )
         tables.byID[table.id] = table
         byName[name] = table
         try execute(KeyCollection(table).create)
         if let inner = table.inner {
-            try execute("DROP TABLE temp.\(SQLIdentifier.quoted(target.name))")
+            if !inner.isHidden { try execute("DROP TABLE temp.\(SQLIdentifier.quoted(target.name))") }
             try createUnion(Self.wholeName(inner.id), inner, "whole")
         }
-        try createUnion(target.name, table, "whole")
+        if table.isHidden {
+            hiddenByTemporaryTables.insert(table.id)
+        } else {
+            try createUnion(target.name, table, "whole")
+        }
         try createUnion(Self.pendingName(table.id), table, "pending")
+    }
+
+    /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.
+    private func hasTemporary(_ name: String) throws -> Bool {
+        let sql = "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
+        return try connection.fetchOne(sql, [name]) != nil
     }
 
     private func createUnion(_ name: String, _ table: MovingTable, _ scope: String) throws {
@@ -317,7 +341,7 @@ final class Overlay {
         defer { statements.isRemovingTables = false }
         // Those that read others before them.
         let inner = table.feeds.dropFirst().map { Self.wholeName($0.id) }
-        for name in [table.name] + inner + table.feeds.map({ Self.pendingName($0.id) }) {
+        for name in (table.isHidden ? [] : [table.name]) + inner + table.feeds.map({ Self.pendingName($0.id) }) {
             try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         }
         // An authorizer of other code's may have the statement do nothing.
@@ -381,6 +405,18 @@ final class Overlay {
         try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         twins.remove(name)
         schemaVersion = nil
+    }
+
+    /// The moving tables that a new TEMP table or view of one of those names hides, themselves or a view of them. The names
+    /// are no twins' from then on.
+    func hide(_ names: [String]) -> Set<Int64> {
+        var hidden = Set(names.compactMap { table(named: $0)?.id })
+        for twin in twins.filter({ twin in names.contains { SQLIdentifier.equal($0, twin) } }) {
+            try? removeTwin(of: twin)
+            formerTwins.remove(twin)
+            hidden.formUnion(byName.values.map(\.id))
+        }
+        return hidden
     }
 
     /// Has the overlay made anew when it is refreshed next.
@@ -458,6 +494,10 @@ final class Overlay {
         let others = try mainNames().subtracting(mentioned)
         for view in affected {
             guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned, others: others) else { continue }
+            if try hasTemporary(view.name) {
+                hiddenByTemporaryTables.formUnion(byName.values.map(\.id))
+                continue
+            }
             try execute(twin.sql)
             twins.insert(view.name)
             traitsOfTwins.add(twin.outline)
@@ -481,6 +521,7 @@ final class Overlay {
 
     private func noteMovingTables() {
         watch.twins = twins
+        statements.fired.moving = Set(byName.keys)
         watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
     }
 
@@ -495,6 +536,7 @@ final class Overlay {
         connection.setAuthorizer(
             isWatching
                 ? { [watch, statements] event in
+                    if statements.fired.isFiring { return statements.fired.decide(event) }
                     // A row that is moved or promoted is not a new row: triggers' programs stay empty.
                     if statements.isPreparing || !watch.isActive {
                         return event.hasAccessor && event.accessor != CountedRows.numbers ? .ignore : .allow

@@ -17,8 +17,8 @@ struct TriggerTexts {
     private(set) var tables: Set<Int64> = []
     /// The tables and views that have triggers of the application's, by their names in lower case.
     private(set) var owners: Set<String> = []
-    /// The moving tables with triggers that would do something for a promotion although the watch leaves their programs
-    /// empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no column, but the rowid,
+    /// The moving tables with triggers that would do something for a promotion although it is not to fire them and the watch
+    /// leaves their programs empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no column, but the rowid,
     /// and fires the next triggers; and it crashes when the query of an IN is left out.
     private(set) var unsilenced: Set<Int64> = []
     /// Whether a program may ask for `changes()`.
@@ -50,7 +50,7 @@ struct TriggerTexts {
             noteOwner(owner.name)
             guard let table = moving[SQLIdentifier.lowercased(owner.name)] else { continue }
             tables.insert(table.id)
-            if Self.firesForInserts(outline, sql),
+            if !table.feeds.allSatisfy(\.sql.firesTriggers), Self.firesForInserts(outline, sql),
                 outline.mentions(["update", "delete", "in"], from: owner.range.upperBound)
             {
                 unsilenced.insert(table.id)

@@ -30,14 +30,14 @@ extension MovingTable {
             statements.isPromoting = false
             statements.internalChanges += connection.totalChanges - before
         }
-        try statements.keepingSequence(of: sql) {
-            for text in [sql.copyRow, sql.settle] {
-                let statement = try statement(text)
-                defer { statement.reset() }
-                try statement.bind(key, at: 1)
-                _ = try statement.step()
-            }
+        func run(_ text: String) throws {
+            let statement = try statement(text)
+            defer { statement.reset() }
+            try statement.bind(key, at: 1)
+            _ = try statement.step()
         }
+        try statements.movingRows(of: sql) { try run(sql.copyRow) }
+        try run(sql.settle)
         statements.epoch += 1
         recent.note(self.key.folded(key))
     }

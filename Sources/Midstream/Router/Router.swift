@@ -40,6 +40,20 @@ struct Router {
                 route.drain([table.id], .schemaChange)
             }
             return route
+        case .createTable, .createView, .createVirtualTable:
+            guard let target = outline.target, isTemporary(outline) else { break }
+            let hidden = overlay.hide([target.name])
+            if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
+        case .alterTable:
+            guard let target = outline.target, isTemporary(target) else { break }
+            // It may get one of these names.
+            let names = overlay.byName.keys + overlay.twins.map(lower)
+            let hidden = overlay.hide(names.filter { outline.mentions([$0]) })
+            if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
+        case .createTrigger:
+            if let noOperation = existing(outline, text, route) { return noOperation }
+            // What has yet to come would fire it, or what it changes.
+            route.drain(Set(overlay.byName.values.filter(\.firesTriggers).map(\.id)), .schemaChange)
         case .analyze where outline.target == nil:
             // Not of the sources, which are attached.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
@@ -144,6 +158,12 @@ struct Router {
             // With its schema named, SQLite looks for the index before it looks at the table.
             guard target.schema == nil else { return route }
             return inMain(target, route, outline, text)
+        case .createTrigger:
+            let sql = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name = ? COLLATE NOCASE"
+            guard target.schema.map({ SQLIdentifier.equal($0, "main") }) ?? true,
+                (try? overlay.connection.fetchOne(sql, [target.name])) != nil
+            else { return nil }
+            return target.schema == nil ? inMain(target, route, outline, text) : route
         default: return nil
         }
     }
@@ -193,6 +213,18 @@ struct Router {
     private func movingTable(_ name: ObjectName) -> MovingTable? {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return nil }
         return overlay.byName[lower(name.name)]
+    }
+
+    /// Whether what is created is to be in `temp`.
+    private func isTemporary(_ outline: StatementOutline) -> Bool {
+        outline.isTemporary || outline.target?.schema.map { SQLIdentifier.equal($0, "temp") } ?? false
+    }
+
+    /// Whether a table's name means one of the application's in `temp`.
+    private func isTemporary(_ name: ObjectName) -> Bool {
+        if let schema = name.schema { return SQLIdentifier.equal(schema, "temp") }
+        let sql = "SELECT 1 FROM sqlite_temp_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
+        return !isOverlaid(name) && (try? overlay.connection.fetchOne(sql, [name.name])) != nil
     }
 
     private func dropsView(_ outline: StatementOutline, _ route: Route) -> Route {

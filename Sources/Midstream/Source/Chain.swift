@@ -16,7 +16,7 @@ struct Chain {
 
     /// The move of A to C; `nil` where that cannot be said in SQL exactly, so that the first must end before.
     func joined() -> TableRecord? {
-        guard second.condition == nil else { return nil }
+        guard second.condition == nil, !first.firesTriggers else { return nil }
         let outer = MappedColumns(target: c, source: b, records: second.columns)
         guard hasSameKey(outer), c.uniqueIndexes.allSatisfy({ isUniqueInB($0, outer) }) else { return nil }
         let inner = MappedColumns(target: b, source: a, records: first.columns)
@@ -25,6 +25,7 @@ struct Chain {
         }
         var joined = first
         joined.target = second.target
+        joined.firesTriggers = second.firesTriggers
         joined.columns = []
         for column in c.columns {
             let origin: ColumnRecord.Origin

@@ -45,6 +45,8 @@ struct TableRecord: Hashable, Sendable {
     var refusedRowsTable: String?
     /// How far its rows have come back to the source: see `Undo`. `nil` where they move on.
     var undoStage: Int64?
+    /// Whether rows that come into the target fire its triggers for INSERT.
+    var firesTriggers = false
 
     /// What becomes of rows that the target does not take.
     enum RefusedRows: Int64 {

@@ -55,7 +55,9 @@ struct RefusedRows {
     }
 
     private func copy(_ key: RowKey) throws {
-        _ = try mover.run(mover.sql.copyRow) { try $0.bind(key, at: 1) }
+        try mover.statements.movingRows(of: mover.sql) {
+            _ = try mover.run(mover.sql.copyRow) { try $0.bind(key, at: 1) }
+        }
     }
 
     private enum Settlement {
@@ -128,12 +130,14 @@ struct RefusedRows {
             }
             mended[known] = value
         }
-        _ = try mover.run(mover.sql.insertRow) { statement in
-            for (offset, name) in mover.sql.writtenColumns.enumerated() {
-                try statement.bind(mended[name] ?? .null, at: offset + 1)
-            }
-            if mover.sql.hasUnnamedKey, let rowID = key.rowID {
-                try statement.bind(rowID, at: mover.sql.writtenColumns.count + 1)
+        try mover.statements.movingRows(of: mover.sql) {
+            _ = try mover.run(mover.sql.insertRow) { statement in
+                for (offset, name) in mover.sql.writtenColumns.enumerated() {
+                    try statement.bind(mended[name] ?? .null, at: offset + 1)
+                }
+                if mover.sql.hasUnnamedKey, let rowID = key.rowID {
+                    try statement.bind(rowID, at: mover.sql.writtenColumns.count + 1)
+                }
             }
         }
     }

@@ -43,7 +43,7 @@ struct RowMover {
         hasLedger: Bool,
         undoing refusal: MoveSQL.Refusal
     ) throws -> Int64 {
-        let copied = try statements.keepingSequence(of: sql) {
+        let copied = try statements.movingRows(of: sql) {
             let text = sql.copyRange(
                 isBounded: position.key != nil,
                 isEnded: upper != nil,

@@ -208,7 +208,8 @@ struct Setup {
                 settled: 0,
                 total: nil,
                 verification: wish.verification,
-                refusedRows: TableRecord.RefusedRows(wish.refusedRows)
+                refusedRows: TableRecord.RefusedRows(wish.refusedRows),
+                firesTriggers: wish.firesTriggers
             )
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
             let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
@@ -228,7 +229,22 @@ struct Setup {
             if migration.sourcePath == nil { try endWhatCannotBeJoined(record, source, target, records) }
             begun.append((record, sql))
         }
+        try checkTriggers(begun, records)
         return begun
+    }
+
+    /// Triggers that fire for rows that move must not touch what moves then.
+    private func checkTriggers(_ begun: [Beginning], _ records: [TableRecord]) throws {
+        let moving = records.filter { $0.phase == .copying || $0.phase == .starting }
+        let migrations = try stepper.store.load().migrations
+        let before = try moving.filter(\.firesTriggers).compactMap { record in
+            try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
+        }
+        let fired = stepper.statements.fired
+        fired.moving = Set((moving + begun.map(\.record)).map { SQLIdentifier.lowercased($0.target) })
+        for sql in before + begun.map(\.sql) where sql.firesTriggers {
+            try stepper.firing(sql) { try fired.check(sql) }
+        }
     }
 
     /// The other sources that a table has rows to come from.

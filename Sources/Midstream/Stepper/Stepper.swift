@@ -2,8 +2,8 @@ internal import Dispatch
 internal import SQLText
 internal import SQLiteConnection
 
-/// Moves rows in small transactions on a connection of its own, which has no overlay, fires no triggers and checks no
-/// foreign keys: the whole table satisfies them.
+/// Moves rows in small transactions on a connection of its own, which has no overlay, fires no triggers unless a migration
+/// asks for it, and checks no foreign keys: the whole table satisfies them.
 final class Stepper {
     let connection: Connection
     let statements: InternalStatements
@@ -47,6 +47,7 @@ final class Stepper {
         try RowHash.define(on: connection)
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
+        connection.setAuthorizer { [fired = statements.fired] event in fired.isFiring ? fired.decide(event) : .allow }
         try connection.execute("PRAGMA main.synchronous = NORMAL")
         try connection.execute("PRAGMA main.cache_size = -8192")
         // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
@@ -237,6 +238,9 @@ final class Stepper {
         let start = clock.now
         let (migrations, records) = try store.load()
         guard !records.isEmpty else { return (.idle, 0) }
+        statements.fired.moving = Set(
+            records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
+        )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         var outcome = MigrationProgress.Outcome.idle
         var moved: Int64 = 0
@@ -301,10 +305,11 @@ final class Stepper {
             if record.isPassed { return (0, .worked) }
             guard case .rows = limit else { return (0, .worked) }
         }
-        let copied: Int64?
-        switch limit {
-        case .time(let budget): copied = try move(record, sql, until: start + budget)
-        case .rows(let rows, _): copied = try move(record, sql, rows: rows)
+        let copied = try firing(sql) {
+            switch limit {
+            case .time(let budget): try move(record, sql, until: start + budget)
+            case .rows(let rows, _): try move(record, sql, rows: rows)
+            }
         }
         return copied.map { ($0, .worked) } ?? (0, .busy)
     }
@@ -328,6 +333,14 @@ final class Stepper {
             }
         }
         return (returned, outcome)
+    }
+
+    /// Runs what copies rows of a table with the target's triggers on, if these are to fire.
+    func firing<Result>(_ sql: MoveSQL, _ body: () throws -> Result) throws -> Result {
+        guard sql.firesTriggers else { return try body() }
+        try connection.configure(.triggers, true)
+        defer { try? connection.configure(.triggers, false) }
+        return try body()
     }
 
     // MARK: Copying

@@ -65,6 +65,9 @@ struct Undo {
         if all.contains(where: { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }) {
             throw UndoSQL.cannot(record, "it has rows of several sources")
         }
+        if record.firesTriggers {
+            throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
+        }
         if let table = record.refusedRowsTable, try hasRows(table) {
             throw UndoSQL.cannot(
                 record,

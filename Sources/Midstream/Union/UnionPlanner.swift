@@ -37,6 +37,13 @@ struct UnionPlanner {
             if byRowID.total <= best.total { best = byRowID }
         }
 
+        if scope == .whole, best.rows == Self.assumedRows, !best.consumesOrder,
+            let index = table.coveringIndexes.index(for: info.usedColumns), index.terms.allSatisfy(canMerge)
+        {
+            best.merge = merge(terms: index.terms, fixed: [], order: [], follows: true)
+            best.indexedColumns = index.terms.compactMap(\.column).filter { $0 >= 0 }
+        }
+
         var constraints: [UnionPlan.Constraint] = []
         // An IN is a scan for each of its values, which is worth it where an index finds them.
         let used = usable.filter { !$0.isMembership || best.fixed.contains($0.column) }

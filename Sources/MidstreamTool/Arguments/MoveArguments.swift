@@ -7,6 +7,7 @@ struct MoveArguments: Equatable {
     var condition: String?
     var columns: [ColumnChoice] = []
     var ignoresUnmatchedColumns = false
+    var firesTriggers = false
     var keepsSource = false
 
     static let options: [OptionSpec] = [
@@ -30,6 +31,7 @@ struct MoveArguments: Equatable {
             isRepeatable: true
         ),
         .flag("ignore-unmatched", "Leave columns that the target lacks behind, and give new ones their default."),
+        .flag("fire-triggers", "Have each row that comes fire the target's triggers for INSERT."),
     ]
 
     init(_ parsed: ParsedArguments, command: String) throws(UsageError) {
@@ -38,6 +40,7 @@ struct MoveArguments: Equatable {
         condition = parsed.value("where")
         keepsSource = parsed.has("keep-source")
         ignoresUnmatchedColumns = parsed.has("ignore-unmatched")
+        firesTriggers = parsed.has("fire-triggers")
         for text in parsed.all("map") {
             guard let choice = ColumnChoice(text) else {
                 throw UsageError("--map takes TABLE.COLUMN=SQL", command: command)
@@ -55,7 +58,8 @@ struct MoveArguments: Equatable {
         let needing = [
             tables.isEmpty ? nil : "--table", movesAllTables ? "--all-tables" : nil,
             condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
-            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, keepsSource ? "--keep-source" : nil,
+            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, firesTriggers ? "--fire-triggers" : nil,
+            keepsSource ? "--keep-source" : nil,
         ]
         if let option = needing.compactMap(\.self).first {
             throw UsageError("\(option) says what moves from a source: give --source too", command: command)

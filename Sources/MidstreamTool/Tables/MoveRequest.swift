@@ -11,6 +11,7 @@ struct MoveRequest {
     var condition: String?
     private var columns: [ColumnChoice] = []
     private var ignoresUnmatchedColumns = false
+    private var firesTriggers = false
     var keepsSource: Bool
     private var schema: SourceSchema
     private var isSameFile: Bool
@@ -26,6 +27,7 @@ struct MoveRequest {
         keepsSource = arguments.keepsSource
         columns = arguments.columns
         ignoresUnmatchedColumns = arguments.ignoresUnmatchedColumns
+        firesTriggers = arguments.firesTriggers
         self.keys = keys
         isSameFile = Files.areSame(source, target)
         schema = try SourceSchema(path: source, key: isSameFile ? keys.target : keys.source)
@@ -83,13 +85,14 @@ struct MoveRequest {
         try database.addMigration(
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
             retirement: keepsSource ? .keep : .drop
-        ) { [condition, columns, ignoresUnmatchedColumns] table in
+        ) { [condition, columns, ignoresUnmatchedColumns, firesTriggers] table in
             guard !hasBegun.isRaised, let name = sources[SQLIdentifier.lowercased(table.name)] else { return }
             table.sourceTable = name
             table.condition = condition
             for choice in columns where SQLIdentifier.equal(choice.table, table.name) {
                 table.columns[choice.column] = .expression(choice.expression)
             }
+            table.firesTriggers = firesTriggers
             if ignoresUnmatchedColumns { table.unmatchedColumns = .ignored }
         }
     }

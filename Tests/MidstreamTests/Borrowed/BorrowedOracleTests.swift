@@ -65,7 +65,7 @@ import Testing
 extension OracleCase {
     /// Whether a borrowed connection may have the overlay.
     fileprivate var isAdmitted: Bool {
-        triggers.isEmpty && !enforcesForeignKeys && settings.isEmpty
+        triggers.isEmpty && !enforcesForeignKeys && settings.isEmpty && chain == nil
             && tables.allSatisfy { table in
                 table.sourceName == nil
                     || table.primaryKey.isEmpty && !table.hasHiddenKeys && table.secondSourceName == nil

@@ -100,7 +100,7 @@ import Testing
             ("DROP INDEX t_name", .schemaChange), ("ALTER TABLE t ADD COLUMN z", .schemaChange),
             ("ALTER TABLE t RENAME TO u", .schemaChange),
             ("CREATE TRIGGER n AFTER DELETE ON t BEGIN SELECT 1; END", .schemaChange),
-            ("CREATE TEMP TABLE t(x)", .schemaChange), ("DROP TABLE t", .schemaChange), ("VACUUM", .vacuum),
+            ("CREATE TEMP TABLE t(x)", .temporaryTable), ("DROP TABLE t", .schemaChange), ("VACUUM", .vacuum),
             ("PRAGMA foreign_key_check", .foreignKeyCheck), ("UPDATE other SET x = 39 WHERE x = 30", .program),
             ("UPDATE v SET k = 1 WHERE id = 38", .program),
             ("INSERT INTO t(k) VALUES (last_insert_rowid()), (changes())", .earlierRows),

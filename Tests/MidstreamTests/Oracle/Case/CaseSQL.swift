@@ -120,6 +120,20 @@ extension TablePlan {
     }
 }
 
+extension OracleCase {
+    /// The names of the indexes that a scan of the union goes along where SQLite does: both sides have them, and their terms
+    /// compare as the columns do.
+    var followedIndexes: Set<String> {
+        Set(
+            tables.filter { !$0.isMapped && $0.condition == nil && $0.name != chain?.to }.flatMap(\.indexes).filter {
+                index in
+                (index.isInSource || index.isUnique)
+                    && !["WHERE", "COLLATE", "lower(", "||"].contains(where: index.terms.contains)
+            }.map(\.name)
+        )
+    }
+}
+
 extension ColumnPlan {
     /// The expression behind DEFAULT.
     var defaultValue: String? {
@@ -150,6 +164,7 @@ extension Operation: CustomStringConvertible {
             return ".loop \(limit) \(select)\n" + writes.map { "    \($0)\n" }.joined() + ".end"
         case .step(let rows): return rows.map { ".step \($0)" } ?? ".step"
         case .reopen: return ".reopen"
+        case .moveOn: return ".moveOn"
         }
     }
 }
@@ -181,6 +196,7 @@ extension OracleCase: CustomStringConvertible {
         }
         lines += views.map { $0.sql + ";" }
         lines += triggers.map { $0.sql + ";" }
+        if let chain { lines.append("-- .moveOn: \(chain.from) moves on to \(chain.to)") }
         if enforcesForeignKeys { lines.append("PRAGMA foreign_keys = ON;") }
         lines += settings.map { $0 + ";" }
         lines += operations.map(\.description)

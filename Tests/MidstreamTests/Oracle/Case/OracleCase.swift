@@ -13,6 +13,8 @@ struct OracleCase {
     var enforcesForeignKeys = false
     /// Statements that each connection which writes begins with.
     var settings: [String] = []
+    /// A table that moves on, and where to.
+    var chain: ChainPlan?
     var operations: [Operation]
 }
 
@@ -98,6 +100,12 @@ struct ViewPlan {
     var sql: String
 }
 
+/// A moving table that becomes the source of another one before all of its rows have come.
+struct ChainPlan {
+    var from: String
+    var to: String
+}
+
 struct TriggerPlan {
     var name: String
     var sql: String
@@ -108,7 +116,8 @@ struct Command {
     enum Order {
         /// The statement orders its rows totally.
         case total
-        /// In order when native SQLite scans one table by its rowid, else as a multiset.
+        /// In order when native SQLite scans one table by its rowid, or by an index that a scan of the union follows; else as a
+        /// multiset.
         case scan
         case none
     }
@@ -149,4 +158,6 @@ enum Operation {
     case step(Int64?)
     /// Closes the databases and opens them again.
     case reopen
+    /// Adds the migration of a table that moves on.
+    case moveOn
 }

@@ -29,12 +29,14 @@ struct CaseGenerator {
         if hasForeignKeys { ForeignKeyGenerator(dice: dice).add(to: &tables) }
         var tables = tables
         let isSameFile = dice.percent(20)
+        let chain = dependents == .none && dice.percent(20) ? self.chain(&tables) : nil
         if isSameFile {
             for index in tables.indices where tables[index].sourceName != nil {
                 tables[index].sourceName = "old " + tables[index].name
             }
         }
-        for number in 0..<dice.below(3) { addView(number) }
+        // A view of a table that moves on would have nothing to read.
+        for number in 0..<(chain == nil ? dice.below(3) : 0) { addView(number) }
         if hasTriggers {
             triggers = (0..<dice.between(1, 3)).map { TriggerGenerator(generator).trigger($0) }
             tables.append(TriggerGenerator.log)
@@ -45,7 +47,13 @@ struct CaseGenerator {
         let stepChance = dice.pick([2, 5, 10, 20])
         // Changes of the schema end most migrations, so they come late.
         let firstChange = dice.percent(40) ? statements * 8 / 10 : Int.max
+        var moveOn = chain.map { _ in dice.below(statements * 6 / 10) }
         while operations.count < statements {
+            if let position = moveOn, operations.count >= position, let chain {
+                moveOn = nil
+                operations.append(.moveOn)
+                replace(chain.plan.from, with: chain.table)
+            }
             if dice.percent(stepChance) {
                 operations.append(.step(dice.percent(90) ? Int64(dice.between(1, 9)) : nil))
             }
@@ -58,11 +66,33 @@ struct CaseGenerator {
             isSameFile: isSameFile,
             operations: operations
         )
+        oracleCase.chain = chain?.plan
         oracleCase.targetKey = dice.below(TestKeys.all.count)
         oracleCase.sourceKey = dice.below(TestKeys.all.count)
         oracleCase.enforcesForeignKeys = hasForeignKeys && dice.percent(85)
         if hasTriggers, dice.percent(40) { oracleCase.settings.append("PRAGMA recursive_triggers = ON") }
         return oracleCase
+    }
+
+    /// A moving table, and the one that it moves on to, which is empty and which no statement names until then.
+    ///
+    /// Its name begins as those of all sources in the target's file, which questions about the schema leave out: such a table
+    /// is there until its rows have moved.
+    private mutating func chain(_ tables: inout [TablePlan]) -> (plan: ChainPlan, table: TablePlan)? {
+        var table = dice.pick(tables.filter { $0.sourceName != nil })
+        let name = table.name
+        table.name = "old " + name
+        tables = tables.map { $0.name == name ? table : $0 }
+        replace(name, with: table)
+        var next = SchemaGenerator(dice: dice, pool: generator.pool).table(after: table)
+        tables.append(next)
+        next.sourceName = table.name
+        return (ChainPlan(from: table.name, to: next.name), next)
+    }
+
+    private mutating func replace(_ name: String, with table: TablePlan) {
+        tables = tables.map { $0.name == name ? table : $0 }
+        generator.replace(name, with: table)
     }
 
     private func addView(_ number: Int) {

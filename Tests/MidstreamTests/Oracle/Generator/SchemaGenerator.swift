@@ -61,14 +61,7 @@ struct SchemaGenerator {
     /// Makes some columns of something else than the source's column of the same name.
     private func mapColumns(_ plan: inout TablePlan) {
         plan.leavesColumn = dice.percent(30)
-        let generated = plan.columns.filter(\.isGenerated).map(\.constraints).joined()
-        let keys = Set(plan.uniqueKeys.joined() + plan.primaryKey + [plan.rowIDColumn].compactMap(\.self))
-        let hidden = plan.indexes.filter(\.isUnique).map(\.terms).joined()
-        let free = plan.columns.indices.filter { index in
-            let column = plan.columns[index]
-            return !column.isGenerated && !keys.contains(column.name) && !generated.contains(quoted(column.name))
-                && !hidden.contains(quoted(column.name))
-        }
+        let free = freeColumns(plan)
         let others = plan.columns.filter { column in
             !column.isGenerated && !free.contains { plan.columns[$0].name == column.name }
         }
@@ -84,6 +77,39 @@ struct SchemaGenerator {
             }
         }
         if isEmpty { plan.leavesColumn = true }
+    }
+
+    /// The columns, by index, of which no row is known.
+    private func freeColumns(_ plan: TablePlan) -> [Int] {
+        let generated = plan.columns.filter(\.isGenerated).map(\.constraints).joined()
+        let keys = Set(plan.uniqueKeys.joined() + plan.primaryKey + [plan.rowIDColumn].compactMap(\.self))
+        let hidden = plan.indexes.filter(\.isUnique).map(\.terms).joined()
+        return plan.columns.indices.filter { index in
+            let column = plan.columns[index]
+            return !column.isGenerated && !keys.contains(column.name) && !generated.contains(quoted(column.name))
+                && !hidden.contains(quoted(column.name))
+        }
+    }
+
+    /// The table that a moving one moves on to: of the same keys, and of another type or value in some other columns.
+    func table(after plan: TablePlan) -> TablePlan {
+        var next = plan
+        next.name = "next " + plan.name
+        (next.sourceName, next.secondSourceName, next.condition) = (nil, nil, nil)
+        (next.leavesColumn, next.rows) = (false, [])
+        for index in next.indexes.indices { next.indexes[index].name = "next " + next.indexes[index].name }
+        for index in next.columns.indices { next.columns[index].origin = nil }
+        let free = freeColumns(next)
+        for index in free where dice.percent(40) {
+            let other = quoted(dice.pick(plan.columns).name)
+            switch dice.below(4) {
+            case 0: next.columns[index].origin = .value(dice.pick(pool.values))
+            case 1: next.columns[index].origin = .expression(dice.pick([other, "\(other) || '/'", "typeof(\(other))"]))
+            default:
+                if !plan.isStrict { next.columns[index].type = dice.pick(["INTEGER", "TEXT", "NUMERIC", "", "BLOB"]) }
+            }
+        }
+        return next
     }
 
     private func origin(of column: ColumnPlan, _ others: [ColumnPlan], _ plan: TablePlan) -> ColumnPlan.Origin {

@@ -7,7 +7,7 @@ import SQLiteConnection
 final class StatementGenerator {
     let dice: Dice
     let pool: ValuePool
-    let tables: [TablePlan]
+    private(set) var tables: [TablePlan]
     var views: [ViewPlan] = []
     /// How many writes in a hundred are of a view.
     var viewWrites = 1
@@ -23,7 +23,7 @@ final class StatementGenerator {
     /// Whether a RETURNING clause is being made.
     var isReturning = false
     /// The names, in lower case, of columns that compare by BINARY in every table.
-    let binaryColumns: Set<String>
+    private(set) var binaryColumns: Set<String>
     private var values: [SQLiteValue] = []
     private var aliasCount = 0
 
@@ -34,6 +34,15 @@ final class StatementGenerator {
         let columns = tables.flatMap(\.columns)
         let collated = columns.filter { $0.constraints.contains("COLLATE NOCASE") }.map { $0.name.lowercased() }
         binaryColumns = Set(columns.map { $0.name.lowercased() } + ["rowid", "oid", "_rowid_"]).subtracting(collated)
+    }
+
+    /// Has statements name another table in the place of one.
+    func replace(_ name: String, with table: TablePlan) {
+        tables = tables.map { $0.name == name ? table : $0 }
+        // Statements know no types but this.
+        binaryColumns.subtract(
+            table.columns.filter { $0.constraints.contains("COLLATE NOCASE") }.map { $0.name.lowercased() }
+        )
     }
 
     /// A table, most often a moving one.

@@ -46,7 +46,7 @@ final class CaseFiles {
         source.close()
         database = try oracleCase.openTarget(folder.file("target.db"))
         try addMigration()
-        try alignSequences()
+        try alignSequences(of: oracleCase.tables)
         // So that both begin with nothing changed and nothing inserted.
         try reopen()
     }
@@ -174,11 +174,38 @@ final class CaseFiles {
         if tables.contains(where: { $0.secondSourceName != nil }) { try addMigration(source) { $0.secondSourceName } }
     }
 
+    /// Has a table move on to another; natively its rows move at once. Not where views or triggers may name it, or where the
+    /// other one does not take them.
+    func moveOn() throws {
+        guard let chain = oracleCase.chain, let table = oracleCase.tables.first(where: { $0.name == chain.to }) else {
+            return
+        }
+        let dependents = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
+        guard try native.connection.fetchOne(dependents) == nil else { return }
+        let from = quoted(chain.from)
+        do {
+            try native.connection.transaction {
+                try native.connection.execute(
+                    "INSERT OR ABORT INTO \(quoted(chain.to))(\(table.insertedColumns.joined(separator: ", "))) "
+                        + "SELECT \(table.mappedColumns.joined(separator: ", ")) FROM \(from)"
+                )
+                try native.connection.execute("DROP TABLE \(from)")
+            }
+        } catch is SQLiteError {
+            return
+        }
+        try addMigration(.sameDatabase) { $0.name == chain.to ? chain.from : nil }
+        try alignSequences(of: [table])
+        try reopen()
+    }
+
     private func addMigration(_ source: MigrationSource, from name: @escaping @Sendable (TablePlan) -> String?) throws {
+        let oracleCase = oracleCase
         let tables = oracleCase.tables
         try database.addMigration(source: source) { migration in
             guard let table = tables.first(where: { $0.name == migration.name }) else { return }
-            migration.sourceTable = name(table)
+            guard let source = name(table) else { return }
+            migration.sourceTable = source
             migration.condition = table.condition
             for column in table.columns {
                 switch column.origin {
@@ -189,13 +216,13 @@ final class CaseFiles {
                 case .absent: migration.unmatchedColumns = .ignored
                 }
             }
-            if table.leavesColumn { migration.unmatchedColumns = .ignored }
+            if table.leavesColumn || source == oracleCase.chain?.from { migration.unmatchedColumns = .ignored }
         }
     }
 
     /// AUTOINCREMENT goes on from the larger of the two sides, rows that do not belong included.
-    private func alignSequences() throws {
-        for table in oracleCase.tables where table.isAutoIncrement {
+    private func alignSequences(of tables: [TablePlan]) throws {
+        for table in tables where table.isAutoIncrement {
             let sequence = try database.fetchValue(
                 Int64.self,
                 "SELECT seq FROM sqlite_sequence WHERE name = ?",

@@ -54,13 +54,17 @@ struct NativeSide: Side {
     var lastInsertRowID: Int64 { connection.lastInsertRowID }
     var isInTransaction: Bool { connection.isInTransaction }
 
-    /// Whether the statement scans one table by its rowid and does nothing else.
-    func scansByRowID(_ command: Command) -> Bool {
+    /// Whether the statement scans one table, by its rowid or by a covering index that source and target have, and does
+    /// nothing else.
+    func scansInOrder(_ command: Command, _ oracleCase: OracleCase) -> Bool {
         // The union tables choose as SQLite would without the hint, and search by each term of an OR.
         if command.sql.contains("NOT INDEXED") || command.sql.contains(" OR ") { return false }
         guard let plan = try? connection.fetchAll("EXPLAIN QUERY PLAN " + command.sql), plan.count == 1,
             case .text(let detail)? = plan[0]["detail"]
         else { return false }
+        if let index = detail.split(separator: " USING COVERING INDEX ", maxSplits: 1).dropFirst().first {
+            return detail.hasPrefix("SCAN") && oracleCase.followedIndexes.contains(String(index))
+        }
         return detail.hasPrefix("SCAN") && !detail.contains(" USING ")
             || detail.hasPrefix("SEARCH") && detail.contains(" USING INTEGER PRIMARY KEY ")
     }

@@ -1,9 +1,26 @@
 internal import SQLiteConnection
 
 extension InternalStatements {
-    /// Runs a copy of rows, which AUTOINCREMENT does not take for new ones: the application may have set the sequence back.
-    func keepingSequence<Result>(of sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
-        guard let name = sql.sequenceName else { return try copy() }
+    /// Runs a statement that brings rows over, be it one or many.
+    ///
+    /// AUTOINCREMENT does not take them for new ones. Whether they fire the target's triggers is the migration's choice.
+    func movingRows<Result>(of sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
+        try keepingSequence(of: sql) {
+            guard sql.firesTriggers else { return try copy() }
+            do {
+                return try fired.firing(sql, copy)
+            } catch {
+                // What a trigger must not do is seen while it is prepared.
+                if error is MigrationError { removeAll() }
+                throw error
+            }
+        }
+    }
+
+    /// Keeps AUTOINCREMENT's sequence as it is: the application may have set it back.
+    private func keepingSequence<Result>(of sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
+        guard sql.hasSequence else { return try copy() }
+        let name = sql.targetName
         let before = try sequence(name)
         let result = try copy()
         guard try sequence(name) != before else { return result }

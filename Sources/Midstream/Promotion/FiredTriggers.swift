@@ -1,0 +1,227 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Watches the triggers that fire for rows which come into the target, where a migration asks for that.
+///
+/// Such a trigger runs on the connection that makes steps, which has no overlay, and on those that promote and drain. It
+/// does the same on each if it touches no moving table, if a failure undoes its own row alone, and if nothing that it writes
+/// depends on a setting of the connection. Whatever is more is refused, when the migration is added and, if the schema has
+/// changed since, when the next row would fire it.
+final class FiredTriggers {
+    private unowned let connection: Connection
+    /// The names of the moving tables, in lower case.
+    var moving: Set<String> = []
+    /// Whether statements are prepared or run that are to fire triggers.
+    private(set) var isFiring = false
+    /// What programs were seen to do since that was last found to be right.
+    private var accesses: Set<Access> = []
+
+    private struct Access: Hashable {
+        /// The trigger or view; `nil` for a statement that runs on behalf of a virtual table.
+        var accessor: String?
+        /// The table of `main`, in lower case; `nil` where the access is of another kind.
+        var table: String?
+        var isWrite: Bool
+    }
+
+    init(connection: Connection) {
+        self.connection = connection
+    }
+
+    // MARK: Watching
+
+    /// Runs a statement that brings rows over.
+    ///
+    /// - Throws: ``MigrationError`` when a trigger that it fires is not to be fired. What it did must then be undone.
+    func firing<Result>(_ sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
+        let result: Result
+        do {
+            isFiring = true
+            defer { isFiring = false }
+            result = try copy()
+        }
+        try confirm(sql)
+        return result
+    }
+
+    /// What the authorizer says while ``isFiring``.
+    func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
+        let accessor = event.accessor
+        if let accessor, accessor.hasPrefix(StateStore.prefix) {
+            // The guard triggers: a row that comes has been looked at before.
+            return .ignore
+        }
+        let writes: Set<AuthorizerAction> = [.insert, .update, .delete]
+        let isWrite = writes.contains(event.action)
+        var table: String?
+        if isWrite || event.action == .read, event.schema.map({ SQLIdentifier.equal($0, "main") }) ?? true {
+            table = event.first.map(SQLIdentifier.lowercased)
+        }
+        // The statement itself reads the source, and writes the target.
+        if accessor != nil || (table.map { moving.contains($0) } ?? false && !isWrite) {
+            accesses.insert(Access(accessor: accessor, table: table, isWrite: isWrite))
+        }
+        return .allow
+    }
+
+    // MARK: Before a migration begins
+
+    /// - Throws: ``MigrationError``, which names the trigger and says what to do.
+    func check(_ sql: MoveSQL) throws {
+        try checkConstraints(sql)
+        do {
+            try firing(sql) { _ = try connection.prepare(sql.copyRow) }
+        } catch let error as SQLiteError {
+            accesses.removeAll()
+            let triggers = try Triggers(connection)
+            let function = error.message.split(separator: " ").last.map { SQLIdentifier.lowercased(String($0)) } ?? ""
+            let name = triggers.all.values.first { $0.outline.mentions([function]) }?.name
+            throw MigrationError(
+                .unsupported,
+                "\(name.map { "trigger \($0)" } ?? "a trigger") of table \(sql.targetName) cannot fire for rows that move: "
+                    + "\(error.message), on the connection that moves them. Drop it until the table has moved, or leave "
+                    + "firesTriggers out",
+                table: sql.targetName,
+                cause: error
+            )
+        }
+    }
+
+    // MARK: What is right
+
+    private struct Trigger {
+        var name: String
+        /// What it is on, in lower case.
+        var owner: String
+        var outline: StatementOutline
+        /// The text's words and signs, in lower case.
+        var tokens: [String]
+    }
+
+    private struct Triggers {
+        var all: [String: Trigger] = [:]
+        var views: Set<String> = []
+
+        init(_ connection: Connection) throws {
+            let sql = "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE type IN ('trigger', 'view')"
+            for row in try connection.fetchAll(sql) {
+                let (name, owner, text): (String, String, String) = (try row.get(1), try row.get(2), try row.get(3))
+                if row[0] == .text("view") {
+                    views.insert(name)
+                } else if !name.hasPrefix(StateStore.prefix) {
+                    all[name] = Trigger(
+                        name: name,
+                        owner: SQLIdentifier.lowercased(owner),
+                        outline: SQLScript(text).outline(),
+                        tokens: FiredTriggers.tokens(text)
+                    )
+                }
+            }
+        }
+    }
+
+    private static func tokens(_ text: String) -> [String] {
+        let bytes = Array(text.utf8)
+        return SQLTokenizer(text).filter { !$0.isTrivia }.map {
+            SQLIdentifier.lowercased(String(decoding: bytes[$0.range], as: UTF8.self))
+        }
+    }
+
+    /// Makes sure that what programs were seen to do is right.
+    private func confirm(_ sql: MoveSQL) throws {
+        if accesses.isEmpty { return }
+        let seen = accesses
+        accesses.removeAll()
+        let triggers = try Triggers(connection)
+        let target = SQLIdentifier.lowercased(sql.targetName)
+        for access in seen where access.table.map(moving.union([target]).contains) ?? false {
+            // The columns of NEW are, to SQLite, the table's own.
+            let trigger = access.accessor.flatMap { triggers.views.contains($0) ? nil : triggers.all[$0] }
+            if let trigger, !access.isWrite, access.table == target, trigger.owner == target { continue }
+            // The statement itself, where a table moves on that has rows to come.
+            if access.accessor == nil, access.table == sql.sourceInTarget.map(SQLIdentifier.lowercased) { continue }
+            throw refusal(sql, access.accessor, triggers, "touches table \(access.table ?? ""), which moves")
+        }
+        for trigger in Set(seen.compactMap(\.accessor)).sorted().compactMap({ triggers.all[$0] }) {
+            let isOwn = trigger.owner == target
+            if isOwn, trigger.outline.mentions([target], from: trigger.outline.onTable?.range.upperBound ?? 0) {
+                throw refusal(sql, trigger.name, triggers, "touches table \(sql.targetName), which moves")
+            }
+            if let words = Self.undoingMore(trigger.tokens, isOwn: isOwn) {
+                throw refusal(
+                    sql,
+                    trigger.name,
+                    triggers,
+                    "has \(words), so that more or less than one row would be undone"
+                )
+            }
+        }
+        try confirmTables(written: seen.filter(\.isWrite), sql, triggers)
+    }
+
+    /// What of a text has a failure undo something else than the statement that fails.
+    private static func undoingMore(_ tokens: [String], isOwn: Bool) -> String? {
+        let raised = isOwn ? ["fail", "rollback", "ignore"] : ["fail", "rollback"]
+        for (position, token) in tokens.enumerated() {
+            let next = tokens.dropFirst(position + 1).prefix(2)
+            switch token {
+            case "raise" where next.first == "(" && raised.contains(next.last ?? ""):
+                return "RAISE(\(next.last?.uppercased() ?? ""))"
+            case "or", "conflict":
+                if let word = next.first, ["fail", "rollback"].contains(word) {
+                    return "\(token.uppercased()) \(word.uppercased())"
+                }
+            default: break
+            }
+        }
+        return nil
+    }
+
+    /// Looks at the tables that programs write.
+    private func confirmTables(
+        written: Set<Access>,
+        _ sql: MoveSQL,
+        _ triggers: Triggers
+    ) throws {
+        let reader = SchemaReader(connection: connection, schema: "main")
+        let neighbors = try reader.foreignKeyNeighbors()
+        for access in written {
+            guard let name = access.table, let table = try reader.table(name) else { continue }
+            if let words = Self.undoingMore(Self.tokens(table.sql), isOwn: false) {
+                throw refusal(sql, access.accessor, triggers, "writes table \(table.name), which has \(words)")
+            }
+            if neighbors[name] != nil {
+                throw refusal(
+                    sql,
+                    access.accessor,
+                    triggers,
+                    "writes table \(table.name), which a foreign key ties: steps enforce none"
+                )
+            }
+        }
+    }
+
+    /// A plain INSERT does what the target's constraints say.
+    private func checkConstraints(_ sql: MoveSQL) throws {
+        guard let table = try SchemaReader(connection: connection, schema: "main").table(sql.targetName),
+            Self.tokens(table.sql).contains("conflict")
+        else { return }
+        throw MigrationError(
+            .unsupported,
+            "table \(table.name) has a constraint with ON CONFLICT, which could replace or leave out rows that move: triggers "
+                + "cannot fire for them. Leave firesTriggers out",
+            table: table.name
+        )
+    }
+
+    private func refusal(_ sql: MoveSQL, _ accessor: String?, _ triggers: Triggers, _ why: String) -> MigrationError {
+        let name = accessor.flatMap { triggers.all[$0]?.name }
+        return MigrationError(
+            .unsupported,
+            "\(name.map { "trigger \($0)" } ?? "what a trigger of table \(sql.targetName) does by way of \(accessor ?? "a virtual table")") "
+                + "cannot fire for rows that move into table \(sql.targetName): it \(why). Drop the trigger until the table has "
+                + "moved, or leave firesTriggers out",
+            table: sql.targetName
+        )
+    }
+}
