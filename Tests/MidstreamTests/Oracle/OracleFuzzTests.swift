@@ -25,13 +25,15 @@ import Testing
         var statements = 0
         var number = first
         var failures = 0
+        var chains = 0
         while statements < wanted, clock.now < end {
             if Self.setting("VERBOSE") != nil { Self.say("case \(number)") }
             var generator = CaseGenerator(seed: seed, number: number)
             let oracleCase = generator.generate(statements: 80)
             if Self.setting("VERBOSE") == 2 { Self.say("\(oracleCase)") }
-            let (difference, count) = CaseRunner(oracleCase: oracleCase).run()
+            let (difference, count, hasMovedOn) = CaseRunner(oracleCase: oracleCase).run()
             statements += count
+            if hasMovedOn { chains += 1 }
             if let difference {
                 failures += 1
                 Issue.record(Comment(rawValue: Self.report(oracleCase, difference, seed, number)))
@@ -41,7 +43,10 @@ import Testing
         }
         let missing = SQLiteFeature.missing.map(\.rawValue).joined(separator: ", ")
         if !missing.isEmpty { print("oracle: without \(missing), which SQLite lacks") }
-        print("oracle: seed \(seed), cases \(first) to \(number), \(statements) statements, \(failures) differences")
+        print(
+            "oracle: seed \(seed), cases \(first) to \(number), \(statements) statements, \(chains) tables that moved on, "
+                + "\(failures) differences"
+        )
     }
 
     /// Says at once which case runs, for one that does not end.

@@ -98,6 +98,7 @@ extension StatementGenerator {
         case 6: return "((random() & 0) + \(dice.below(40)))"
         case 7:
             let other = table()
+            if !isAlone, replaces, !other.primaryKey.isEmpty { return anyRowID() }
             return "(SELECT max(\(other.rowIDName)) FROM \(tableName(other)))"
         default: return anyRowID()
         }

@@ -13,6 +13,8 @@ final class CaseFiles {
     private let folder: TemporaryFolder
     private(set) var native: NativeSide
     private(set) var database: Database
+    /// Whether the second migration of a chain has been added.
+    private(set) var hasMovedOn = false
     private var openOthers: (database: Database, native: NativeSide)?
 
     var targetPath: String { folder.file("target.db") }
@@ -181,7 +183,12 @@ final class CaseFiles {
             return
         }
         let dependents = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
-        guard try native.connection.fetchOne(dependents) == nil else { return }
+        let columns = try native.connection.fetchAll("PRAGMA table_info(\(quoted(chain.from)))").map {
+            try $0.get("name", as: String.self)
+        }
+        // A name of which there is no column would be a string.
+        let isAsItWas = Set(columns).isSuperset(of: table.columns.filter { !$0.isGenerated }.map(\.name))
+        guard isAsItWas, try native.connection.fetchOne(dependents) == nil else { return }
         let from = quoted(chain.from)
         do {
             try native.connection.transaction {
@@ -192,9 +199,11 @@ final class CaseFiles {
                 try native.connection.execute("DROP TABLE \(from)")
             }
         } catch is SQLiteError {
-            return
+            // It has changed what was inserted last.
+            return try reopen()
         }
         try addMigration(.sameDatabase) { $0.name == chain.to ? chain.from : nil }
+        hasMovedOn = true
         try alignSequences(of: [table])
         try reopen()
     }

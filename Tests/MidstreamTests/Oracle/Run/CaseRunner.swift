@@ -14,23 +14,25 @@ struct CaseRunner {
     /// Whether all tables are compared after every statement that writes, and not after some.
     var isThorough = false
 
-    /// - Returns: The first difference, and how many statements ran.
-    func run() -> (difference: Difference?, statements: Int) {
+    /// - Returns: The first difference, how many statements ran, and whether a table moved on.
+    func run() -> (difference: Difference?, statements: Int, hasMovedOn: Bool) {
         var count = 0
+        var hasMovedOn = false
         do {
             let files = try CaseFiles(oracleCase)
             var position = 0
+            defer { hasMovedOn = files.hasMovedOn }
             while position < oracleCase.operations.count {
                 try advance(files, &position, &count)
             }
             if let text = try files.compareAtEnd() { throw Difference(position: position, description: text) }
-            return (nil, count)
+            return (nil, count, files.hasMovedOn)
         } catch let difference as Difference {
-            return (difference, count)
+            return (difference, count, hasMovedOn)
         } catch is EndlessWrite {
-            return (nil, count)
+            return (nil, count, hasMovedOn)
         } catch {
-            return (Difference(position: -1, description: "outside a statement: \(error)"), count)
+            return (Difference(position: -1, description: "outside a statement: \(error)"), count, hasMovedOn)
         }
     }
 
