@@ -11,17 +11,21 @@ struct QueryTraits {
     var hasMinimum = false
     /// Whether LIKE or GLOB may be there.
     var hasPattern = false
+    /// Whether INDEXED BY or NOT INDEXED may be there.
+    var namesIndexes = false
     private static let patternWords = SQLNameSet(["like", "glob"])
+    private static let indexWords = SQLNameSet(["indexed"])
     /// The names of common tables, in lower case.
     var commonTables: Set<String> = []
 
     /// Of a statement that nobody has looked at: the worst.
-    static let unknown = QueryTraits(hasRowMembership: true, hasMinimum: true, hasPattern: true)
+    static let unknown = QueryTraits(hasRowMembership: true, hasMinimum: true, hasPattern: true, namesIndexes: true)
 
     /// Adds what a part of the statement has: its text, or a view's.
     mutating func add(_ outline: StatementOutline) {
         if outline.hasRowMembership { hasRowMembership = true }
         if outline.mentions(Self.patternWords) { hasPattern = true }
+        if outline.mentions(Self.indexWords) { namesIndexes = true }
         if outline.hasMinimum { hasMinimum = true }
         commonTables.formUnion(outline.allCommonTables)
     }

@@ -14,6 +14,8 @@ struct UnionPlanner {
     let hasRowMembership: Bool
     /// Whether LIKE or GLOB may be in the statement.
     let hasPattern: Bool
+    /// Whether the statement may say which indexes are used: then no other is read for its columns.
+    let namesIndexes: Bool
     /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
     /// which it does not speak to virtual tables.
     let mayTakeFirstAsMinimum: Bool
@@ -37,7 +39,7 @@ struct UnionPlanner {
             if byRowID.total <= best.total { best = byRowID }
         }
 
-        if scope == .whole, best.rows == Self.assumedRows, !best.consumesOrder,
+        if scope == .whole, !namesIndexes, best.rows == Self.assumedRows, !best.consumesOrder,
             let index = table.coveringIndexes.index(for: info.usedColumns), index.terms.allSatisfy(canMerge)
         {
             best.merge = merge(terms: index.terms, fixed: [], order: [], follows: true)

@@ -77,6 +77,7 @@ class UnionTable: VirtualTable {
             isSimpleStatement: traits.isSimple,
             hasRowMembership: traits.hasRowMembership,
             hasPattern: traits.hasPattern,
+            namesIndexes: traits.namesIndexes,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum
         )
         info.setPlan(number(of: planner.plan(info)))

@@ -22,7 +22,8 @@ import Testing
         "SELECT group_concat(a) FROM t", "SELECT a, count(*) FROM t", "SELECT b FROM t ORDER BY length(b)",
         "SELECT c FROM t WHERE a > 3", "SELECT x.a FROM t AS x", "SELECT a FROM (SELECT a, b FROM t)",
         "SELECT (SELECT a FROM t)",
-        "SELECT a FROM v", "SELECT DISTINCT c FROM t", "SELECT a FROM t UNION ALL SELECT c FROM t",
+        "SELECT a FROM v", "SELECT a FROM t NOT INDEXED", "SELECT group_concat(b) FROM t NOT INDEXED",
+        "SELECT DISTINCT c FROM t", "SELECT a FROM t UNION ALL SELECT c FROM t",
     ]
 
     private func check(schema: String, source: String, _ differ: Set<String> = []) throws {
