@@ -46,6 +46,19 @@ static inline int midstream_sync(sqlite3 *db, const char *schema, int journal) {
     return file->pMethods->xSync(file, SQLITE_SYNC_FULL);
 }
 
+// Settings of the whole process, by variadic calls, before SQLite is initialized.
+
+/// Reads the functions by which SQLite allocates.
+static inline int midstream_get_memory_methods(sqlite3_mem_methods *methods) {
+    return sqlite3_config(SQLITE_CONFIG_GETMALLOC, methods);
+}
+
+/// Sets them; SQLite copies the struct. Connections keep no memory of their own for small objects then.
+static inline int midstream_set_memory_methods(const sqlite3_mem_methods *methods) {
+    int rc = sqlite3_config(SQLITE_CONFIG_LOOKASIDE, 0, 0);
+    return rc != SQLITE_OK ? rc : sqlite3_config(SQLITE_CONFIG_MALLOC, methods);
+}
+
 // Encryption. `SQLITE_HAS_CODEC` is defined where SQLCipher takes SQLite's place.
 
 /// Whether this build is made for a library that encrypts.

@@ -1,4 +1,5 @@
 import Midstream
+import MidstreamTesting
 import SQLiteConnection
 
 /// One way to migrate, whose every write is a place to die at.
@@ -11,27 +12,50 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case deleteFile
     /// Tables move within one file.
     case sameFile
-    /// The target has a rollback journal.
+    /// Within one file, rows move into a table that moves on itself.
+    case chain
+    /// The target has a rollback journal, and the source a WAL.
     case rollbackJournal
+    /// The source has a rollback journal, and the target a WAL. Its beginning is over.
+    case rollbackJournalOfSource
+    /// The application's commits are synced.
+    case synchronousFull
     /// Two tables take one source table's rows.
     case split
+    /// Two tables of the source give one table its rows.
+    case severalSources
+    /// Columns have other names and values than in the source.
+    case mapped
+    /// The target refuses some of the rows, which are set aside.
+    case setAside
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
     static let allCases: [CrashScenario] =
-        [.drop, .keep, .deleteFile, .sameFile, .rollbackJournal, .split] + (Connection.canEncrypt ? [.encrypted] : [])
+        [
+            .drop, .keep, .deleteFile, .sameFile, .chain, .rollbackJournal, .rollbackJournalOfSource, .synchronousFull,
+            .split, .severalSources, .mapped, .setAside,
+        ] + (Connection.canEncrypt ? [.encrypted] : [])
+
+    var isSameFile: Bool { self == .sameFile || self == .chain }
+
+    /// Whether transactions that were reported may be gone.
+    func mayLoseLast(_ manner: KillingVFS.Manner) -> Bool { manner.losesPower && self != .synchronousFull }
 
     var retirement: SourceRetirement {
         switch self {
         case .keep: .keep
         case .deleteFile: .deleteFileWhenEmpty
-        case .drop, .sameFile, .rollbackJournal, .split, .encrypted: .drop
+        default: .drop
         }
     }
 
     var configuration: DatabaseConfiguration {
         var configuration = DatabaseConfiguration()
         if self == .rollbackJournal { configuration.journalMode = .unchanged }
+        if self == .synchronousFull { configuration.synchronous = .full }
+        // Nobody else has the files.
+        configuration.busyTimeout = .milliseconds(100)
         configuration.sourceKey = { [sourceKey] _ in sourceKey }
         return configuration
     }

@@ -27,11 +27,17 @@ struct CrashWorkload {
 
     private static let columns =
         "(id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT, code TEXT UNIQUE, amount INTEGER NOT NULL)"
+    /// Those of a source whose columns are mapped.
+    private static let otherColumns =
+        "(id INTEGER PRIMARY KEY AUTOINCREMENT, holder TEXT, code TEXT UNIQUE, hundredths INTEGER NOT NULL)"
 
-    private static func rows(_ first: Int, _ last: Int, _ code: String) -> String {
+    private static func rows(_ first: Int, _ last: Int, _ code: String, amount: String = "i * 10") -> String {
         "WITH RECURSIVE n(i) AS (SELECT \(first) UNION ALL SELECT i + 1 FROM n WHERE i < \(last)) "
-            + "SELECT i, 'o' || (i % 9), '\(code)' || i, i * 10 FROM n"
+            + "SELECT i, 'o' || (i % 9), '\(code)' || i, \(amount) FROM n"
     }
+
+    /// The rows that the target does not take: their ids are above all others.
+    private static let refused = 221...224
 
     /// The tables as they would be without a migration, by SQLite alone.
     private func createWhole(_ connection: Connection) throws {
@@ -42,16 +48,34 @@ struct CrashWorkload {
         try connection.execute("INSERT INTO \(secondTable) \(Self.rows(scenario == .split ? 161 : 1, 220, "d"))")
         // A part of a table goes on with the ids of all of it.
         if scenario == .split { try connection.execute("UPDATE sqlite_sequence SET seq = 220") }
+        if scenario == .setAside {
+            try connection.execute("UPDATE sqlite_sequence SET seq = \(Self.refused.upperBound) WHERE name = 'notes'")
+        }
     }
 
     private func createSource(_ connection: Connection) throws {
-        try connection.execute("CREATE TABLE old_accounts\(Self.columns)")
-        try connection.execute("INSERT INTO old_accounts \(Self.rows(1, 160, "c"))")
+        if scenario == .mapped {
+            try connection.execute("CREATE TABLE old_accounts\(Self.otherColumns)")
+            try connection.execute("INSERT INTO old_accounts \(Self.rows(1, 160, "c", amount: "i * 1000 + 7"))")
+        } else {
+            try connection.execute("CREATE TABLE old_accounts\(Self.columns)")
+            let last = scenario == .severalSources ? 80 : 160
+            try connection.execute("INSERT INTO old_accounts \(Self.rows(1, last, "c"))")
+        }
+        if scenario == .severalSources {
+            try connection.execute("CREATE TABLE older_accounts\(Self.columns)")
+            try connection.execute("INSERT INTO older_accounts \(Self.rows(81, 160, "c"))")
+        }
         if scenario == .split {
             try connection.execute("INSERT INTO old_accounts \(Self.rows(161, 220, "d"))")
         } else {
             try connection.execute("CREATE TABLE old_notes\(Self.columns)")
             try connection.execute("INSERT INTO old_notes \(Self.rows(1, 220, "d"))")
+        }
+        if scenario == .setAside {
+            for id in Self.refused {
+                try connection.execute("INSERT INTO old_notes VALUES (\(id), NULL, 'x\(id)', 0)")
+            }
         }
     }
 
@@ -62,10 +86,14 @@ struct CrashWorkload {
         let new = try Connection(path: target, options: OpenOptions(key: scenario.targetKey))
         if scenario.targetKey == nil { try new.execute("PRAGMA page_size = 1024") }
         try new.execute("CREATE TABLE accounts\(Self.columns)")
+        let check = scenario == .setAside ? ", CHECK (owner IS NOT NULL))" : ")"
         try new.execute(
-            script: "CREATE TABLE \(secondTable)\(Self.columns); CREATE INDEX by_owner ON accounts(owner);"
+            script:
+                "CREATE TABLE \(secondTable)\(Self.columns.dropLast())\(check); CREATE INDEX by_owner ON accounts(owner);"
+                + "CREATE TABLE extra(x);"
         )
-        if scenario == .sameFile {
+        if scenario == .chain { try new.execute("CREATE TABLE middle_accounts\(Self.columns)") }
+        if scenario.isSameFile {
             try createSource(new)
         } else {
             let old = try Connection(path: source, options: OpenOptions(key: scenario.sourceKey))
@@ -74,6 +102,12 @@ struct CrashWorkload {
             old.close()
         }
         new.close()
+        guard scenario == .rollbackJournalOfSource else { return }
+        // A beginning sets it to WAL.
+        try open().close()
+        let old = try Connection(path: source)
+        try old.execute("PRAGMA journal_mode = DELETE")
+        old.close()
     }
 
     /// What the tables hold after each number of transactions, by SQLite alone.
@@ -89,34 +123,61 @@ struct CrashWorkload {
     }
 
     var dumpSQL: String {
-        "SELECT 'accounts' AS t, id, owner, code, amount FROM accounts "
-            + "UNION ALL SELECT '\(secondTable)', id, owner, code, amount FROM \(secondTable) ORDER BY t, id"
+        // Those that are refused are told apart by that.
+        "SELECT 'accounts' AS t, id, owner, code, amount FROM accounts WHERE owner IS NOT NULL "
+            + "UNION ALL SELECT '\(secondTable)', id, owner, code, amount FROM \(secondTable) WHERE owner IS NOT NULL "
+            + "ORDER BY t, id"
     }
 
     static func dump(_ rows: [Row]) throws -> [String] {
-        rows.map { row in (0..<5).map { "\(row[$0])" }.joined(separator: " ") }
+        try rows.map { row in
+            let (table, owner, code): (String, String?, String?) = (try row.get(0), try row.get(2), try row.get(3))
+            let (id, amount): (Int64, Int64) = (try row.get(1), try row.get(4))
+            return "\(table) \(id) \(owner ?? "NULL") \(code ?? "NULL") \(amount)"
+        }
     }
 
     // MARK: The run
 
     func open() throws -> Database {
         let database = try Database(path: target, key: scenario.targetKey, configuration: scenario.configuration)
-        if scenario == .sameFile || Files.exists(source) || scenario == .deleteFile { try addMigration(database) }
+        if scenario.isSameFile || Files.exists(source) || scenario == .deleteFile { try addMigrations(database) }
         return database
     }
 
+    private func addMigrations(_ database: Database) throws {
+        if scenario == .severalSources {
+            try database.addMigration(source: .file(source)) {
+                if $0.name == "accounts" { $0.sourceTable = "older_accounts" }
+            }
+        }
+        if scenario == .chain {
+            try database.addMigration(source: .sameDatabase) {
+                if $0.name == "middle_accounts" { $0.sourceTable = "old_accounts" }
+            }
+            if try database.readMigrationProgress().tables.count == 1 {
+                try database.stepMigration(rows: Self.rowsPerStep)
+            }
+        }
+        try addMigration(database)
+    }
+
     private func addMigration(_ database: Database) throws {
-        let isSplit = scenario == .split
-        let isSameFile = scenario == .sameFile
         try database.addMigration(
-            source: isSameFile ? .sameDatabase : .file(source, key: scenario.sourceKey),
+            source: scenario.isSameFile ? .sameDatabase : .file(source, key: scenario.sourceKey),
             retirement: scenario.retirement
-        ) { table in
+        ) { [scenario] table in
             switch table.name {
             case "accounts":
-                table.sourceTable = "old_accounts"
-                if isSplit { table.condition = "id <= 160" }
-            case "notes": table.sourceTable = "old_notes"
+                table.sourceTable = scenario == .chain ? "middle_accounts" : "old_accounts"
+                if scenario == .split { table.condition = "id <= 160" }
+                if scenario == .mapped {
+                    table.columns["owner"] = .column("holder")
+                    table.columns["amount"] = .expression("hundredths / 100")
+                }
+            case "notes":
+                table.sourceTable = "old_notes"
+                if scenario == .setAside { table.refusedRows = .setAside }
             case "closed":
                 table.sourceTable = "old_accounts"
                 table.condition = "id > 160"
@@ -170,33 +231,44 @@ struct CrashWorkload {
         try finish(database)
         #expect(try Self.dump(database.fetchAll(dumpSQL)) == expected.last, comment)
         database.close()
-        try checkFiles(expected, comment)
+        for problem in try problemsOfFiles(expected.last ?? []) { Issue.record("\(comment): \(problem)") }
     }
 
-    private var countSQL: String { "SELECT (SELECT count(*) FROM accounts) + (SELECT count(*) FROM \(secondTable))" }
+    private var countSQL: String {
+        "SELECT (SELECT count(*) FROM accounts WHERE owner IS NOT NULL) "
+            + "+ (SELECT count(*) FROM \(secondTable) WHERE owner IS NOT NULL)"
+    }
 
-    /// Checks both files without the engine.
-    private func checkFiles(_ expected: [[String]], _ comment: Comment) throws {
+    /// What is wrong with both files when all has moved, without the engine.
+    func problemsOfFiles(_ expected: [String]) throws -> [String] {
+        var problems: [String] = []
+        func expect(_ isTrue: Bool, _ problem: String) { if !isTrue { problems.append(problem) } }
         let plain = try Connection(path: target, options: OpenOptions(key: scenario.targetKey))
-        #expect(try Self.dump(plain.fetchAll(dumpSQL)) == expected.last, comment)
-        #expect(try plain.fetchValue(String.self, "PRAGMA integrity_check") == "ok", comment)
-        let names = try plain.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '%midstream%'")
-        #expect(names.isEmpty, comment)
-        switch scenario {
-        case .sameFile:
-            #expect(
-                try plain.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'old%'").isEmpty,
-                comment
-            )
-        case .deleteFile:
-            for suffix in ["", "-wal", "-shm"] { #expect(!Files.exists(source + suffix), comment) }
-        case .drop, .keep, .split, .rollbackJournal, .encrypted:
-            let old = try Connection(path: source, options: OpenOptions(key: scenario.sourceKey))
-            #expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok", comment)
-            let type = try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 'old_accounts'")
-            #expect(type == (scenario == .keep ? "table" : "view"), comment)
-            old.close()
+        defer { plain.close() }
+        func names(like pattern: String) throws -> [String] {
+            try plain.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '\(pattern)'").map { try $0.get(0) }
         }
-        plain.close()
+        expect(try Self.dump(plain.fetchAll(dumpSQL)) == expected, "the target has other rows in the end")
+        expect(try plain.fetchValue(String.self, "PRAGMA integrity_check") == "ok", "the target is damaged")
+        let own = try names(like: "%midstream%")
+        expect(own == (scenario == .setAside ? ["midstream_refused_notes"] : []), "the target has \(own)")
+        if scenario == .setAside {
+            let ids = try plain.fetchAll("SELECT midstream_rowid FROM midstream_refused_notes ORDER BY 1")
+                .map { try $0.get(0, as: Int.self) }
+            expect(ids == Array(Self.refused), "set aside were \(ids)")
+        }
+        switch scenario {
+        case .sameFile, .chain:
+            expect(try names(like: "old%").isEmpty && names(like: "middle%").isEmpty, "the source stayed")
+        case .deleteFile:
+            for suffix in ["", "-wal", "-shm"] { expect(!Files.exists(source + suffix), "source\(suffix) stayed") }
+        default:
+            let old = try Connection(path: source, options: OpenOptions(key: scenario.sourceKey))
+            defer { old.close() }
+            expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok", "the source is damaged")
+            let type = try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 'old_accounts'")
+            expect(type == (scenario == .keep ? "table" : "view"), "in the source's place is \(type ?? "nothing")")
+        }
+        return problems
     }
 }

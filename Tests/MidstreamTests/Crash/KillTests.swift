@@ -53,7 +53,7 @@ import Testing
         await #expect(processExitsWith: .signal(SIGKILL)) { [folder, scenario, point, manner, done] in
             do {
                 try KillingVFS.register()
-                KillingVFS.kill(at: point, manner: manner)
+                KillingVFS.kill(at: point, manner: manner, seed: UInt64(point))
                 try CrashWorkload(scenario: scenario, folder: folder).run(after: done)
                 KillingVFS.killNow()
             } catch {
@@ -65,19 +65,19 @@ import Testing
 
     @Test(arguments: CrashScenario.allCases)
     func everyCommittedTransactionIsWholeAndNoOtherLeavesATrace(_ scenario: CrashScenario) async throws {
-        let folder = TemporaryFolder()
+        let folder = TemporaryFolder.inMemory()
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
         for manner in KillingVFS.Manner.allCases {
             var tried = 0
-            for point in Self.points(count, about: 7) {
+            for point in Self.points(count, about: 2) {
                 try workload.prepare()
                 unlink(workload.committed)
                 await Self.die(scenario, folder.path, at: point, manner)
                 let comment: Comment = "\(scenario), \(manner), point \(point) of \(count)"
                 do {
-                    try workload.check(expected, losesLast: manner == .powerLoss, comment)
+                    try workload.check(expected, losesLast: scenario.mayLoseLast(manner), comment)
                 } catch {
                     Issue.record("\(comment): \(error)")
                 }
@@ -96,7 +96,7 @@ import Testing
     ) async {
         await #expect(processExitsWith: .signal(SIGKILL)) { [folder, scenario, point, manner] in
             try KillingVFS.register()
-            KillingVFS.kill(at: point, manner: manner)
+            KillingVFS.kill(at: point, manner: manner, seed: UInt64(point))
             let workload = CrashWorkload(scenario: scenario, folder: folder)
             try workload.finish(workload.open())
             KillingVFS.killNow()
@@ -105,13 +105,13 @@ import Testing
 
     @Test(arguments: CrashScenario.allCases)
     func aProcessThatDiesWhileItRecoversLeavesEverythingWholeToo(_ scenario: CrashScenario) async throws {
-        let folder = TemporaryFolder()
+        let folder = TemporaryFolder.inMemory()
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
         var random = SeededGenerator(seed: UInt64(Self.seed))
         var tried = 0
-        for point in Self.points(count, about: 4) {
+        for point in Self.points(count, about: 1) {
             let manner = KillingVFS.Manner.allCases.randomElement(using: &random) ?? .before
             let others = [Int.random(in: 1...12, using: &random), Int.random(in: 12...150, using: &random)]
             try workload.prepare()
@@ -120,7 +120,7 @@ import Testing
             for other in others { await Self.dieAgain(scenario, folder.path, at: other, manner) }
             let comment: Comment = "\(scenario), \(manner), points \(point) of \(count) and \(others)"
             do {
-                try workload.check(expected, losesLast: manner == .powerLoss, comment)
+                try workload.check(expected, losesLast: scenario.mayLoseLast(manner), comment)
             } catch {
                 Issue.record("\(comment): \(error)")
             }

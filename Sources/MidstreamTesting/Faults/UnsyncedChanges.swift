@@ -1,0 +1,74 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// The writes and truncations of each file that no sync has covered, which the disk need not have when the power fails.
+struct UnsyncedChanges {
+    /// A write, or a truncation, and how it is taken back.
+    struct Change {
+        var offset: Int64
+        /// The bytes written; `nil` for a truncation to `offset`.
+        var count: Int64?
+        /// The bytes that stood there, and the file's size before.
+        var bytes: [UInt8]
+        var size: Int64
+    }
+
+    private var changes: [String: [Change]] = [:]
+
+    mutating func note(_ path: String, _ change: Change) { changes[path, default: []].append(change) }
+    mutating func didSync(_ path: String) { changes[path] = nil }
+    mutating func didDelete(_ path: String) { changes[path] = nil }
+
+    /// Takes the changes back.
+    ///
+    /// - Parameter seed: Each of them is kept or lost by chance, whatever came before and after it, where there is one:
+    ///   between two syncs a disk writes in what order it likes.
+    func lose(except seed: UInt64?) {
+        var random = seed.map(Coin.init)
+        for (path, changes) in changes.sorted(by: { $0.key < $1.key }) {
+            let file = open(path, O_RDWR)
+            guard file >= 0 else { continue }
+            // Going back, what stands at a change's place is what it wrote.
+            var kept: [(change: Change, bytes: [UInt8])] = []
+            for change in changes.reversed() {
+                if random?.toss() == true {
+                    var bytes = [UInt8](repeating: 0, count: Int(change.count ?? 0))
+                    _ = pread(file, &bytes, bytes.count, off_t(change.offset))
+                    kept.append((change, bytes))
+                }
+                if !change.bytes.isEmpty {
+                    _ = pwrite(file, change.bytes, change.bytes.count, off_t(change.offset))
+                }
+                _ = ftruncate(file, off_t(change.size))
+            }
+            for (change, bytes) in kept.reversed() {
+                if change.count == nil {
+                    _ = ftruncate(file, off_t(change.offset))
+                } else {
+                    _ = pwrite(file, bytes, bytes.count, off_t(change.offset))
+                }
+            }
+            close(file)
+        }
+    }
+
+    /// Falls the same way for the same seed. Source: SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
+    private struct Coin {
+        var state: UInt64
+
+        init(_ seed: UInt64) { state = seed }
+
+        mutating func toss() -> Bool {
+            state &+= 0x9e37_79b9_7f4a_7c15
+            var z = state
+            z = (z ^ (z >> 30)) &* 0xbf58_476d_1ce4_e5b9
+            z = (z ^ (z >> 27)) &* 0x94d0_49bb_1331_11eb
+            return (z ^ (z >> 31)) & 1 == 1
+        }
+    }
+}
