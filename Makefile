@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz outline-fuzz crash sqllogic model clean
+.PHONY: help deps run test lint format docs bench fuzz outline-fuzz crash faults sqllogic model clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -33,6 +33,10 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
 	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not every so-many-th'
 	@echo '  MIDSTREAM_CRASH_ENCRYPTED  1 encrypts the files of all of them, where the library is SQLCipher'
+	@echo 'Environment of the fault sweeps (make test, make faults):'
+	@echo '  MIDSTREAM_FAULTS           only these scenarios and kinds: drop,keep,read,full,memory'
+	@echo '  MIDSTREAM_FAULTS_AT        only the operation with this number'
+	@echo '  MIDSTREAM_FAULTS_FULL      1 fails every operation, not every so-many-th'
 	@echo 'Environment of the sqllogictest runner (make test, make sqllogic):'
 	@echo '  MIDSTREAM_SHARED           the folder that has the folder sqllogictest, of which make test runs samples'
 	@echo '  MIDSTREAM_SQLLOGIC         runs this script, or all of this folder, in full instead'
@@ -89,6 +93,10 @@ outline-fuzz: deps ## Fuzz the outlines of statements with libFuzzer for an hour
 crash: deps ## Kill processes at every write of a migration's life, and look at what each leaves behind.
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	MIDSTREAM_CRASH_FULL=1 $(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter KillTests
+
+faults: deps ## Have every operation on files fail in turn, and allocations of memory, and look at what comes of each.
+	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	MIDSTREAM_FAULTS_FULL=1 $(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter FaultSweepTests
 
 sqllogic: deps ## Run sqllogictest scripts in full, while their tables move: make sqllogic SCRIPTS=path
 	@test -n '$(SCRIPTS)' || { echo 'make sqllogic: name scripts, SCRIPTS=path' >&2; exit 1; }

@@ -63,7 +63,7 @@ public final class Database: @unchecked Sendable {
         let gate = FileGate.gate(forFile: resolved)
         readers = ReaderPool(capacity: configuration.readerCount) { [counters] in
             let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly, key: key))
-            try Self.configure(connection, configuration)
+            try HotJournal.rollingBack(of: resolved, key) { try Self.configure(connection, configuration) }
             return try DatabaseAccess(connection: connection, kind: .reader, gate: nil, keys: keys, counters: counters)
         }
         let walKeeper = WALKeeper(readers: readers)
@@ -157,6 +157,7 @@ public final class Database: @unchecked Sendable {
                 writerQueue.async { @Sendable [self] in
                     continuation.resume(
                         with: Swift.Result {
+                            writer.endUnattended()
                             defer { afterWriting() }
                             return try interruption.guarding(writer.connection) { try writer.withTransaction(body) }
                         }
@@ -190,6 +191,7 @@ public final class Database: @unchecked Sendable {
             )
         }
         return try writerQueue.sync {
+            writer.endUnattended()
             defer { afterWriting() }
             return try body(writer)
         }

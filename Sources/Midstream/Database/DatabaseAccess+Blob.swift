@@ -34,6 +34,7 @@ extension DatabaseAccess {
                 try $0.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
             }
         }
+        if overlay.isSuspended { try overlay.resume() }
         if let feeds = overlay.table(named: table)?.feeds, feeds[0].key.isRowID,
             feeds[0].target.columnIndex(column) != nil
         {

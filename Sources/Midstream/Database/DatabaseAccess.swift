@@ -17,6 +17,7 @@ public final class DatabaseAccess {
     let overlay: Overlay
     private let kind: Kind
     private let gate: FileGate?
+    private let keys: Keyring
     private let counters: StatementCounters
     /// Whether what is refused here is run elsewhere.
     private var isRepeated = false
@@ -30,6 +31,8 @@ public final class DatabaseAccess {
     private var freshTransaction: [String]?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     private var defersForeignKeys = false
+    /// Whether CHECK constraints may be ignored, since that could not be ended.
+    private var ignoresChecks = false
     /// Called when the schema of the target may have got new tables.
     var onSchemaChange: (() -> Void)?
     /// Called when tables were drained, with their names and why.
@@ -40,6 +43,7 @@ public final class DatabaseAccess {
         self.connection = connection
         self.kind = kind
         self.gate = gate
+        self.keys = keys
         overlay = try Overlay(connection: connection, canPromote: kind != .reader, keys: keys)
     }
 
@@ -276,6 +280,7 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         try insideGate {
+            try enforceChecks()
             var tries = 0
             while true {
                 try makeCurrent(before: piece)
@@ -395,9 +400,11 @@ public final class DatabaseAccess {
 
     /// Sees to it that the overlay fits the snapshot that the statement will read.
     private func makeCurrent(before piece: Piece) throws {
+        if connection.isInTransaction, overlay.isSuspended { try resumeOverlay(before: piece) }
         let (tables, reason) = overlay.needsDraining
         if connection.isInTransaction, !tables.isEmpty { try drain(tables, reason, for: piece.text) }
-        if isInBlock { return }
+        // A block's transaction may have been ended by an error that the block has caught.
+        if isInBlock, connection.isInTransaction { return }
         if !connection.isInTransaction {
             if try !overlay.isCurrent() { try refreshOverlay() }
             return
@@ -420,6 +427,14 @@ public final class DatabaseAccess {
         try deferForeignKeys(areDeferred)
         freshTransaction = beginning
         try makeCurrent(before: piece)
+    }
+
+    /// What ends the transaction needs no overlay, and must not fail for want of it.
+    private func resumeOverlay(before piece: Piece) throws {
+        switch piece.role(overlay) {
+        case .end, .rollback, .savepoint: break
+        case .begin, .query, .write, .other: try overlay.resume()
+        }
     }
 
     private func run(
@@ -452,7 +467,7 @@ public final class DatabaseAccess {
             guard try overlay.isCurrent() else { throw Stale() }
             try promote(prepared)
         } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            try? connection.rollBack()
             throw error
         }
         do {
@@ -474,7 +489,7 @@ public final class DatabaseAccess {
         do {
             try connection.execute("COMMIT")
         } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            try? connection.rollBack()
             throw error
         }
     }
@@ -505,7 +520,7 @@ public final class DatabaseAccess {
         }
         onStart(statement)
         while hasRow {
-            guard try onRow(statement) else { return }
+            guard try onRow(statement) else { return try statement.checkValuesRead() }
             hasRow = try statement.step()
         }
     }
@@ -554,13 +569,21 @@ public final class DatabaseAccess {
         }
     }
 
+    /// Has CHECK constraints hold again, after they were ignored for rows that are promoted.
+    private func enforceChecks() throws {
+        guard ignoresChecks else { return }
+        try connection.execute("PRAGMA ignore_check_constraints = 0")
+        ignoresChecks = false
+    }
+
     /// Brings rows into the target that its constraints do not take, so that the application can mend or delete them: in
     /// a table that is whole it could.
     private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws {
         if error.code == .constraintCheck, !connection.hasBusyStatement {
             // The pragma expires statements, so none may be running.
+            ignoresChecks = true
             try connection.execute("PRAGMA ignore_check_constraints = 1")
-            defer { try? connection.execute("PRAGMA ignore_check_constraints = 0") }
+            defer { try? enforceChecks() }
             do {
                 return try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
             } catch let other as SQLiteError where ResultCode.constraint ~= other.code && prepared.route.isPlainDelete {
@@ -684,14 +707,20 @@ public final class DatabaseAccess {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }
         if connection.isInTransaction {
-            try overlay.unnoticed { try drainHere(ids) }
+            do {
+                try overlay.unnoticed { try protected { try drainHere(ids) } }
+            } catch {
+                if connection.isInTransaction { try? overlay.restoreAfterRollback() }
+                overlay.forgetSchemaVersion()
+                throw error
+            }
         } else {
             try beginWriting()
             do {
                 try overlay.unnoticed { try drainHere(ids) }
                 try connection.execute("COMMIT")
             } catch {
-                if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+                try? connection.rollBack()
                 overlay.forgetSchemaVersion()
                 throw error
             }
@@ -833,7 +862,7 @@ public final class DatabaseAccess {
                 return result
             } catch {
                 isInBlock = false
-                if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+                try? connection.rollBack()
                 afterBlock()
                 throw error
             }
@@ -847,21 +876,31 @@ public final class DatabaseAccess {
 
     private func beginBlock() throws {
         while true {
-            if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
-            do {
-                if try overlay.isCurrent() { return }
-                try connection.execute("ROLLBACK")
-            } catch {
-                if connection.isInTransaction { try? connection.execute("ROLLBACK") }
-                throw error
-            }
+            let isCurrent =
+                try kind == .writer
+                ? beginIfCurrent() : HotJournal.rollingBack(of: connection.path, keys.target) { try beginIfCurrent() }
+            if isCurrent { return }
             try refreshOverlay()
         }
     }
 
-    /// Rolls back what a block without a transaction of its own has left open.
+    /// Begins a transaction, unless the overlay does not fit its snapshot.
+    private func beginIfCurrent() throws -> Bool {
+        if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
+        do {
+            if try overlay.isCurrent() { return true }
+            try connection.rollBack()
+            return false
+        } catch {
+            try? connection.rollBack()
+            throw error
+        }
+    }
+
+    /// Rolls back what a block without a transaction of its own has left open, or what could not be rolled back before for
+    /// want of memory.
     func endUnattended() {
-        if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+        try? connection.rollBack()
         freshTransaction = nil
         leaveGateIfIdle()
     }

@@ -77,7 +77,7 @@ final class ReaderPool: @unchecked Sendable {
             do {
                 return try open()
             } catch {
-                lock.withLock { count -= 1 }
+                leave(nil)
                 throw error
             }
         }
@@ -95,11 +95,22 @@ final class ReaderPool: @unchecked Sendable {
 
     private func giveBack(_ reader: DatabaseAccess) {
         reader.endUnattended()
+        // One whose transaction cannot be ended, for want of memory, is of no more use.
+        if reader.isInTransaction {
+            reader.close()
+            leave(nil)
+        } else {
+            leave(reader)
+        }
+    }
+
+    /// Notes that a connection has come back, or is no more, and lets the next one in who waits.
+    private func leave(_ reader: DatabaseAccess?) {
         let waiter: Waiter? = lock.withLock {
-            if isClosed {
-                count -= 1
-            } else {
+            if let reader, !isClosed {
                 idle.append(reader)
+            } else {
+                count -= 1
             }
             if let pause {
                 if idle.count == count { pause.signal() }

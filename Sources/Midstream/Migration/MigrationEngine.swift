@@ -57,6 +57,8 @@ final class MigrationEngine: Sendable {
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
             let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
             box.stepper = stepper
+            // What an earlier call could not roll back, for want of memory.
+            try stepper.connection.rollBack()
             stepper.onEvent = { events.append($0) }
             defer { stepper.onEvent = nil }
             return try body(stepper)

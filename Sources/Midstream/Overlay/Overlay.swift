@@ -25,6 +25,8 @@ final class Overlay {
     private(set) var traitsOfTwins = QueryTraits()
     /// Those, and the ones that a rollback may bring back.
     private var formerTwins: Set<String> = []
+    /// Whether a statement has had the overlay taken down, and it is not back yet.
+    private(set) var isSuspended = false
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
@@ -226,6 +228,7 @@ final class Overlay {
         drained.removeAll()
         formerTwins.removeAll()
         try install()
+        isSuspended = false
     }
 
     /// Makes the TEMP objects. The sources are attached.
@@ -245,6 +248,9 @@ final class Overlay {
         }
         try watchAccesses()
         try findTemporaryTriggers()
+        // A rollback may bring the union tables of drained ones back. The others were known for being dropped.
+        let known = (Array(byName.values) + drained).flatMap(\.feeds)
+        tables.byID = Dictionary(known.map { ($0.id, $0) }) { first, _ in first }
         generation += 1
     }
 
@@ -327,29 +333,37 @@ final class Overlay {
     /// The union with the first of several sources, which is the target for the next.
     static func wholeName(_ id: Int64) -> String { "midstream_whole_\(id)" }
 
+    /// Removes the TEMP objects, be they those that a rollback has brought back or a failure has left.
     private func removeTables() throws {
         try removeTwins()
-        for table in Array(byName.values) + (try drained.filter(isBack)) { try remove(table) }
+        // Those that read others come after them.
+        let unions = try connection.fetchAll(
+            "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE %' "
+                + "AND sql LIKE '% USING midstream\\_union%' ESCAPE '\\' ORDER BY rowid DESC"
+        )
+        try dropUnions(unions.map { try $0.get(0) })
         byName.removeAll()
-        // A rollback may bring the union tables of drained ones back.
-        tables.byID = Dictionary(drained.flatMap(\.feeds).map { ($0.id, $0) }) { first, _ in first }
         statements.removeAll()
     }
 
     private func remove(_ table: MovingTable) throws {
-        statements.isRemovingTables = true
-        defer { statements.isRemovingTables = false }
         // Those that read others before them.
         let inner = table.feeds.dropFirst().map { Self.wholeName($0.id) }
-        for name in (table.isHidden ? [] : [table.name]) + inner + table.feeds.map({ Self.pendingName($0.id) }) {
+        try dropUnions((table.isHidden ? [] : [table.name]) + inner + table.feeds.map { Self.pendingName($0.id) })
+    }
+
+    private func dropUnions(_ names: [String]) throws {
+        statements.isRemovingTables = true
+        defer { statements.isRemovingTables = false }
+        for name in names {
             try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
+            // An authorizer of other code's may have the statement do nothing.
+            guard connection.isBorrowed, try exists(name) else { continue }
+            throw SQLiteError(
+                code: .authorization,
+                message: "the connection's authorizer keeps TEMP tables from being dropped"
+            )
         }
-        // An authorizer of other code's may have the statement do nothing.
-        guard connection.isBorrowed, try isBack(table) else { return }
-        throw SQLiteError(
-            code: .authorization,
-            message: "the connection's authorizer keeps TEMP tables from being dropped"
-        )
     }
 
     /// The moving tables of the names that those have, each with all of its sources.
@@ -380,23 +394,29 @@ final class Overlay {
         generation += 1
     }
 
-    private func isBack(_ table: MovingTable) throws -> Bool {
-        try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM sqlite_temp_master WHERE name = ?",
-            [Self.pendingName(table.id)]
-        ) != nil
+    private func isBack(_ table: MovingTable) throws -> Bool { try exists(Self.pendingName(table.id)) }
+
+    private func exists(_ name: String) throws -> Bool {
+        try connection.fetchValue(Int64.self, "SELECT 1 FROM sqlite_temp_master WHERE name = ?", [name]) != nil
     }
 
     /// Runs a statement without the overlay: ALTER TABLE looks up the names in the text of the whole schema, and finds
     /// TEMP tables first.
+    ///
+    /// The next statement puts it back, since that may fail: within the transaction by ``resume()``, else by ``refresh()``.
     func suspended<Result>(_ body: () throws -> Result) throws -> Result {
-        try removeTables()
         schemaVersion = nil
         generation += 1
-        // Outside transactions, the next statement has it made anew.
-        defer { if connection.isInTransaction { try? install() } }
+        isSuspended = true
+        try removeTables()
         return try body()
+    }
+
+    /// Puts the overlay back that a statement of the open transaction has had taken down.
+    func resume() throws {
+        try removeTables()
+        try install()
+        isSuspended = false
     }
 
     /// Removes the TEMP twin of a view that the application drops.

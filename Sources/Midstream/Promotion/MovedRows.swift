@@ -36,6 +36,12 @@ extension InternalStatements {
         return result
     }
 
+    /// The largest rowid that AUTOINCREMENT has come to; `nil` when the table has none, or it has begun anew.
+    func sequence(of sql: MoveSQL) throws -> Int64? {
+        guard sql.hasSequence, case .integer(let value)? = try sequence(sql.targetName).first else { return nil }
+        return value
+    }
+
     /// What the table's row in `sqlite_sequence` says; empty when there is none.
     private func sequence(_ name: String) throws -> [SQLiteValue] {
         let statement = try statement("SELECT seq FROM main.sqlite_sequence WHERE name = ?1")

@@ -98,6 +98,8 @@ extension MovingTable {
         let largest = try integer(sql.largestTargetKey)
         guard let bound = try state.ceiling ?? largestSourceKey() else { return }
         if let largest, largest >= bound { return }
+        // AUTOINCREMENT does not choose a rowid up to this in any case.
+        if let sequence = try statements.sequence(of: sql), sequence >= bound { return }
         let search = try statement(sql.largestPendingKey)
         defer { search.reset() }
         try search.bind(lower, at: 1)

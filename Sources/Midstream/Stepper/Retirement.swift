@@ -66,7 +66,7 @@ struct Retirement {
             try connection.execute("COMMIT")
             return kept
         } catch {
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            try? connection.rollBack()
             throw error
         }
     }

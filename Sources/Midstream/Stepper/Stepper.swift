@@ -67,6 +67,7 @@ final class Stepper {
         try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
         try connection.execute("PRAGMA \(migration.schema).secure_delete = FAST")
+        attached[migration.schema] = migration
     }
 
     func detach(_ migration: MigrationRecord) throws {
@@ -199,7 +200,7 @@ final class Stepper {
             walKeeper.stepped(Int(connection.takePagesWritten()))
         } catch {
             // Also after a COMMIT that could not be had: it would keep readers out.
-            if connection.isInTransaction { try? connection.execute("ROLLBACK") }
+            try? connection.rollBack()
             throw error
         }
         if isDurable { try connection.sync(schema: "main") }

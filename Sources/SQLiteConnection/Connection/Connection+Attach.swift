@@ -9,7 +9,7 @@ internal import SQLiteC
 #endif
 
 extension Connection {
-    /// Attaches a file, which must exist. Outside transactions.
+    /// Attaches a file, which must exist, in the place of one that has the schema's name. Outside transactions.
     ///
     ///     try connection.attach("old.db", as: "old", access: .readOnly, key: .passphrase("…"))
     ///     try connection.fetchValue(Int64.self, "SELECT count(*) FROM old.messages")
@@ -26,6 +26,8 @@ extension Connection {
         access: OpenOptions.Access = .readWrite,
         key: EncryptionKey? = nil
     ) throws(SQLiteError) {
+        // One that could not be detached, for want of memory say, is of no use.
+        if isReadOnly(schema: schema) != nil { try execute("DETACH \(Self.quoted(schema))") }
         let path = Self.resolved(path)
         let uri = Self.uri(path) + "?mode=" + (access == .readOnly ? "ro" : "rw")
         if isBorrowed, !acceptsURIs {

@@ -125,7 +125,10 @@ extension Connection {
         let statement = try cachedStatement(sql)
         defer { statement.reset() }
         try statement.bind(arguments)
-        return try statement.step() ? Row(copying: statement) : nil
+        guard try statement.step() else { return nil }
+        let row = Row(copying: statement)
+        try statement.checkValuesRead()
+        return row
     }
 
     /// The first column of the first row of one statement's result.
@@ -146,7 +149,9 @@ extension Connection {
         defer { statement.reset() }
         try statement.bind(arguments)
         guard try statement.step(), !statement.isNull(at: 0) else { return nil }
-        return try statement.read(at: 0)
+        let value: Wanted = try statement.read(at: 0)
+        try statement.checkValuesRead()
+        return value
     }
 }
 

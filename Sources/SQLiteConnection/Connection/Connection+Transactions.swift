@@ -21,9 +21,16 @@ extension Connection {
             if isInTransaction { try execute("COMMIT") }
             return result
         } catch {
-            if isInTransaction { try? execute("ROLLBACK") }
+            try? rollBack()
             throw error
         }
+    }
+
+    /// Rolls the open transaction back, if there is one: SQLite itself has ended it after some errors.
+    ///
+    /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
+    public func rollBack() throws(SQLiteError) {
+        if isInTransaction { try execute("ROLLBACK") }
     }
 
     /// Runs `body` in a savepoint: released when it returns, rolled back when it throws.

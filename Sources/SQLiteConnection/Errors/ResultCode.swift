@@ -54,6 +54,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let outOfMemory = ResultCode(rawValue: SQLITE_NOMEM)
     /// The file or connection is read-only.
     public static let readOnly = ResultCode(rawValue: SQLITE_READONLY)
+    /// A journal must be rolled back first, which a connection that only reads cannot do.
+    public static let readOnlyRollback = ResultCode(rawValue: SQLITE_READONLY | 3 << 8)
     /// The operation was interrupted.
     public static let interrupt = ResultCode(rawValue: SQLITE_INTERRUPT)
     /// The operating system reported an error.

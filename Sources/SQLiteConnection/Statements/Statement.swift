@@ -54,6 +54,16 @@ public final class Statement {
         refreshColumns()
     }
 
+    /// Makes sure that what was read of the current row is what it has: without memory for a conversion, SQLite gives NULL.
+    ///
+    /// The next step fails of itself then; ask where there is none.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/column_blob.html>.
+    public func checkValuesRead() throws(SQLiteError) {
+        guard sqlite3_errcode(db) == SQLITE_NOMEM else { return }
+        throw SQLiteError(lastOf: db, fallback: SQLITE_NOMEM, sql: sql)
+    }
+
     /// Ends the statement's run, so that it can be bound and run again. Parameters keep their values.
     public func reset() {
         sqlite3_reset(handle)

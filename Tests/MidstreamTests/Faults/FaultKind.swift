@@ -1,0 +1,86 @@
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+
+/// What fails in a run that is swept.
+enum FaultKind: Sendable, Hashable, CustomStringConvertible {
+    /// The operation, by the error of its own.
+    case file(FileOperation)
+    /// The disk is full.
+    case full
+    /// Another process has the lock.
+    case busy(FileOperation)
+    /// An allocation of SQLite's.
+    case memory
+
+    static let allCases: [FaultKind] =
+        FileOperation.allCases.map { .file($0) } + [.full, .busy(.lock), .busy(.lockSharedMemory), .memory]
+
+    var description: String {
+        switch self {
+        case .file(let operation): "\(operation)"
+        case .full: "full"
+        case .busy(let operation): "\(operation) busy"
+        case .memory: "memory"
+        }
+    }
+
+    /// The errors that it may be told of by.
+    var errors: [ResultCode] {
+        switch self {
+        // Without the WAL's index or its file, a database cannot be opened.
+        case .file: [.ioError, .cannotOpen]
+        case .full: [.full]
+        case .busy: [.busy]
+        case .memory: [.outOfMemory]
+        }
+    }
+
+    func start(_ number: Int, isPersistent: Bool, files: Set<String>?) {
+        switch self {
+        case .memory:
+            FailingMemory.fail(at: number, persistently: isPersistent)
+        case .file(let operation):
+            FailingVFS.fail(FileFault(operation, number: number, isPersistent: isPersistent, files: files))
+        case .full:
+            FailingVFS.fail(FileFault(.write, number: number, isPersistent: isPersistent, code: .full, files: files))
+        case .busy(let operation):
+            FailingVFS.fail(FileFault(operation, number: number, isPersistent: isPersistent, code: .busy, files: files))
+        }
+    }
+
+    func end() {
+        FailingVFS.clear()
+        FailingMemory.clear()
+    }
+
+    /// How often it has struck since it was started.
+    var failures: Int { self == .memory ? FailingMemory.failures : FailingVFS.failures }
+    /// How often it could have.
+    var operations: Int { self == .memory ? FailingMemory.allocations : FailingVFS.operations }
+
+    /// How a fault lasts, and what the application does about it.
+    enum Course: CaseIterable, Sendable {
+        /// It strikes once; the application goes on with the same `Database`.
+        case once
+        /// It strikes once; the application opens the file anew.
+        case onceThenReopen
+        /// It lasts until the first errors have been seen.
+        case lasting
+        case lastingThenReopen
+        /// The same, in the source's files alone.
+        case lastingInSource
+
+        var isPersistent: Bool { self != .once && self != .onceThenReopen }
+        var reopens: Bool { self == .onceThenReopen || self == .lastingThenReopen }
+    }
+
+    var courses: [Course] {
+        switch self {
+        // Each of them would be waited for.
+        case .busy: [.once, .onceThenReopen]
+        case .memory: [.once, .onceThenReopen, .lasting, .lastingThenReopen]
+        default: Course.allCases
+        }
+    }
+}

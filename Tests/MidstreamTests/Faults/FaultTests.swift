@@ -1,0 +1,178 @@
+import Dispatch
+import MidstreamTesting
+import SQLiteConnection
+import Testing
+
+@testable import Midstream
+
+/// What sweeps have found, each by itself.
+@Suite struct FaultTests {
+    fileprivate struct Wrong: Error {
+        let description: String
+    }
+
+    fileprivate static func expect(_ isTrue: Bool, _ description: String) throws {
+        if !isTrue { throw Wrong(description: description) }
+    }
+
+    fileprivate static func code(of body: () throws -> Void) -> ResultCode? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? SQLiteError)?.code
+        }
+    }
+
+    fileprivate static let sum = "SELECT sum(amount) FROM accounts"
+
+    /// Without memory, ROLLBACK cannot be prepared.
+    @Test func aTransactionThatCouldNotBeRolledBackIsEndedBeforeTheNext() async throws {
+        let fixture = try MovingFixture(rows: 200)
+        try fixture.open().close()
+        await #expect(processExitsWith: .success) { [target = fixture.target as String] in
+            try FailingMemory.register()
+            let database = try Database(path: target)
+            for isWrite in [true, false] {
+                let code = FaultTests.code {
+                    let block: (DatabaseAccess) throws -> Void = { access in
+                        _ = try access.fetchAll("SELECT * FROM accounts WHERE id < 7")
+                        if isWrite { try access.execute("UPDATE accounts SET amount = 0 WHERE id = 3") }
+                        FailingMemory.fail(at: 1, persistently: true)
+                        try access.execute("SELECT 1, 2, 3")
+                    }
+                    if isWrite { try database.write(block) } else { try database.read(block) }
+                }
+                FailingMemory.clear()
+                try FaultTests.expect(code?.primary == .outOfMemory, "\(String(describing: code))")
+                try FaultTests.expect(try database.fetchValue(Int.self, FaultTests.sum) == 20_000, "rows changed")
+                try database.write { try $0.execute("UPDATE accounts SET amount = amount WHERE id = 9") }
+                try FaultTests.expect(try database.stepMigration(rows: 10).outcome == .worked, "a step is kept out")
+            }
+        }
+    }
+
+    /// The journal that is left must be rolled back before anybody can read, and readers cannot do that.
+    @Test func readersGoOnAfterAWriteThatFailedWithARollbackJournal() async throws {
+        let fixture = try MovingFixture(rows: 200)
+        try fixture.open().close()
+        let connection = try Connection(path: fixture.target)
+        try connection.execute("PRAGMA journal_mode = DELETE")
+        connection.close()
+        await #expect(processExitsWith: .success) { [target = fixture.target as String] in
+            try FailingVFS.register()
+            var configuration = DatabaseConfiguration()
+            configuration.journalMode = .unchanged
+            let database = try Database(path: target, configuration: configuration)
+            try FaultTests.expect(try database.fetchValue(Int.self, FaultTests.sum) == 20_000, "rows before")
+            FailingVFS.fail(FileFault(.write, number: 1, isPersistent: true, files: [target]))
+            let code = FaultTests.code { try database.execute("UPDATE accounts SET amount = 7") }
+            FailingVFS.clear()
+            try FaultTests.expect(code?.primary == .ioError, "\(String(describing: code))")
+            try FaultTests.expect(try database.fetchValue(Int.self, FaultTests.sum) == 20_000, "rows after")
+        }
+    }
+
+    /// While the overlay cannot be put back, a block must not read the target's part of a table alone.
+    @Test func aBlockThatHasChangedASchemaReadsWholeTablesOrFails() async throws {
+        let fixture = try MovingFixture(rows: 200)
+        let opened = try fixture.open()
+        try opened.execute("CREATE TABLE extra(x)")
+        opened.close()
+        await #expect(processExitsWith: .success) { [target = fixture.target as String] in
+            try FailingMemory.register()
+            let database = try Database(path: target)
+            try database.stepMigration(rows: 20)
+            for number in 1... {
+                var wasTouched = false
+                try database.write { access in
+                    FailingMemory.fail(at: number * 7, persistently: true)
+                    try? access.execute("ALTER TABLE extra ADD COLUMN x\(number)")
+                    let rows = try? access.fetchValue(Int.self, FaultTests.sum)
+                    wasTouched = FailingMemory.failures > 0
+                    FailingMemory.clear()
+                    guard access.isInTransaction else { return }
+                    if let rows { try FaultTests.expect(rows == 20_000, "\(number): \(rows)") }
+                    try FaultTests.expect(
+                        try access.fetchValue(Int.self, FaultTests.sum) == 20_000,
+                        "\(number): rows after"
+                    )
+                }
+                try FaultTests.expect(
+                    try database.fetchValue(Int.self, FaultTests.sum) == 20_000,
+                    "\(number): rows in the end"
+                )
+                if !wasTouched { break }
+            }
+        }
+    }
+
+    @Test func aTextThatThereIsNoMemoryForIsAnErrorAndNotEmpty() async throws {
+        await #expect(processExitsWith: .success) {
+            try FailingMemory.register()
+            let connection = try Connection(path: ":memory:")
+            try connection.execute("PRAGMA encoding = 'UTF-16'")
+            try connection.execute("CREATE TABLE t(x)")
+            try connection.execute("INSERT INTO t VALUES (?)", [String(repeating: "text ", count: 200)])
+            for number in 1... {
+                FailingMemory.fail(at: number)
+                var text: String?
+                let code = FaultTests.code { text = try connection.fetchValue("SELECT x FROM t") }
+                let wasTouched = FailingMemory.failures > 0
+                FailingMemory.clear()
+                try FaultTests.expect(code == nil || code?.primary == .outOfMemory, "\(String(describing: code))")
+                try FaultTests.expect(code != nil || text?.count == 1000, "\(number): \(String(describing: text))")
+                if !wasTouched { break }
+            }
+        }
+    }
+
+    @Test func whoWaitsForAReaderGetsOneWhenAnotherCannotBeOpened() async throws {
+        let folder = TemporaryFolder()
+        let path = folder.file("a.db")
+        try Connection(path: path).execute("CREATE TABLE t(x)")
+        let threads = Threads()
+        let isWaiting = DispatchSemaphore(value: 0)
+        let pool = ReaderPool(capacity: 1) {
+            threads.count("opening")
+            if threads.count(of: "opening") == 1 {
+                isWaiting.wait()
+                throw SQLiteError(code: .cannotOpen)
+            }
+            return try DatabaseAccess(
+                connection: Connection(path: path, options: OpenOptions(access: .readOnly)),
+                kind: .reader,
+                gate: nil,
+                keys: Keyring(),
+                counters: StatementCounters()
+            )
+        }
+        threads.start("first") { threads in
+            do { try pool.withReader { _ in } } catch { threads.count("failed") }
+        }
+        while threads.count(of: "opening") == 0 { try await Task.sleep(for: .milliseconds(1)) }
+        threads.start("second") { threads in
+            try pool.withReader { _ in threads.count("read") }
+        }
+        try await Task.sleep(for: .milliseconds(50))
+        isWaiting.signal()
+        #expect(await threads.join() == [])
+        #expect(threads.count(of: "failed") == 1 && threads.count(of: "read") == 1)
+        pool.close()
+    }
+
+    /// AUTOINCREMENT chooses a rowid beyond it in any case.
+    @Test func aRowThatIsRefusedKeepsNobodyFromInserting() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE s(id INTEGER PRIMARY KEY AUTOINCREMENT, x); INSERT INTO s(x) VALUES (1), (2), (NULL)"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, x CHECK (x IS NOT NULL))")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "s" } }
+        try database.execute("INSERT INTO t(x) VALUES (4)")
+        #expect(try database.fetchValue(Int.self, "SELECT max(id) FROM t") == 4)
+    }
+}
