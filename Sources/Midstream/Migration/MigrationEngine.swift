@@ -169,7 +169,8 @@ final class MigrationEngine: Sendable {
                 isReturning: record.undoStage != nil,
                 movedRows: record.copied + record.settled + settled,
                 totalRows: record.total,
-                refusedRowsTable: record.refusedRowsTable
+                refusedRowsTable: record.refusedRowsTable,
+                unreadableRowsTable: record.unreadableRowsTable
             )
         }
         return MigrationProgress(tables: tables, outcome: outcome, rowsMovedByStep: moved)

@@ -22,6 +22,8 @@ public struct MigrationError: Error, Sendable, Hashable {
         case rowRefused
         /// The target has not got what the source has: memory or a disk is failing, or something else writes the files.
         case notVerified
+        /// Rows of the source cannot be read, since a page of its file is damaged: see ``MigrationError/unreadableRowIDs``.
+        case unreadableRows
         /// The source is not what was recorded: rows came, went or changed behind the migration.
         case sourceChanged
         /// A statement needs what cannot be done here and now.
@@ -40,6 +42,8 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var key: Int64?
     /// The PRIMARY KEY of the row, where one of a table without rowids is concerned. It is not in the message.
     public var keyColumns: [SQLiteValue]
+    /// The rowids of which nothing can be read, where the source's file is damaged and a table has them.
+    public var unreadableRowIDs: ClosedRange<Int64>?
     /// The error of SQLite behind it.
     public var cause: SQLiteError?
     /// What of the statement needs the table's rows in one place, where it is refused for that.
@@ -51,6 +55,7 @@ public struct MigrationError: Error, Sendable, Hashable {
         table: String? = nil,
         key: Int64? = nil,
         keyColumns: [SQLiteValue] = [],
+        unreadableRowIDs: ClosedRange<Int64>? = nil,
         cause: SQLiteError? = nil,
         reason: MigrationStatistics.Reason? = nil
     ) {
@@ -59,6 +64,7 @@ public struct MigrationError: Error, Sendable, Hashable {
         self.table = table
         self.key = key
         self.keyColumns = keyColumns
+        self.unreadableRowIDs = unreadableRowIDs
         self.cause = cause
         self.reason = reason
     }

@@ -65,6 +65,8 @@ public struct TableMigration: Sendable {
     /// or a full-text table that the application fills by trigger. What the triggers do must not touch moving tables; see
     /// `Docs/COMPAT.md` for what else is refused. It is chosen when a table begins to move.
     public var firesTriggers = false
+    /// What becomes of rows that cannot be read, since the source's file is damaged.
+    public var unreadableRows = UnreadableRowPolicy.stop
 
     init(name: String) {
         self.name = name

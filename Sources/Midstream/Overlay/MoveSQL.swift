@@ -274,6 +274,33 @@ struct MoveSQL: Sendable {
             + " ORDER BY \(key.order(key.source))"
     }
 
+    /// The rowids of all rows, from the first or from ?1 on.
+    ///
+    /// Beside a damaged page, the comparison must name the rowid of a row that can be read: SQLite seeks that.
+    func keys(isBounded: Bool) -> String {
+        "SELECT \(key.source[0]) FROM \(source)\(isBounded ? " WHERE \(key.source[0]) >= ?1" : "") "
+            + "ORDER BY \(key.source[0])"
+    }
+
+    /// The rowids from ?1 on, or through ?2, from the last one down.
+    ///
+    /// - Parameter isConditional: Whether only of rows that belong.
+    func keysDown(isEnded: Bool, isConditional: Bool) -> String {
+        "SELECT \(key.source[0]) FROM \(source) WHERE \(key.source[0]) >= ?1"
+            + (isEnded ? " AND \(key.source[0]) <= ?2" : "") + (isConditional ? condition : "")
+            + " ORDER BY \(key.source[0]) DESC"
+    }
+
+    /// The first rowid from ?1 on.
+    var firstKey: String {
+        "SELECT \(key.source[0]) FROM \(source) WHERE \(key.source[0]) >= ?1 ORDER BY \(key.source[0]) LIMIT 1"
+    }
+
+    /// Whether the row with the key ?1… belongs.
+    var belongs: String {
+        "SELECT 1 FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))\(condition)"
+    }
+
     /// Forgets the ledger's entries up to the key ?1…, or all.
     func forgetSettled(isEnded: Bool) -> String {
         // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.

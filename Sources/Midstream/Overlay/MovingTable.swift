@@ -86,10 +86,14 @@ final class MovingTable {
     /// By what rows are told apart.
     var key: KeySQL { sql.key }
 
-    /// The largest rowid of the source, which does not change unless rows return to it; `nil` when it has no rows.
+    /// The largest rowid of the source, which does not change unless rows return to it; `nil` when it has no rows. The
+    /// largest number of all where the page that has it is damaged.
     func largestSourceKey() throws -> Int64? {
         if !isReturning, let known = knownLargestSourceKey { return known }
-        let key = try integer(sql.largestSourceKey)
+        var key: Int64? = .max
+        do {
+            key = try integer(sql.largestSourceKey)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {}
         knownLargestSourceKey = .some(key)
         return key
     }

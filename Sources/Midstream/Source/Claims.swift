@@ -164,7 +164,8 @@ struct Claims {
         )
     }
 
-    /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone.
+    /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
+    /// that one of them is on is damaged.
     private func rowIDs(of record: TableRecord) throws -> (first: Int64?, last: Int64?)? {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
@@ -173,10 +174,15 @@ struct Claims {
         let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
         guard source.hasRowID, target?.hasRowID ?? true else { return (nil, nil) }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
-        return (
-            try connection.fetchValue("SELECT min(\(key)) FROM \(from)"),
-            try connection.fetchValue("SELECT max(\(key)) FROM \(from)")
-        )
+        do {
+            return (
+                try connection.fetchValue("SELECT min(\(key)) FROM \(from)"),
+                try connection.fetchValue("SELECT max(\(key)) FROM \(from)")
+            )
+        } catch {
+            guard ResultCode.corrupt ~= error.code else { throw error }
+            return nil
+        }
     }
 
     /// What the claim of a record of this target says.
@@ -277,6 +283,7 @@ struct Claims {
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
         }
+        if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if migration.retirement == .keep { return "it was to be kept" }
         let name = "\(schema).\(SQLIdentifier.quoted(record.source))"
         if sharing.contains(where: { $0.condition != nil }) {

@@ -47,6 +47,9 @@ struct TableRecord: Hashable, Sendable {
     var undoStage: Int64?
     /// Whether rows that come into the target fire its triggers for INSERT.
     var firesTriggers = false
+    var unreadableRows = UnreadableRowPolicy.stop
+    /// Where the rowids are that could not be read and were left out; `nil` while there are none.
+    var unreadableRowsTable: String?
 
     /// What becomes of rows that the target does not take.
     enum RefusedRows: Int64 {

@@ -34,7 +34,8 @@ struct StateStore {
                     copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER,
                     refused_rows INTEGER NOT NULL DEFAULT 0, refused_rows_table TEXT,
                     verification INTEGER NOT NULL DEFAULT 1, checksum INTEGER NOT NULL DEFAULT 0,
-                    undo_stage INTEGER, fires_triggers INTEGER NOT NULL DEFAULT 0);
+                    undo_stage INTEGER, fires_triggers INTEGER NOT NULL DEFAULT 0,
+                    unreadable_rows INTEGER NOT NULL DEFAULT 0, unreadable_rows_table TEXT);
                 CREATE TABLE main.midstream_columns(
                     id INTEGER NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, is_expression INTEGER NOT NULL,
                     PRIMARY KEY (id, name)) WITHOUT ROWID;
@@ -86,7 +87,8 @@ struct StateStore {
 
     private static let tableColumns =
         "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total, "
-        + "checksum, verification, refused_rows, refused_rows_table, undo_stage, fires_triggers"
+        + "checksum, verification, refused_rows, refused_rows_table, undo_stage, fires_triggers, "
+        + "unreadable_rows, unreadable_rows_table"
 
     private func tableRecord(_ row: Row, columns: [ColumnRecord]) throws -> TableRecord {
         TableRecord(
@@ -107,7 +109,9 @@ struct StateStore {
             refusedRows: TableRecord.RefusedRows(rawValue: try row.get(13)) ?? .stop,
             refusedRowsTable: try row.get(14),
             undoStage: try row.get(15),
-            firesTriggers: try row.get(16, as: Int64.self) != 0
+            firesTriggers: try row.get(16, as: Int64.self) != 0,
+            unreadableRows: UnreadableRowPolicy(rawValue: try row.get(17)) ?? .stop,
+            unreadableRowsTable: try row.get(18)
         )
     }
 
@@ -138,13 +142,14 @@ struct StateStore {
         try connection.execute(
             """
             INSERT OR REPLACE INTO main.midstream_tables(\(Self.tableColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.id, record.migration, record.target, record.source, record.condition, record.phase.rawValue,
                 record.watermark, record.ceiling, record.copied, record.settled, record.total,
                 record.checksum, record.verification.rawValue, record.refusedRows.rawValue, record.refusedRowsTable,
-                record.undoStage, Int64(record.firesTriggers ? 1 : 0),
+                record.undoStage, Int64(record.firesTriggers ? 1 : 0), record.unreadableRows.rawValue,
+                record.unreadableRowsTable,
             ]
         )
         for column in record.columns {

@@ -32,16 +32,10 @@ struct RefusedRows {
         try mover.bindRange(keys, position, upper)
         while try keys.step() {
             let key = mover.sql.key.read(keys)
-            do {
-                try copy(key)
-                outcome.copied += 1
-            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                switch try settle(key, error, aside) {
-                case .copied: outcome.copied += 1
-                case .setAside: outcome.setAside += 1
-                case .stopped(let error):
-                    outcome.refusal = (key, error)
-                }
+            switch try move(key, aside) {
+            case .copied: outcome.copied += 1
+            case .setAside: outcome.setAside += 1
+            case .stopped(let error): outcome.refusal = (key, error)
             }
             if outcome.refusal != nil { break }
             outcome.last = key
@@ -54,20 +48,30 @@ struct RefusedRows {
         return outcome
     }
 
-    private func copy(_ key: RowKey) throws {
-        try mover.statements.movingRows(of: mover.sql) {
-            _ = try mover.run(mover.sql.copyRow) { try $0.bind(key, at: 1) }
+    /// Moves a row that is pending.
+    func move(_ key: RowKey) throws -> Settlement { try move(key, nil) }
+
+    private func move(_ key: RowKey, _ aside: String?) throws -> Settlement {
+        do {
+            try mover.statements.movingRows(of: mover.sql) {
+                _ = try mover.run(mover.sql.copyRow) { try $0.bind(key, at: 1) }
+            }
+            return .copied
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+            return try settle(key, error, aside)
         }
     }
 
-    private enum Settlement {
+    /// What became of a row.
+    enum Settlement {
         case copied
         case setAside
         case stopped(SQLiteError)
     }
 
     private func settle(_ key: RowKey, _ error: SQLiteError, _ aside: String?) throws -> Settlement {
-        guard let aside else { return .stopped(error) }
+        guard record.refusedRows != .stop else { return .stopped(error) }
+        let aside = try aside ?? table()
         var decision = RefusedRowDecision.setAside
         var row: RefusedRow?
         if record.refusedRows == .ask {
@@ -144,24 +148,14 @@ struct RefusedRows {
 
     // MARK: Setting aside
 
-    /// The table for rows that are set aside, made where there is none.
+    /// The table for rows that are set aside.
     private func table() throws -> String {
-        if let name = record.refusedRowsTable { return name }
-        func exists(_ name: String) throws -> Bool {
-            let sql = "SELECT 1 FROM main.sqlite_master WHERE name = ? COLLATE NOCASE"
-            return try connection.fetchOne(sql, [name]) != nil
-        }
-        let wanted = StateStore.prefix + "refused_" + record.target
-        let name = try exists(wanted) ? wanted + "_\(record.id)" : wanted
-        guard try !exists(name) else { return name }
-        // Without types and constraints, so that it takes whatever the source has.
-        let columns = (["midstream_reason", "midstream_rowid"] + mover.sql.namesOfSource).map(SQLIdentifier.quoted)
-        try connection.execute("CREATE TABLE main.\(SQLIdentifier.quoted(name))(\(KeySQL.list(columns)))")
-        try connection.execute(
-            "UPDATE main.midstream_tables SET refused_rows_table = ? WHERE id = ?",
-            [name, record.id]
+        let report = ReportTable(
+            kind: "refused",
+            nameColumn: "refused_rows_table",
+            columns: ["midstream_reason", "midstream_rowid"] + mover.sql.namesOfSource
         )
-        return name
+        return try report.make(for: record, connection)
     }
 
     private func setAside(_ key: RowKey, _ error: SQLiteError, _ table: String) throws {

@@ -93,6 +93,7 @@ struct Retirement {
         if let other = sharing.first(where: { $0.id != record.id && $0.phase != .done }) {
             return "table \(other.target) has yet to take rows from it"
         }
+        if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if migration.retirement == .keep { return "it was to be kept" }
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
         let claimed = sharing.reduce(0) { $0 + $1.copied + $1.settled }

@@ -60,7 +60,7 @@ struct Setup {
                 $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
-            if let known { try setPolicy(table.refusedRows, of: known) } else { wanted.append(table) }
+            if let known { try setPolicies(table, of: known) } else { wanted.append(table) }
         }
         guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
@@ -81,15 +81,18 @@ struct Setup {
         return asked
     }
 
-    /// What becomes of refused rows may be changed at any time, and the application's answer is not stored.
-    private func setPolicy(_ policy: RefusedRowPolicy, of record: TableRecord) throws {
+    /// What becomes of refused and unreadable rows may be changed at any time, and the application's answer is not stored.
+    private func setPolicies(_ table: TableMigration, of record: TableRecord) throws {
+        let policy = table.refusedRows
         stepper.refusalHandlers[record.id] = if case .ask(let handler) = policy { handler } else { nil }
         let wanted = TableRecord.RefusedRows(policy)
-        guard wanted != record.refusedRows, record.phase == .copying || record.phase == .starting else { return }
+        guard wanted != record.refusedRows || table.unreadableRows != record.unreadableRows,
+            record.phase == .copying || record.phase == .starting
+        else { return }
         try stepper.waitingTransaction {
             try connection.execute(
-                "UPDATE main.midstream_tables SET refused_rows = ? WHERE id = ?",
-                [wanted.rawValue, record.id]
+                "UPDATE main.midstream_tables SET refused_rows = ?, unreadable_rows = ? WHERE id = ?",
+                [wanted.rawValue, table.unreadableRows.rawValue, record.id]
             )
         }
     }
@@ -209,7 +212,8 @@ struct Setup {
                 total: nil,
                 verification: wish.verification,
                 refusedRows: TableRecord.RefusedRows(wish.refusedRows),
-                firesTriggers: wish.firesTriggers
+                firesTriggers: wish.firesTriggers,
+                unreadableRows: wish.unreadableRows
             )
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
             let sql = MoveSQL(record: record, migration: migration, target: target, source: source)

@@ -16,6 +16,8 @@ final class Stepper {
     private var moves: [Int64: MoveSQL] = [:]
     private var batch = BatchSize()
     private var counts: [Int64: SourceCount] = [:]
+    /// The tables whose source has turned out to be damaged: its rows cannot be counted until all that can be read have moved.
+    private var damaged: Set<Int64> = []
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
     private var isWALSynced = false
     /// For each table that waits for readers, for what, and a frame of the WAL behind that.
@@ -63,7 +65,6 @@ final class Stepper {
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
-        attached[migration.schema] = migration
         try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
         try connection.execute("PRAGMA \(migration.schema).secure_delete = FAST")
@@ -287,8 +288,9 @@ final class Stepper {
     ) throws -> (moved: Int64, MigrationProgress.Outcome) {
         let sql = try sql(for: record, migration)
         // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
-        if record.total == nil || record.isPassed {
-            guard let counted = try count(record, sql, limit, start) else { return (0, .worked) }
+        let isCountable = !damaged.contains(record.id) && record.unreadableRowsTable == nil
+        if record.total == nil && isCountable || record.isPassed {
+            guard let counted = try countReadable(record, sql, limit, start) else { return (0, .worked) }
             let isStored: Void? = try transaction {
                 let mover = RowMover(statements: statements, sql: sql)
                 if let now = try store.table(record.id), now.phase == .copying {
@@ -351,7 +353,7 @@ final class Stepper {
 
     /// Moves batches until the time is up; `nil` when the target could not be locked.
     private func move(_ record: TableRecord, _ sql: MoveSQL, until deadline: ContinuousClock.Instant) throws -> Int64? {
-        let moved = try moving(record, sql) { mover, tried in
+        let moved = try moving(record, sql, atMost: batch.rows) { mover, tried in
             var moved: Int64 = 0
             while let position = try position(record, mover) {
                 let start = clock.now
@@ -378,7 +380,7 @@ final class Stepper {
     /// Moves exactly that many pending rows, or all that are left.
     private func move(_ record: TableRecord, _ sql: MoveSQL, rows: Int64) throws -> Int64? {
         guard rows > 0 else { return 0 }
-        return try moving(record, sql) { mover, tried in
+        return try moving(record, sql, atMost: rows) { mover, tried in
             guard let position = try position(record, mover) else { return 0 }
             let upper = try mover.key(at: rows - 1, from: position, isPending: true)
             tried = (position, position, upper)
@@ -397,6 +399,7 @@ final class Stepper {
     private func moving(
         _ record: TableRecord,
         _ sql: MoveSQL,
+        atMost rows: Int64,
         _ body: (RowMover, inout Tried?) throws -> Int64
     ) throws -> Int64? {
         var tried: Tried?
@@ -407,15 +410,22 @@ final class Stepper {
             }
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
             guard let tried else { throw error }
-            return try moveUpToRefused(record, sql, tried, error)
+            do {
+                return try moveUpToRefused(record, sql, tried, error)
+            } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+                return try moveReadable(record, sql, atMost: rows, error)
+            }
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            return try moveReadable(record, sql, atMost: rows, error)
         }
     }
 
     /// Makes sure, in the transaction that moves rows, that they have the rowids that they began with.
     private func confirmRowIDs(_ record: TableRecord, _ sql: MoveSQL) throws {
-        guard sql.hasImplicitKey, let migration = attached.values.first(where: { $0.id == record.migration }) else {
-            return
-        }
+        // Within a transaction damage must not be met: SQLite refuses all writes then.
+        guard sql.hasImplicitKey, !damaged.contains(record.id),
+            let migration = attached.values.first(where: { $0.id == record.migration })
+        else { return }
         try Claims(connection: connection, migration: migration).confirm(record)
     }
 
@@ -459,7 +469,11 @@ final class Stepper {
             return moved + outcome.copied
         }
         guard let refusal else { return moved }
-        throw MigrationError(
+        throw refused(record, refusal)
+    }
+
+    private func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
+        MigrationError(
             .rowRefused,
             "target table \(record.target) refuses the row "
                 + (refusal.key.rowID.map { "with rowid \($0)" } ?? "with the key that this error has")
@@ -472,7 +486,86 @@ final class Stepper {
         )
     }
 
+    /// Moves rows one by one, after a batch has met a page that is damaged.
+    private func moveReadable(
+        _ record: TableRecord,
+        _ sql: MoveSQL,
+        atMost rows: Int64,
+        _ error: SQLiteError
+    ) throws -> Int64? {
+        guard sql.key.isRowID else { throw unreadable(record, nil, error) }
+        let mover = RowMover(statements: statements, sql: sql)
+        damaged.insert(record.id)
+        guard let position = try position(record, mover) else { return 0 }
+        let survey = try unreadableRows(record, mover).survey(after: position, rows: rows)
+        var outcome = UnreadableRows.Outcome()
+        let moved: Int64? = try transaction {
+            guard let now = try store.table(record.id), try self.position(record, mover) == position else { return 0 }
+            outcome = try unreadableRows(now, mover).move(survey, policy: now.unreadableRows)
+            return outcome.copied
+        }
+        guard let moved else { return nil }
+        if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
+        for damage in outcome.skipped { onEvent?(.rowsSkipped(table: record.target, rowIDs: damage.rowIDs)) }
+        if let refusal = outcome.refusal { throw refused(record, refusal) }
+        if let damage = outcome.damage { throw unreadable(record, damage.rowIDs, damage.error) }
+        return moved
+    }
+
+    private func unreadableRows(_ record: TableRecord, _ mover: RowMover) -> UnreadableRows {
+        UnreadableRows(
+            rows: RefusedRows(
+                mover: mover,
+                record: record,
+                handler: refusalHandlers[record.id],
+                connection: connection
+            )
+        )
+    }
+
+    private func unreadable(
+        _ record: TableRecord,
+        _ rowIDs: ClosedRange<Int64>?,
+        _ error: SQLiteError
+    ) -> MigrationError {
+        let place =
+            switch (rowIDs?.lowerBound, rowIDs?.upperBound) {
+            case (let first?, let last?) where first == last: "The row with rowid \(first)"
+            case (let first?, .max?): "Rows with rowids from \(first) on"
+            case (let first?, let last?): "Rows with rowids from \(first) to \(last)"
+            default: "Rows"
+            }
+        return MigrationError(
+            .unreadableRows,
+            "\(place) of source table \(record.source) cannot be read: its file is damaged. What comes before has moved to "
+                + "table \(record.target). Restore the source's file, or leave them out with unreadableRows = .skip",
+            table: record.target,
+            unreadableRowIDs: rowIDs,
+            cause: error
+        )
+    }
+
     // MARK: Counting
+
+    /// Counts the source's rows, as far as they can be read.
+    ///
+    /// - Returns: The count when it is complete. `nil` as well where pages are damaged, before all rows have been passed.
+    private func countReadable(
+        _ record: TableRecord,
+        _ sql: MoveSQL,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (rows: Int64, hashes: Int64?)? {
+        do {
+            guard record.unreadableRowsTable != nil else { return try count(record, sql, limit, start) }
+            return (try unreadableRows(record, RowMover(statements: statements, sql: sql)).count(), nil)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            counts[record.id] = nil
+            if record.isPassed { throw unreadable(record, nil, error) }
+            damaged.insert(record.id)
+            return nil
+        }
+    }
 
     /// Goes on counting the source's rows from the largest key down, which is not how they are copied.
     ///

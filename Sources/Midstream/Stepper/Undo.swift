@@ -74,6 +74,9 @@ struct Undo {
                 "rows were set aside in \(table): insert them where they belong, delete them there, and try again"
             )
         }
+        if record.unreadableRowsTable != nil {
+            throw UndoSQL.cannot(record, "rows of its source cannot be read")
+        }
         _ = try stepper.undoSQL(record, migration)
     }
 
