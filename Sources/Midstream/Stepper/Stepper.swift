@@ -206,11 +206,14 @@ final class Stepper {
     }
 
     /// Writes the source in a transaction that is on the disk when it returns.
-    func writeSource(_ migration: MigrationRecord, _ body: () throws -> Void) throws {
+    func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
         connection.setBusyTimeout(milliseconds: 5000)
         defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
         do {
-            try connection.transaction { try body() }
+            try connection.transaction {
+                try WriteLock.take(connection, by: record.source, in: migration.schema)
+                try body()
+            }
         } catch {
             guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
             throw MigrationError(
