@@ -193,16 +193,27 @@ final class Stepper {
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
             #endif
             let start = clock.now
-            try connection.execute("COMMIT")
+            guard try commitUnlessBusy() else { return nil }
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
             walKeeper.stepped(Int(connection.takePagesWritten()))
         } catch {
-            // Also after a COMMIT that could not be had: it would keep readers out.
             if connection.isInTransaction { try? connection.execute("ROLLBACK") }
             throw error
         }
         if isDurable { try connection.sync(schema: "main") }
         return result
+    }
+
+    /// - Returns: `false` when readers keep it out, as they do without a WAL; then it has been rolled back.
+    private func commitUnlessBusy() throws -> Bool {
+        do {
+            try connection.execute("COMMIT")
+            return true
+        } catch {
+            guard ResultCode.busy ~= error.code else { throw error }
+            try connection.execute("ROLLBACK")
+            return false
+        }
     }
 
     /// Writes the source in a transaction that is on the disk when it returns.

@@ -259,7 +259,7 @@ struct Undo {
             hasEnded = try record.watermark == nil && isTrue(sql.isEmpty)
             try hasEnded ? end(record, sql) : setStage(record, (record.undoStage ?? 0) + 1)
         }
-        if hasEnded { return try release(record) }
+        if hasEnded, outcome == .worked { return try release(record) }
         // The next step tries again, from the keys on.
         if outcome == .worked, progress.returned == 0, let refusal = progress.refusal { throw refused(record, refusal) }
         return outcome

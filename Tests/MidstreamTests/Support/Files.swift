@@ -41,15 +41,6 @@ enum Files {
         close(file)
     }
 
-    /// Adds a text to a file, in one call of the system.
-    static func append(_ text: String, to path: String) {
-        let file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
-        var text = text
-        let count = text.withUTF8 { write(file, $0.baseAddress, $0.count) }
-        precondition(count == text.utf8.count)
-        close(file)
-    }
-
     static func size(_ path: String) -> Int {
         var status = stat()
         return stat(path, &status) == 0 ? Int(status.st_size) : 0

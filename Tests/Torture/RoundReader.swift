@@ -2,8 +2,9 @@ import Midstream
 import SQLiteConnection
 
 /// What every reader must find at every moment.
-struct TortureReader {
-    let plan: TorturePlan
+struct RoundReader {
+    let plan: Plan
+    let lane: Int
 
     /// Both tables in one statement.
     static let whole = """
@@ -35,7 +36,7 @@ struct TortureReader {
 
     func readStatement(_ database: Database) throws {
         note(check(try database.fetchOne(Self.whole)), "a statement")
-        plan.count(.reads)
+        plan.count(.reads, lane)
     }
 
     /// Reads all twice, by scans and by indexes, in one transaction.
@@ -43,7 +44,7 @@ struct TortureReader {
         let first = try access.fetchOne(Self.whole)
         note(check(first), "a transaction")
         let owners = try access.fetchAll(Self.byScan)
-        TortureProcess.rest(resting)
+        RoundProcess.rest(resting)
         for row in owners.shuffled(using: &random).prefix(3) {
             guard case .text(let name) = row[0] else { continue }
             let (table, owner) = name.hasPrefix("s") ? ("savings", String(name.dropFirst())) : ("accounts", name)
@@ -60,7 +61,7 @@ struct TortureReader {
             note("a row is not found by its key", "a transaction")
         }
         if try access.fetchOne(Self.whole) != first { note("not repeatable", "a transaction") }
-        plan.count(.reads)
+        plan.count(.reads, lane)
     }
 
     func read(_ database: Database, _ random: inout SeededGenerator) throws {

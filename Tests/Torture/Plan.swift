@@ -5,9 +5,9 @@ import SQLiteConnection
 ///
 /// Two tables move, `accounts` and `savings`. Every transaction keeps the difference of their counts and the sum of all
 /// amounts. The row of `accounts` that has the number of a lane counts, as its stamp, the transactions of that lane.
-struct TorturePlan: Codable, Sendable {
+struct Plan: Sendable {
     /// What becomes of the migration.
-    enum Course: String, Codable {
+    enum Course {
         /// It goes on to its end.
         case moves
         /// It is cancelled, and begun anew when its rows are back.
@@ -120,23 +120,23 @@ struct TorturePlan: Codable, Sendable {
     /// Whether the migration has come to its end.
     var isOver: Bool { Files.exists(folder + "/over") }
 
-    func end() { Files.mark(folder + "/over") }
+    func end() { Files.append(".", to: folder + "/over") }
 
     /// What is counted, in a file each, since a process that is killed can tell nothing any more.
     enum Count: String, CaseIterable {
         case reads, transactions, steps, kills, ends, cancellations
     }
 
-    func count(_ event: Count) { Files.mark(folder + "/" + event.rawValue) }
-    func count(of event: Count) -> Int { Files.size(folder + "/" + event.rawValue) }
+    func count(_ event: Count, _ lane: Int) { Files.append(".", to: file(event, lane)) }
+    func count(of event: Count, _ lane: Int) -> Int { Files.size(file(event, lane)) }
+    func count(of event: Count) -> Int { (0..<Self.lanes).reduce(0) { $0 + count(of: event, $1) } }
+    private func file(_ event: Count, _ lane: Int) -> String { folder + "/\(event.rawValue)-\(lane)" }
 
     /// How many transactions a writer knows to be committed.
     func committed(_ lane: Int) -> Int64 { Int64(Files.size(folder + "/committed-\(lane)")) }
-    func markCommitted(_ lane: Int) { Files.mark(folder + "/committed-\(lane)") }
+    func markCommitted(_ lane: Int) { Files.append(".", to: folder + "/committed-\(lane)") }
 
     func note(_ problem: String) { Files.append(problem + "\n", to: folder + "/problems") }
 
-    var problems: [String] {
-        String(decoding: Files.bytes(folder + "/problems"), as: UTF8.self).split(separator: "\n").map(String.init)
-    }
+    var problems: String { Files.text(folder + "/problems") }
 }

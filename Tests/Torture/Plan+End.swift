@@ -1,7 +1,7 @@
 import Midstream
 import SQLiteConnection
 
-extension TorturePlan {
+extension Plan {
     /// Brings to its end what is left, and looks at the files by SQLite alone.
     func checkEnd() throws {
         let database = try open()
@@ -15,7 +15,7 @@ extension TorturePlan {
         let hasReturned = try new.fetchOne("SELECT 1 FROM accounts LIMIT 1") == nil
         // A source table that was to be kept keeps its fences.
         if !names.isEmpty, !(isSameFile && retirement == .keep && !hasReturned) {
-            note("the target still has \(texts(names))")
+            note("the target still has \(names)")
         }
         if !hasReturned { try checkRows(new, "accounts", "savings") }
         guard Files.exists(source) else {
@@ -29,18 +29,18 @@ extension TorturePlan {
         try checkRows(old, "old_accounts", "old_savings")
         if course == .moves { note("nobody cancelled the migration, and the target is empty") }
         let claims = try old.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '%midstream%'")
-        if !claims.isEmpty { note("the source still has \(texts(claims))") }
+        if !claims.isEmpty { note("the source still has \(claims)") }
         if try new.fetchOne("SELECT 1 FROM savings LIMIT 1") != nil { note("savings are still in the target") }
     }
 
     private func checkFile(_ connection: Connection, _ name: String) throws {
-        let integrity = try texts(connection.fetchAll("PRAGMA integrity_check"))
-        if integrity != ["ok"] { note("\(name): \(integrity)") }
+        let integrity = try connection.fetchAll("PRAGMA integrity_check")
+        if integrity.first?[0] != .text("ok") { note("\(name): \(integrity)") }
     }
 
     private func checkRows(_ connection: Connection, _ accounts: String, _ savings: String) throws {
-        let reads = TortureReader.whole.replacing("accounts", with: accounts).replacing("savings", with: savings)
-        if let problem = TortureReader(plan: self).check(try connection.fetchOne(reads)) {
+        let reads = RoundReader.whole.replacing("accounts", with: accounts).replacing("savings", with: savings)
+        if let problem = RoundReader(plan: self, lane: 0).check(try connection.fetchOne(reads)) {
             note("at the end: \(problem)")
         }
         for lane in 0..<Self.lanes {

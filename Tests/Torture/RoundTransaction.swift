@@ -1,10 +1,9 @@
 import Midstream
 import SQLiteConnection
-import SQLiteFeatures
 
 /// One transaction of a writer: keeps the difference of the counts and the sum of the amounts, and counts itself.
-struct TortureTransaction {
-    let plan: TorturePlan
+struct RoundTransaction {
+    let plan: Plan
     let lane: Int
 
     /// Thrown in the midst of a transaction, which is to leave no trace.
@@ -48,7 +47,7 @@ struct TortureTransaction {
         guard isDone else { return }
         plan.markCommitted(lane)
         stamp = (stamp ?? 0) + 1
-        plan.count(.transactions)
+        plan.count(.transactions, lane)
     }
 
     /// A process that was killed between its commit and the word of it leaves one more than it told of.
@@ -66,7 +65,7 @@ struct TortureTransaction {
         try access.fetchValue(
             Int64.self,
             "SELECT id FROM \(table) WHERE id >= ? ORDER BY id LIMIT 1",
-            [Int.random(in: (TorturePlan.lanes + 1)...(2 * plan.rows), using: &random)]
+            [Int.random(in: (Plan.lanes + 1)...(2 * plan.rows), using: &random)]
         )
     }
 
@@ -105,7 +104,7 @@ struct TortureTransaction {
                     [amount, key]
                 )
             }
-        case 3 where SQLiteFeature.upsert.isAvailable:
+        case 3 where Connection.libraryVersionNumber >= 3_024_000:
             for (table, key, amount) in [(from, a, amount), (to, b, -amount)] {
                 try access.execute(
                     "INSERT INTO \(table)(id, amount, stamp) VALUES (?, ?, 0) "

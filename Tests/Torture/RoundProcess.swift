@@ -1,3 +1,4 @@
+import Dispatch
 import Midstream
 import SQLiteConnection
 import Synchronization
@@ -10,8 +11,8 @@ import Synchronization
 
 /// One process of a round. It ends by SIGKILL: at a moment that is drawn, or when it has come to its end, so that
 /// whatever else ends it is a failure.
-struct TortureProcess {
-    let plan: TorturePlan
+struct RoundProcess {
+    let plan: Plan
     let lane: Int
     let generation: Int
 
@@ -45,18 +46,18 @@ struct TortureProcess {
 
         func beat(_ name: String) { beats.withLock { $0[name] = .now } }
         func stop(_ name: String) { beats.withLock { $0[name] = nil } }
-        var stuck: String? { beats.withLock { $0.first { .now - $0.value > TortureProcess.patience }?.key } }
+        var stuck: String? { beats.withLock { $0.first { .now - $0.value > RoundProcess.patience }?.key } }
     }
 
     private let pulse = Pulse()
 
-    init(plan: TorturePlan, lane: Int, generation: Int) {
+    init(plan: Plan, lane: Int, generation: Int) {
         self.plan = plan
         self.lane = lane
         self.generation = generation
     }
 
-    func run() async -> Never {
+    func run() -> Never {
         let birth = ContinuousClock.now
         var random = plan.generator(lane: lane, generation: generation)
         let life: Int? =
@@ -68,7 +69,7 @@ struct TortureProcess {
         let role = role(&random)
         watch(life.map { .now + .milliseconds($0) })
         do {
-            try await work(role, &random)
+            try work(role, &random)
         } catch {
             let age = ContinuousClock.now - birth
             plan.note("\(role) \(lane).\(generation), after \(age): \(error)")
@@ -77,15 +78,15 @@ struct TortureProcess {
     }
 
     private func role(_ random: inout SeededGenerator) -> Role {
-        if lane < TorturePlan.movers { return .mover }
-        if lane == TorturePlan.movers, generation < 2, plan.course != .moves { return .canceller }
+        if lane < Plan.movers { return .mover }
+        if lane == Plan.movers, generation < 2, plan.course != .moves { return .canceller }
         return [.app, .app, .writer, .writer, .reader, .visitor, .visitor, .checkpointer].randomElement(using: &random)
             ?? .reader
     }
 
-    private func end(_ manner: TorturePlan.Count) -> Never {
+    private func end(_ manner: Plan.Count) -> Never {
         if !pulse.isEnding.exchange(true, ordering: .acquiringAndReleasing) {
-            plan.count(manner)
+            plan.count(manner, lane)
             kill(getpid(), SIGKILL)
         }
         while true { sleep(1) }
@@ -93,15 +94,14 @@ struct TortureProcess {
 
     /// Kills the process when its time has come, and tells of a thread that hangs.
     private func watch(_ death: ContinuousClock.Instant?) {
-        let (pulse, plan, lane) = (pulse, plan, lane)
-        let threads = Threads()
-        threads.start("watchdog") { [self] _ in
+        let parent = getppid()
+        DispatchQueue(label: "watchdog").async { @Sendable [self] in
             while true {
                 let left = death.map { $0 - .now } ?? .seconds(1)
-                if left <= .zero { end(.kills) }
+                if left <= .zero || getppid() != parent { end(.kills) }
                 Self.rest(UInt32(min(left, .milliseconds(100)) / .microseconds(1)))
                 if let stuck = pulse.stuck {
-                    plan.note("process \(lane): \(stuck) hangs")
+                    plan.note("process \(lane).\(generation): \(stuck) hangs")
                     abort()
                 }
             }
@@ -110,7 +110,7 @@ struct TortureProcess {
 
     // MARK: Work
 
-    private func work(_ role: Role, _ random: inout SeededGenerator) async throws {
+    private func work(_ role: Role, _ random: inout SeededGenerator) throws {
         pulse.beat("\(role)")
         switch role {
         case .mover:
@@ -121,7 +121,7 @@ struct TortureProcess {
                 if Int.random(in: 0..<3, using: &random) == 0 { try write(database, &stamp, &random) }
                 if Int.random(in: 0..<3, using: &random) == 0 { try read(database, &random) }
             }
-        case .app: try await runApp()
+        case .app: try runApp()
         case .writer:
             let database = try plan.open(knowingOfIt: generation.isMultiple(of: 2))
             var stamp: Int64?
@@ -155,24 +155,29 @@ struct TortureProcess {
     }
 
     /// The same at once, on one database.
-    private func runApp() async throws {
+    private func runApp() throws {
         let database = try plan.open(knowingOfIt: true)
-        let threads = Threads()
+        let group = DispatchGroup()
         for (number, name) in ["reader", "writer", "stepper", "second reader"].enumerated() {
-            threads.start(name) { [self] _ in
+            DispatchQueue(label: name).async(group: group) { @Sendable [self] in
                 var random = plan.generator(lane: lane + 10 * (number + 1), generation: generation)
                 var stamp: Int64?
-                try loop(name) {
-                    switch name {
-                    case "writer": try write(database, &stamp, &random)
-                    case "stepper": try step(database, &random)
-                    default: try read(database, &random)
+                do {
+                    try loop(name) {
+                        switch name {
+                        case "writer": try write(database, &stamp, &random)
+                        case "stepper": try step(database, &random)
+                        default: try read(database, &random)
+                        }
                     }
+                } catch {
+                    pulse.stop(name)
+                    plan.note("app \(lane).\(generation), \(name): \(error)")
                 }
             }
         }
         pulse.stop("app")
-        for problem in await threads.join() { plan.note("app \(lane).\(generation), \(problem)") }
+        group.wait()
     }
 
     private func step(_ database: Database, _ random: inout SeededGenerator) throws {
@@ -182,7 +187,7 @@ struct TortureProcess {
             } else {
                 try database.stepMigration(budget: .microseconds(Int.random(in: 1...5000, using: &random)))
             }
-        plan.count(.steps)
+        plan.count(.steps, lane)
         Self.rest(UInt32.random(in: 0...plan.rest, using: &random))
         guard progress.isFinished, !plan.isOver else { return }
         if plan.course == .isBegunAnew, try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0 {
@@ -192,13 +197,13 @@ struct TortureProcess {
     }
 
     private func write(_ database: Database, _ stamp: inout Int64?, _ random: inout SeededGenerator) throws {
-        try TortureTransaction(plan: plan, lane: lane).run(on: database, stamp: &stamp, &random)
+        try RoundTransaction(plan: plan, lane: lane).run(on: database, stamp: &stamp, &random)
         // Who writes without a pause keeps other processes' steps out, which wait for a few milliseconds only.
         Self.rest(UInt32.random(in: 0...max(4000, plan.rest / 4), using: &random))
     }
 
     private func read(_ database: Database, _ random: inout SeededGenerator) throws {
-        try TortureReader(plan: plan).read(database, &random)
+        try RoundReader(plan: plan, lane: lane).read(database, &random)
     }
 
     private func checkpoint(_ random: inout SeededGenerator) throws {
@@ -239,7 +244,7 @@ struct TortureProcess {
         Self.rest(UInt32.random(in: 0...400_000, using: &random))
         do {
             try database.cancelMigration()
-            plan.count(.cancellations)
+            plan.count(.cancellations, lane)
         } catch let error as MigrationError {
             guard error.code == .unsupported || error.code == .misuse else { throw error }
         }
