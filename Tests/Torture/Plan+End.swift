@@ -11,26 +11,20 @@ extension Plan {
         let new = try Connection(path: target)
         defer { new.close() }
         try checkFile(new, "the target")
-        let names = try new.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '%midstream%'")
-        let hasReturned = try new.fetchOne("SELECT 1 FROM accounts LIMIT 1") == nil
-        // A source table that was to be kept keeps its fences.
-        if !names.isEmpty, !(isSameFile && retirement == .keep && !hasReturned) {
-            note("the target still has \(names)")
+        let old = Files.exists(source) ? try Connection(path: source) : nil
+        defer { old?.close() }
+        if let old { try checkFile(old, "the source") }
+        // One may have moved before the migration of the other was cancelled.
+        let places = try ["accounts", "savings"].map { table in
+            let isHere = try new.fetchOne("SELECT 1 FROM \(table) LIMIT 1") != nil
+            return (connection: isHere ? new : old, table: isHere ? table : "old_" + table, isHere: isHere)
         }
-        if !hasReturned { try checkRows(new, "accounts", "savings") }
-        guard Files.exists(source) else {
-            if hasReturned || retirement != .deleteFileWhenEmpty { note("the source is gone") }
-            return
-        }
-        let old = try Connection(path: source)
-        defer { old.close() }
-        try checkFile(old, "the source")
-        guard hasReturned else { return }
-        try checkRows(old, "old_accounts", "old_savings")
-        if course == .moves { note("nobody cancelled the migration, and the target is empty") }
-        let claims = try old.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '%midstream%'")
-        if !claims.isEmpty { note("the source still has \(claims)") }
-        if try new.fetchOne("SELECT 1 FROM savings LIMIT 1") != nil { note("savings are still in the target") }
+        try checkRows(places.map { ($0.connection, $0.table) })
+        let returned = places.count { !$0.isHere }
+        if returned > 0, course == .moves { note("nobody cancelled the migration, and a table is empty") }
+        // A source table of the same file that was to be kept keeps its fences when its rows have moved.
+        if returned == 2 || !(isSameFile && retirement == .keep) { try checkNames(new, "the target") }
+        if returned == 2, let old { try checkNames(old, "the source") }
     }
 
     private func checkFile(_ connection: Connection, _ name: String) throws {
@@ -38,16 +32,24 @@ extension Plan {
         if integrity.first?[0] != .text("ok") { note("\(name): \(integrity)") }
     }
 
-    private func checkRows(_ connection: Connection, _ accounts: String, _ savings: String) throws {
-        let reads = RoundReader.whole.replacing("accounts", with: accounts).replacing("savings", with: savings)
-        if let problem = RoundReader(plan: self, lane: 0).check(try connection.fetchOne(reads)) {
+    private func checkNames(_ connection: Connection, _ name: String) throws {
+        let left = try connection.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE '%midstream%'")
+        if !left.isEmpty { note("\(name) still has \(left.map(\.values))") }
+    }
+
+    private func checkRows(_ places: [(connection: Connection?, table: String)]) throws {
+        let rows = try places.map { place in
+            try place.connection?.fetchOne("SELECT count(*), sum(amount) FROM \(place.table)")?.values ?? []
+        }
+        if let problem = RoundReader.problem(rows.flatMap { $0 }, self, mayBeEmpty: false) {
             note("at the end: \(problem)")
         }
+        guard let (connection, table) = places.first else { return }
         for lane in 0..<Self.lanes {
-            let found = try connection.fetchValue(Int64.self, "SELECT stamp FROM \(accounts) WHERE id = \(lane + 1)")
+            let found: Int64? = try connection?.fetchValue("SELECT stamp FROM \(table) WHERE id = \(lane + 1)")
             // The last process may have been killed between its commit and the word of it.
             let told = committed(lane)
-            if found != told && found != told + 1 {
+            if found != told, found != told + 1 {
                 note("writer \(lane): \(told) were committed, and \(found.map(String.init) ?? "none") are found")
             }
         }

@@ -17,13 +17,16 @@ struct RoundReader {
         UNION ALL SELECT 's' || owner, count(*), sum(amount), sum(id) FROM savings GROUP BY owner
         """
 
+    /// - Parameter values: The counts and sums of both tables.
     /// - Returns: What is wrong.
-    func check(_ row: Row?) -> String? {
-        guard let row, case .integer(let accounts) = row[0], case .integer(let savings) = row[2] else {
+    static func problem(_ values: [SQLiteValue], _ plan: Plan, mayBeEmpty: Bool) -> String? {
+        guard values.count == 4, case .integer(let accounts) = values[0], case .integer(let savings) = values[2] else {
             return "nothing is read"
         }
-        if plan.mayBeEmpty, accounts == 0 || savings == 0 { return nil }
-        guard case .integer(let first) = row[1], case .integer(let second) = row[3] else { return "a table is empty" }
+        if mayBeEmpty, accounts == 0 || savings == 0 { return nil }
+        guard case .integer(let first) = values[1], case .integer(let second) = values[3] else {
+            return "a table is empty"
+        }
         guard accounts - savings == plan.difference, first + second == plan.total else {
             return "\(accounts) and \(savings) rows, sum \(first) + \(second)"
         }
@@ -35,14 +38,17 @@ struct RoundReader {
     }
 
     func readStatement(_ database: Database) throws {
-        note(check(try database.fetchOne(Self.whole)), "a statement")
+        note(
+            Self.problem(try database.fetchOne(Self.whole)?.values ?? [], plan, mayBeEmpty: plan.mayBeEmpty),
+            "a statement"
+        )
         plan.count(.reads, lane)
     }
 
     /// Reads all twice, by scans and by indexes, in one transaction.
     func readTransaction(_ access: DatabaseAccess, resting: UInt32, _ random: inout SeededGenerator) throws {
         let first = try access.fetchOne(Self.whole)
-        note(check(first), "a transaction")
+        note(Self.problem(first?.values ?? [], plan, mayBeEmpty: plan.mayBeEmpty), "a transaction")
         let owners = try access.fetchAll(Self.byScan)
         RoundProcess.rest(resting)
         for row in owners.shuffled(using: &random).prefix(3) {

@@ -62,9 +62,30 @@ public final class Database: @unchecked Sendable {
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)
         readers = ReaderPool(capacity: configuration.readerCount) { [counters] in
+            // A process that was killed in the midst of a write, without a WAL, leaves what a connection that reads alone
+            // cannot undo: https://www.sqlite.org/rescode.html#readonly_rollback
+            let recover = {
+                try Self.configure(
+                    Connection(path: resolved, options: OpenOptions(access: .readWrite, key: key)),
+                    configuration
+                )
+            }
             let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly, key: key))
-            try Self.configure(connection, configuration)
-            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil, keys: keys, counters: counters)
+            do {
+                try Self.configure(connection, configuration)
+            } catch let error as SQLiteError where error.code == .readOnlyRollback {
+                try recover()
+                try Self.configure(connection, configuration)
+            }
+            let reader = try DatabaseAccess(
+                connection: connection,
+                kind: .reader,
+                gate: nil,
+                keys: keys,
+                counters: counters
+            )
+            reader.onHotJournal = recover
+            return reader
         }
         let walKeeper = WALKeeper(readers: readers)
         self.walKeeper = walKeeper

@@ -30,6 +30,8 @@ public final class DatabaseAccess {
     private var freshTransaction: [String]?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     private var defersForeignKeys = false
+    /// Called by a reader that finds a journal which it cannot roll back.
+    var onHotJournal: (() throws -> Void)?
     /// Called when the schema of the target may have got new tables.
     var onSchemaChange: (() -> Void)?
     /// Called when tables were drained, with their names and why.
@@ -277,17 +279,27 @@ public final class DatabaseAccess {
     ) throws {
         try insideGate {
             var tries = 0
+            var hasBegun = false
             while true {
                 try makeCurrent(before: piece)
                 let prepared = try prepare(piece)
                 tries += 1
+                let isInTransaction = connection.isInTransaction
                 if !prepared.route.drained.isEmpty, tries < 10 {
                     try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
                     continue
                 }
                 let before = (totalChanges, lastInsertRowID)
                 do {
-                    try run(prepared, arguments, onStart, onRow)
+                    try run(
+                        prepared,
+                        arguments,
+                        {
+                            hasBegun = true
+                            onStart($0)
+                        },
+                        onRow
+                    )
                     return finished(prepared)
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
@@ -302,6 +314,13 @@ public final class DatabaseAccess {
                         // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
                         // versions do not, and may have come to the row by others that are to stay.
                         try drain([id], .valueType, for: prepared.text)
+                        continue
+                    }
+                    // The statement had not read all tables that it names when SQLite found a source's schema changed, as
+                    // with the end of another table's move, and read it anew. No transaction was rolled back.
+                    if error.code == .abortRollback, tries < 10, !hasBegun,
+                        connection.isInTransaction == isInTransaction
+                    {
                         continue
                     }
                     if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { continue }
@@ -789,6 +808,7 @@ public final class DatabaseAccess {
     }
 
     private func beginBlock() throws {
+        var hasRecovered = false
         while true {
             if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
             do {
@@ -796,7 +816,12 @@ public final class DatabaseAccess {
                 try connection.execute("ROLLBACK")
             } catch {
                 if connection.isInTransaction { try? connection.execute("ROLLBACK") }
-                throw error
+                guard (error as? SQLiteError)?.code == .readOnlyRollback, !hasRecovered, let onHotJournal else {
+                    throw error
+                }
+                try onHotJournal()
+                hasRecovered = true
+                continue
             }
             try refreshOverlay()
         }

@@ -292,7 +292,7 @@ struct Setup {
             try stepper.attach(migration)
             let claims = Claims(connection: connection, migration: migration)
             if record.phase == .copying {
-                try claims.confirm(record)
+                try connection.transaction { _ = try claims.confirm(record) }
                 continue
             }
             if migration.sourcePath != nil {

@@ -44,6 +44,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let error = ResultCode(rawValue: SQLITE_ERROR)
     /// A callback asked to stop.
     public static let abort = ResultCode(rawValue: SQLITE_ABORT)
+    /// A transaction was rolled back under a statement, or the schema changed before it had opened all of its tables.
+    public static let abortRollback = ResultCode(rawValue: SQLITE_ABORT | 2 << 8)
     /// The file is locked by another connection.
     public static let busy = ResultCode(rawValue: SQLITE_BUSY)
     /// A read transaction cannot become a write transaction, since the file has changed meanwhile.
@@ -54,6 +56,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let outOfMemory = ResultCode(rawValue: SQLITE_NOMEM)
     /// The file or connection is read-only.
     public static let readOnly = ResultCode(rawValue: SQLITE_READONLY)
+    /// There is a journal to roll back, and the connection cannot write.
+    public static let readOnlyRollback = ResultCode(rawValue: SQLITE_READONLY | 3 << 8)
     /// The operation was interrupted.
     public static let interrupt = ResultCode(rawValue: SQLITE_INTERRUPT)
     /// The operating system reported an error.
