@@ -26,6 +26,11 @@ let package = Package(
         .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
+        .executableTarget(
+            name: "MidstreamTorture",
+            dependencies: ["Midstream", "SQLiteConnection"],
+            path: "Tests/Torture"
+        ),
         .target(name: "SQLiteFeatures", dependencies: ["SQLiteC"], path: "Tests/SQLiteFeatures"),
         .target(name: "SQLCorpus", dependencies: ["SQLText", "SQLiteFeatures"], path: "Tests/SQLCorpus"),
         .target(name: "OutlineChecks", dependencies: ["SQLText"], path: "Tests/OutlineChecks"),
@@ -42,7 +47,10 @@ let package = Package(
             ],
             exclude: ["SQLLogic/Scripts"]
         ),
-        .testTarget(name: "MidstreamToolTests", dependencies: ["MidstreamTool", "SQLiteConnection"]),
+        .testTarget(
+            name: "MidstreamToolTests",
+            dependencies: ["MidstreamTool", "MidstreamTorture", "SQLiteConnection"]
+        ),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -8,9 +8,7 @@
  * reads at one moment between the two: that moment is the step.
  */
 
-#ifndef ROWS
-#define ROWS 2
-#endif
+#include "common.pml"
 /* The watermark when all rows have been passed: Int64.max. TableRecord.isPassed, State/Records.swift. */
 #define PASSED (ROWS + 1)
 #ifdef BUG_COMPLETE_EARLY
@@ -18,7 +16,6 @@
 #else
 #define isPassed (target.watermark == PASSED)
 #endif
-#define PROCESSES 2
 
 /* State/Phase.swift. ABSENT: the target has no record of a migration; DONE: it has none any more. */
 #define ABSENT 0
@@ -27,11 +24,6 @@
 #define COPIED 3
 #define RETIRING 4
 #define DONE 5
-
-/* What a row can be. */
-#define NONE 0
-#define OLD 1
-#define NEW 2
 
 /* Claims by another target on other rows of the source's table: Source/Claims.swift. */
 #define OPEN 1
@@ -87,24 +79,6 @@ bool overlay;
 #define stillNoCollision true
 #else
 #define stillNoCollision noCollision
-#endif
-
-/* How often a process may die, and the power fail; without a bound where none is given. */
-#ifdef DEATHS
-byte deaths = DEATHS;
-#define mayDie (deaths > 0)
-#define dies deaths--
-#else
-#define mayDie true
-#define dies skip
-#endif
-#ifdef BLACKOUTS
-byte blackouts = BLACKOUTS;
-#define mayFail (blackouts > 0)
-#define fails blackouts--
-#else
-#define mayFail true
-#define fails skip
 #endif
 
 /* MoveSQL.isUnsettled, isBeyond; LiveState. Only a source row can be pending. */
@@ -186,9 +160,6 @@ inline commit() {
 #else
 #define resumes true
 #endif
-
-/* A process may die before a step: then it begins anew. */
-#define killed(p) mayDie -> dies; goto begin
 
 /* RowMover.complete: the source has been counted by other means than the watermark's. */
 inline complete(rows) {

@@ -282,17 +282,27 @@ public final class DatabaseAccess {
         try insideGate {
             try enforceChecks()
             var tries = 0
+            var hasBegun = false
             while true {
                 try makeCurrent(before: piece)
                 let prepared = try prepare(piece)
                 tries += 1
+                let isInTransaction = connection.isInTransaction
                 if !prepared.route.drained.isEmpty, tries < 10 {
                     try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
                     continue
                 }
                 let attempt = Attempt(self, prepared)
                 do {
-                    try run(prepared, arguments, onStart, onRow)
+                    try run(
+                        prepared,
+                        arguments,
+                        {
+                            hasBegun = true
+                            onStart($0)
+                        },
+                        onRow
+                    )
                     attempt.keep()
                     return finished(prepared)
                 } catch is Stale where tries < 10 {
@@ -311,6 +321,13 @@ public final class DatabaseAccess {
                         continue
                     }
                     attempt.keep()
+                    // The statement had not read all tables that it names when SQLite found a source's schema changed, as
+                    // with the end of another table's move, and read it anew. No transaction was rolled back.
+                    if error.code == .abortRollback, tries < 10, !hasBegun,
+                        connection.isInTransaction == isInTransaction
+                    {
+                        continue
+                    }
                     if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { continue }
                     finished(prepared)
                     throw error.naming(prepared.text)

@@ -110,7 +110,7 @@ struct Claims {
     }
 
     /// Makes sure that the source is the one that a table began to move from, and that its rows have the rowids that they
-    /// had then.
+    /// had then. In a transaction: rows that return change both at once.
     ///
     /// - Complexity: O(log n).
     @discardableResult

@@ -194,17 +194,30 @@ struct StateStore {
     }
 }
 
-/// Takes the write lock of `main`, and of `main` alone.
+/// Takes the write lock of one file, and of that alone.
 ///
 /// `BEGIN IMMEDIATE` would lock every attached file that can be written; a statement that changes nothing takes the
-/// lock of its own file alone. It honours the busy handler.
+/// lock of its own file alone. As a transaction's first statement it honours the busy handler, which SQLite does not ask
+/// when a file is written that has been read before.
+///
+/// Source: <https://www.sqlite.org/c3ref/busy_handler.html>.
 enum WriteLock {
+    /// Takes it in the transaction that is open.
+    ///
+    /// - Parameter table: A table of the schema to take the lock by.
+    static func take(_ connection: Connection, by table: String, in schema: String) throws(SQLiteError) {
+        try connection.execute(
+            "DELETE FROM \(SQLIdentifier.quoted(schema)).\(SQLIdentifier.quoted(table)) WHERE 0"
+        )
+    }
+
+    /// Begins a transaction with that of `main`.
+    ///
     /// - Parameter table: A table of `main` to take the lock by, where there is no state yet.
     static func begin(_ connection: Connection, by table: String = "midstream_state") throws {
-        let nothing = "DELETE FROM main.\(SQLIdentifier.quoted(table)) WHERE 0"
         try connection.execute("BEGIN")
         do {
-            try connection.execute(nothing)
+            try take(connection, by: table, in: "main")
         } catch {
             try? connection.execute("ROLLBACK")
             guard error.isMissingTable else { throw error }

@@ -312,14 +312,14 @@ struct Setup {
             try stepper.attach(migration)
             let claims = Claims(connection: connection, migration: migration)
             if record.phase == .copying {
-                try claims.confirm(record)
+                try connection.transaction { _ = try claims.confirm(record) }
                 continue
             }
             if migration.sourcePath != nil {
                 // Whoever stored that it is about to begin may have died before it was on the disk.
                 try connection.sync(schema: "main")
                 _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
-                try stepper.writeSource(migration) { try claims.stake(record) }
+                try stepper.writeSource(migration, of: record) { try claims.stake(record) }
             }
             do {
                 try letMove(record, migration, claims)
@@ -361,7 +361,7 @@ struct Setup {
     /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
     private func withdraw(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
-            try stepper.writeSource(migration) { try claims.withdraw(record) }
+            try stepper.writeSource(migration, of: record) { try claims.withdraw(record) }
         }
         try stepper.waitingTransaction {
             guard try stepper.store.table(record.id)?.phase == .starting else { return }

@@ -34,8 +34,9 @@ final class Stepper {
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
 
-    /// How long a step waits for a lock that another process holds.
-    private static let busyTimeout: Int32 = 5
+    /// How long to wait for a lock that another process holds, in milliseconds: for all but steps, and for steps, which can
+    /// be made later.
+    private static let (busyTimeout, busyTimeoutOfSteps): (Int32, Int32) = (5000, 5)
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -166,12 +167,23 @@ final class Stepper {
         return try body()
     }
 
+    /// Runs `body`, in which nothing waits for another process's locks, and gives up a lock that could not be had.
+    ///
+    /// - Returns: `nil` then: without a WAL, whoever commits keeps out those who read as well.
+    private func withoutPatience<Result>(_ body: () throws -> Result) throws -> Result? {
+        connection.setBusyTimeout(milliseconds: Self.busyTimeoutOfSteps)
+        defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
+        do {
+            return try body()
+        } catch let error as SQLiteError where ResultCode.busy ~= error.code {
+            return nil
+        }
+    }
+
     /// A transaction that is on the disk when it returns. Waits for writers of the process.
     ///
     /// - Parameter table: A table of the target, where there is no state yet.
     func waitingTransaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
-        connection.setBusyTimeout(milliseconds: 5000)
-        defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
         for _ in 0..<100 {
             let done: Void? = try transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body)
             if done != nil { return }
@@ -196,7 +208,7 @@ final class Stepper {
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
             #endif
             let start = clock.now
-            try connection.execute("COMMIT")
+            guard try commitUnlessBusy() else { return nil }
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
             walKeeper.stepped(Int(connection.takePagesWritten()))
         } catch {
@@ -208,12 +220,27 @@ final class Stepper {
         return result
     }
 
-    /// Writes the source in a transaction that is on the disk when it returns.
-    func writeSource(_ migration: MigrationRecord, _ body: () throws -> Void) throws {
-        connection.setBusyTimeout(milliseconds: 5000)
-        defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
+    /// - Returns: `false` when readers keep it out, as they do without a WAL; then it has been rolled back.
+    private func commitUnlessBusy() throws -> Bool {
         do {
-            try connection.transaction { try body() }
+            try connection.execute("COMMIT")
+            return true
+        } catch {
+            guard ResultCode.busy ~= error.code else { throw error }
+            try connection.execute("ROLLBACK")
+            return false
+        }
+    }
+
+    /// Writes the source in a transaction that is on the disk when it returns.
+    func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
+        // Also within a step.
+        connection.setBusyTimeout(milliseconds: Self.busyTimeout)
+        do {
+            try connection.transaction {
+                try WriteLock.take(connection, by: record.source, in: migration.schema)
+                try body()
+            }
         } catch {
             guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
             throw MigrationError(
@@ -238,7 +265,7 @@ final class Stepper {
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
-        let (migrations, records) = try store.load()
+        guard let (migrations, records) = try withoutPatience({ try store.load() }) else { return (.busy, 0) }
         guard !records.isEmpty else { return (.idle, 0) }
         statements.fired.moving = Set(
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
@@ -247,27 +274,15 @@ final class Stepper {
         var outcome = MigrationProgress.Outcome.idle
         var moved: Int64 = 0
         // Who has cancelled one wants its source.
-        let returning = records.filter { $0.undoStage != nil }
-        for record in returning + records.filter({ $0.undoStage == nil && $0.phase != .done }) {
+        let begun = records.filter { $0.phase != .starting && $0.phase != .done }
+        for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
             let result: MigrationProgress.Outcome
             do {
-                switch record.phase {
-                case .starting, .done: continue
-                case .copying where record.undoStage != nil:
-                    let (returned, did) = try bringBack(record, migration, limit, start)
-                    moved += returned
-                    result = did
-                case .copied where record.undoStage != nil:
-                    result = try Undo(stepper: self, migration: migration).release(record)
-                case .copying:
-                    let (copied, did) = try advance(record, migration, limit, start)
-                    moved += copied
-                    result = did
-                case .copied, .retiring:
-                    result = try Retirement(stepper: self, migration: migration).advance(record)
-                }
+                let did = try withoutPatience { try advance(record, migration, limit, start) }
+                moved += did?.moved ?? 0
+                result = did?.outcome ?? .busy
             } catch {
                 // Another process may have brought the table further, and what was missed is rightly gone.
                 guard try store.table(record.id)?.phase != record.phase else { throw error }
@@ -280,12 +295,28 @@ final class Stepper {
         return (outcome, moved)
     }
 
+    /// Does what is next for one table.
     private func advance(
         _ record: TableRecord,
         _ migration: MigrationRecord,
         _ limit: Limit,
         _ start: ContinuousClock.Instant
-    ) throws -> (moved: Int64, MigrationProgress.Outcome) {
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        switch record.phase {
+        case .starting, .done: (0, .idle)
+        case .copying where record.undoStage != nil: try bringBack(record, migration, limit, start)
+        case .copied where record.undoStage != nil: (0, try Undo(stepper: self, migration: migration).release(record))
+        case .copying: try copy(record, migration, limit, start)
+        case .copied, .retiring: (0, try Retirement(stepper: self, migration: migration).advance(record))
+        }
+    }
+
+    private func copy(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let sql = try sql(for: record, migration)
         // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
         let isCountable = !damaged.contains(record.id) && record.unreadableRowsTable == nil
@@ -323,7 +354,7 @@ final class Stepper {
         _ migration: MigrationRecord,
         _ limit: Limit,
         _ start: ContinuousClock.Instant
-    ) throws -> (moved: Int64, MigrationProgress.Outcome) {
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         if case .rows(...0, _) = limit { return (0, .idle) }
         let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record) {
             returned,

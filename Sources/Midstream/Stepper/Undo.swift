@@ -12,9 +12,9 @@ internal import SQLiteConnection
 /// 2. *Returning.* When no reader has a snapshot from before (see `isProvenUnread`), the source's rows of those keys are
 ///    replaced by the target's, and are on the disk before the target forgets its own.
 ///
-/// A row that is written meanwhile is seen to differ, and stays for the next pass. When a pass that had nothing to bring
-/// back ends with nothing left, the table is an ordinary one again, and empty; then the source's fence comes down. A reader
-/// from before, if there is one, has all rows from the source.
+/// A row that is written meanwhile is seen to differ, and stays for the next pass. When nothing is left, the table is an
+/// ordinary one again, and empty. The source's fence comes down when no reader has a snapshot from before that either:
+/// such a one has rows from the source, which others may then write.
 struct Undo {
     let stepper: Stepper
     let migration: MigrationRecord
@@ -260,16 +260,14 @@ struct Undo {
         } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
             return .busy
         }
-        let hadNothing = progress.returned == 0
         var hasEnded = false
         let outcome = try transaction(record, &progress) { _ in
-            hasEnded = try hadNothing && record.watermark == nil && isTrue(sql.isEmpty)
+            hasEnded = try record.watermark == nil && isTrue(sql.isEmpty)
             try hasEnded ? end(record, sql) : setStage(record, (record.undoStage ?? 0) + 1)
         }
-        // It has been synced: the source's rows are the only ones now.
-        if hasEnded { return try release(record) }
+        if hasEnded, outcome == .worked { return try release(record) }
         // The next step tries again, from the keys on.
-        if outcome == .worked, hadNothing, let refusal = progress.refusal { throw refused(record, refusal) }
+        if outcome == .worked, progress.returned == 0, let refusal = progress.refusal { throw refused(record, refusal) }
         return outcome
     }
 
@@ -300,19 +298,19 @@ struct Undo {
         let start = ContinuousClock.now
         let walk = progress.returning
         var upper: RowKey?
-        var version: Int64?
+        var version: [Int64?] = []
         var refusals: [Progress.Refusal] = []
         let copied = try transaction(record, &progress) { _ in
             upper = try upperKey(sql, of: .returning, walk)
             try confirm(record)
             refusals = try copy(sql, walk.last, upper)
             try renew(record)
-            version = try dataVersion()
+            version = try dataVersions()
         }
-        guard copied == .worked, version != nil else { return copied }
+        guard copied == .worked else { return copied }
         var isStill = false
         let settled = try transaction(record, &progress) { progress in
-            isStill = try dataVersion() == version
+            isStill = try dataVersions() == version
             let returned = try settle(sql, walk.last, upper)
             if isStill, let key = try firstLeft(sql, walk.last, upper, refusals) { throw differs(record, key) }
             progress.returned += returned
@@ -401,7 +399,13 @@ struct Undo {
         try Claims(connection: connection, migration: migration).renew(record)
     }
 
-    private func dataVersion() throws -> Int64? { try connection.fetchValue("PRAGMA main.data_version") }
+    /// Numbers that tell whether somebody else has written one of the files: the application the target, or another process
+    /// that is at the same stage the source.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
+    private func dataVersions() throws -> [Int64?] {
+        try ["main", migration.schema].map { try connection.fetchValue("PRAGMA \($0).data_version") }
+    }
 
     // MARK: Ending
 
@@ -418,10 +422,12 @@ struct Undo {
     /// Opens the source of a table to writers that has ended, and has the target forget it.
     func release(_ record: TableRecord) throws -> MigrationProgress.Outcome {
         if migration.sourcePath != nil {
+            guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
+            // The source's rows are the only ones from now on. A checkpoint by somebody else may have synced nothing.
             try connection.sync(schema: "main")
             try stepper.attach(migration)
             do {
-                try stepper.writeSource(migration) { try open(record) }
+                try stepper.writeSource(migration, of: record) { try open(record) }
             } catch let error as MigrationError where error.code == .sourceUnavailable {
                 return .busy
             }

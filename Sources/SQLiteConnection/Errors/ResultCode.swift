@@ -44,6 +44,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let error = ResultCode(rawValue: SQLITE_ERROR)
     /// A callback asked to stop.
     public static let abort = ResultCode(rawValue: SQLITE_ABORT)
+    /// A transaction was rolled back under a statement, or the schema changed before it had opened all of its tables.
+    public static let abortRollback = ResultCode(rawValue: SQLITE_ABORT | 2 << 8)
     /// The file is locked by another connection.
     public static let busy = ResultCode(rawValue: SQLITE_BUSY)
     /// A read transaction cannot become a write transaction, since the file has changed meanwhile.

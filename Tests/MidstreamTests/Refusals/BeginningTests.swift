@@ -2,6 +2,12 @@ import Midstream
 import SQLiteConnection
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// What others do while a migration begins.
 @Suite struct BeginningTests {
     /// Another process adds the same migration between the look at what is stored and the storing.
@@ -50,5 +56,21 @@ import Testing
         try database.execute("DELETE FROM accounts")
         try MovingFixture.addMigration(database, fixture.source)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    @Test func aBeginningWaitsForOneWhoWritesTheSource() async throws {
+        let fixture = try MovingFixture(rows: 20)
+        let threads = Threads()
+        let old = try Connection(path: fixture.source)
+        try old.execute("BEGIN IMMEDIATE")
+        try old.execute("UPDATE old_accounts SET amount = 101")
+        threads.start("writer") { [fixture] threads in
+            let database = try fixture.open()
+            let sum = try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts")
+            if sum != 20 * 101 { threads.note("the sum is \(String(describing: sum))") }
+        }
+        usleep(300_000)
+        try old.execute("COMMIT")
+        #expect(await threads.join() == [])
     }
 }

@@ -257,6 +257,40 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 101", in: fixture.source) == 300)
     }
 
+    @Test func theSourceStaysClosedForAReaderFromBeforeTheEnd() async throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try fixture.open()
+        try MigrationFreezer(database).move(toPercent: 50)
+        try database.cancelMigration()
+        // All are back, and the target does not know yet that it was the last.
+        try database.stepMigration(rows: 1)
+        let (begun, release) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let threads = Threads()
+        threads.start("reader") { threads in
+            try database.read { access in
+                _ = try access.fetchOne("SELECT count(*) FROM sqlite_master")
+                begun.signal()
+                release.wait()
+                let row = try access.fetchOne("SELECT count(*), sum(amount) FROM accounts")
+                if row?[0] != .integer(40) || row?[1] != .integer(4000) {
+                    threads.note("read \(String(describing: row))")
+                }
+            }
+        }
+        try await onThread {
+            begun.wait()
+            var outcome = MigrationProgress.Outcome.worked
+            for _ in 0..<50 where outcome != .waitingForReaders { outcome = try database.stepMigration().outcome }
+            #expect(outcome == .waitingForReaders)
+            let old = try Connection(path: fixture.source)
+            #expect(throws: SQLiteError.self) { try old.execute("UPDATE old_accounts SET amount = 0") }
+            release.signal()
+        }
+        #expect(await threads.join() == [])
+        try finishMigration(database, steps: 100)
+        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 0")
+    }
+
     // MARK: What cannot return
 
     @Test func aTableThatHasMovedCannotReturn() throws {

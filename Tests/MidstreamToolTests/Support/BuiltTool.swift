@@ -4,9 +4,11 @@
     import Darwin
 #endif
 
-/// The executable that was built beside the tests.
+/// The executables that were built beside the tests.
 enum BuiltTool {
-    static let path: String = {
+    static let path = path(of: "midstream")
+
+    static func path(of name: String) -> String {
         // The test bundle, or on macOS a file in it, is one of the arguments; its folder has the executable.
         var candidates = CommandLine.arguments
         if let own = realpath("/proc/self/exe", nil) {
@@ -17,13 +19,13 @@ enum BuiltTool {
             var folder = candidate
             while let slash = folder.lastIndex(of: "/") {
                 folder = String(folder[..<slash])
-                let tool = folder + "/midstream"
+                let tool = folder + "/" + name
                 var status = stat()
                 if stat(tool, &status) == 0, status.st_mode & S_IFMT == S_IFREG, access(tool, X_OK) == 0 { return tool }
             }
         }
-        return "midstream"
-    }()
+        return name
+    }
 
     static func run(
         _ arguments: String...,

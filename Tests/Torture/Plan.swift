@@ -1,0 +1,142 @@
+import Midstream
+import SQLiteConnection
+
+/// What one round of the torture is like: drawn from the run's seed, and the same for all of its processes.
+///
+/// Two tables move, `accounts` and `savings`. Every transaction keeps the difference of their counts and the sum of all
+/// amounts. The row of `accounts` that has the number of a lane counts, as its stamp, the transactions of that lane.
+struct Plan: Sendable {
+    /// What becomes of the migration.
+    enum Course {
+        /// It goes on to its end.
+        case moves
+        /// It is cancelled, and begun anew when its rows are back.
+        case isBegunAnew
+        /// It is cancelled, and its rows stay where they were.
+        case returns
+    }
+
+    var seed: UInt64
+    var round: Int
+    var folder: String
+    var course: Course
+    var isSameFile: Bool
+    var hasWAL: Bool
+    var retirement: SourceRetirement
+    var rows: Int
+    /// The most rows that a step moves, where it is told how many.
+    var rowsPerStep: Int64
+    /// The longest that a process rests after a step or a transaction, in microseconds.
+    var rest: UInt32
+
+    /// Processes at a time.
+    static let lanes = 5
+    /// The first two make steps.
+    static let movers = 2
+
+    init(seed: UInt64, round: Int, folder: String) {
+        var random = SeededGenerator(seed: seed &+ UInt64(round) &* 0xd134_2543_de82_ef95)
+        self.seed = random.next()
+        self.round = round
+        self.folder = folder
+        course = [.moves, .moves, .isBegunAnew, .returns].randomElement(using: &random) ?? .moves
+        isSameFile = Int.random(in: 0..<4, using: &random) == 0
+        hasWAL = Int.random(in: 0..<3, using: &random) > 0
+        retirement = [.drop, .drop, .deleteFileWhenEmpty, .keep].randomElement(using: &random) ?? .drop
+        if isSameFile, retirement == .deleteFileWhenEmpty { retirement = .drop }
+        rows = [50, 300, 1500, 4000].randomElement(using: &random) ?? 300
+        rowsPerStep = Int64(max(2, rows / Int.random(in: 10...60, using: &random)))
+        rest = [0, 2000, 20_000, 60_000].randomElement(using: &random) ?? 0
+    }
+
+    /// The numbers of one process.
+    func generator(lane: Int, generation: Int) -> SeededGenerator {
+        SeededGenerator(seed: seed &+ UInt64(lane * 1_000_003 + generation * 7919))
+    }
+
+    var target: String { folder + "/new.db" }
+    var source: String { isSameFile ? target : folder + "/old.db" }
+
+    /// The amounts of all rows.
+    var total: Int64 { 3 * Int64(rows) * 100 }
+    /// The counts' difference.
+    var difference: Int64 { Int64(rows) }
+
+    /// Whether a table may be empty: before it begins to move, and when its rows are back.
+    var mayBeEmpty: Bool { course != .moves }
+
+    // MARK: Files
+
+    private static let columns =
+        "(id INTEGER PRIMARY KEY, owner TEXT, code TEXT UNIQUE, amount INTEGER NOT NULL, stamp INTEGER NOT NULL)"
+
+    func createFiles() throws {
+        let new = try Connection(path: target)
+        if hasWAL { try new.execute("PRAGMA journal_mode = WAL") }
+        for table in ["accounts", "savings"] {
+            try new.execute("CREATE TABLE \(table)\(Self.columns)")
+            try new.execute("CREATE INDEX \(table)_by_owner ON \(table)(owner)")
+        }
+        new.close()
+        let old = try Connection(path: source)
+        for (table, count) in [("old_accounts", 2 * rows), ("old_savings", rows)] {
+            try old.execute("CREATE TABLE \(table)\(Self.columns)")
+            try old.execute("CREATE INDEX \(table)_by_owner ON \(table)(owner)")
+            try old.execute(
+                """
+                INSERT INTO \(table) WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+                SELECT i, 'o' || (i % 9), 'c' || i, 100, 0 FROM n
+                """
+            )
+        }
+        old.close()
+    }
+
+    // MARK: Opening
+
+    func open() throws -> Database {
+        var configuration = DatabaseConfiguration()
+        configuration.journalMode = .unchanged
+        configuration.busyTimeout = .seconds(60)
+        configuration.readerCount = 3
+        return try Database(path: target, configuration: configuration)
+    }
+
+    func addMigration(_ database: Database) throws {
+        try database.addMigration(source: isSameFile ? .sameDatabase : .file(source), retirement: retirement) { table in
+            if ["accounts", "savings"].contains(table.name) { table.sourceTable = "old_" + table.name }
+        }
+    }
+
+    /// Opens the target as a program does that knows of the migration, or as one that finds it.
+    func open(knowingOfIt: Bool) throws -> Database {
+        let database = try open()
+        if knowingOfIt, course != .returns { try addMigration(database) }
+        return database
+    }
+
+    // MARK: What processes tell each other
+
+    /// Whether the migration has come to its end.
+    var isOver: Bool { Files.exists(folder + "/over") }
+
+    func end() { Files.append(".", to: folder + "/over") }
+
+    /// What is counted, in a file each, since a process that is killed can tell nothing any more.
+    enum Count: String, CaseIterable {
+        case reads, transactions, steps, kills, ends, cancellations
+    }
+
+    func count(_ event: Count, _ lane: Int) { Files.append(".", to: file(event, lane)) }
+    func count(of event: Count, _ lane: Int) -> Int { Files.size(file(event, lane)) }
+    func count(of event: Count) -> Int { (0..<Self.lanes).reduce(0) { $0 + count(of: event, $1) } }
+    private func file(_ event: Count, _ lane: Int) -> String { folder + "/\(event.rawValue)-\(lane)" }
+
+    /// How many transactions a writer knows to be committed.
+    func committed(_ lane: Int) -> Int64 { Int64(Files.size(folder + "/committed-\(lane)")) }
+    func markCommitted(_ lane: Int) { Files.append(".", to: folder + "/committed-\(lane)") }
+
+    func note(_ problem: String) { Files.append(problem + "\n", to: folder + "/problems") }
+
+    var problems: String { Files.text(folder + "/problems") }
+}

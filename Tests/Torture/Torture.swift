@@ -1,0 +1,100 @@
+import Dispatch
+import Midstream
+import SQLiteConnection
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// Rounds, one after the other, each with a fresh pair of files.
+struct Torture {
+    let seed: UInt64
+    let round: Int
+
+    /// The longest that a round may take.
+    private static let patience: Duration = .seconds(300)
+    /// Rounds that fail until it is enough.
+    private static let failuresWanted = 5
+
+    /// - Returns: Whether nothing went wrong.
+    func run(for time: Duration) -> Bool {
+        let start = ContinuousClock.now
+        var round = round
+        var counts: [Plan.Count: Int] = [:]
+        var failures = 0
+        repeat {
+            let plan = Plan(seed: seed, round: round, folder: Files.makeFolder())
+            do {
+                try run(plan)
+            } catch {
+                plan.note("\(error)")
+            }
+            for count in Plan.Count.allCases { counts[count, default: 0] += plan.count(of: count) }
+            let problems = plan.problems
+            if problems.isEmpty {
+                Files.removeFolder(plan.folder)
+            } else {
+                failures += 1
+                say("torture: FAILED: --seed \(seed) --round \(round), \(plan)\n" + problems)
+            }
+            round += 1
+        } while .now - start < time && failures < Self.failuresWanted
+        let told = Plan.Count.allCases.map { "\(counts[$0] ?? 0) \($0.rawValue)" }.joined(separator: ", ")
+        say("torture: --seed \(seed), rounds \(self.round) to \(round - 1): \(told), \(failures) rounds failed")
+        return failures == 0
+    }
+
+    private func say(_ text: String) { Files.append(text + "\n", to: "/dev/stdout") }
+
+    private func run(_ plan: Plan) throws {
+        try plan.createFiles()
+        if plan.course != .isBegunAnew {
+            let database = try plan.open()
+            try plan.addMigration(database)
+            database.close()
+        }
+        let start = ContinuousClock.now
+        let group = DispatchGroup()
+        for lane in 0..<Plan.lanes {
+            DispatchQueue(label: "lane").async(group: group) { @Sendable in keepAlive(plan, lane) }
+        }
+        while group.wait(timeout: .now() + .milliseconds(100)) == .timedOut {
+            if .now - start > Self.patience, !plan.isOver {
+                plan.note("the migration does not come to its end")
+                plan.end()
+            }
+        }
+        try plan.checkEnd()
+    }
+
+    /// Has a process in a lane until the round is over; the next one when one has been killed.
+    private func keepAlive(_ plan: Plan, _ lane: Int) {
+        var generation = 0
+        repeat {
+            let before = plan.count(of: .kills, lane) + plan.count(of: .ends, lane)
+            let status = runProcess(plan, lane, generation)
+            let isOwn = plan.count(of: .kills, lane) + plan.count(of: .ends, lane) == before + 1
+            if status & 0x7f != SIGKILL || !isOwn { plan.note("process \(lane).\(generation) ended with \(status)") }
+            generation += 1
+        } while !plan.isOver
+    }
+
+    /// - Returns: What `waitpid` tells of the process.
+    private func runProcess(_ plan: Plan, _ lane: Int, _ generation: Int) -> Int32 {
+        let program = CommandLine.arguments[0]
+        let arguments = [
+            program, "--seed", "\(seed)", "--round", "\(plan.round)", "--lane", "\(lane)", "--generation",
+            "\(generation)", plan.folder,
+        ]
+        var argv = arguments.map { strdup($0) } + [nil]
+        defer { for argument in argv { free(argument) } }
+        var pid = pid_t()
+        let code = posix_spawnp(&pid, program, nil, nil, &argv, environ)
+        precondition(code == 0, "cannot run \(program): \(String(cString: strerror(code)))")
+        var status: Int32 = 0
+        while waitpid(pid, &status, 0) < 0, errno == EINTR {}
+        return status
+    }
+}
