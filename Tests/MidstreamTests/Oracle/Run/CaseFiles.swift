@@ -182,7 +182,8 @@ final class CaseFiles {
         guard let chain = oracleCase.chain, let table = oracleCase.tables.first(where: { $0.name == chain.to }) else {
             return
         }
-        let dependents = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger')"
+        // An index keeps its name for as long as the source's table stays.
+        let dependents = "SELECT 1 FROM sqlite_master WHERE type IN ('view', 'trigger') OR name LIKE 'late%'"
         let columns = try native.connection.fetchAll("PRAGMA table_info(\(quoted(chain.from)))").map {
             try $0.get("name", as: String.self)
         }
