@@ -288,21 +288,29 @@ final class Stepper {
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
-            let result: MigrationProgress.Outcome
-            do {
-                let did = try withoutPatience { try advance(record, migration, limit, start) }
-                moved += did?.moved ?? 0
-                result = did?.outcome ?? .busy
-            } catch {
-                // Another process may have brought the table further, and what was missed is rightly gone.
-                guard try store.table(record.id)?.phase != record.phase else { throw error }
-                result = .worked
+            let did = try unlessOvertaken(record) {
+                try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
             }
+            moved += did?.moved ?? 0
+            let result = did?.outcome ?? .worked
             if outcome == .idle || result == .worked { outcome = result }
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
         return (outcome, moved)
+    }
+
+    /// Runs `body`, which relies on what was read of a table before.
+    ///
+    /// - Returns: `nil` when it fails since another process has brought the table further: what was missed is rightly gone.
+    @discardableResult
+    func unlessOvertaken<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
+        do {
+            return try body()
+        } catch {
+            guard try store.table(record.id)?.phase != record.phase else { throw error }
+            return nil
+        }
     }
 
     /// Does what is next for one table.
