@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz outline-fuzz crash faults sqllogic model clean
+.PHONY: help deps run test lint format docs bench fuzz outline-fuzz crash faults torture sqllogic model sanitize clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -18,7 +18,7 @@ FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sou
 # Of `make sqllogic`: a script, or a folder of them.
 SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARED)))
 
-# Of `make fuzz` and `make outline-fuzz`.
+# Of `make fuzz`, `make outline-fuzz` and `make torture`.
 SECONDS = $(or $(MIDSTREAM_FUZZ_SECONDS),3600)
 SEED = $(MIDSTREAM_FUZZ_SEED)
 
@@ -98,6 +98,10 @@ faults: deps ## Have every operation on files fail in turn, and allocations of m
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	MIDSTREAM_FAULTS_FULL=1 $(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter FaultSweepTests
 
+torture: deps ## Have processes step, write, read and be killed for an hour, or: make torture SECONDS=60 SEED=1
+	$(SWIFT) build -c release $(STRICT_FLAGS) --product MidstreamTorture
+	.build/release/MidstreamTorture --seconds $(SECONDS) $(if $(SEED),--seed $(SEED))
+
 sqllogic: deps ## Run sqllogictest scripts in full, while their tables move: make sqllogic SCRIPTS=path
 	@test -n '$(SCRIPTS)' || { echo 'make sqllogic: name scripts, SCRIPTS=path' >&2; exit 1; }
 	@test -e '$(SCRIPTS)' || { echo 'make sqllogic: there is no $(SCRIPTS)' >&2; exit 1; }
@@ -108,6 +112,10 @@ sqllogic: deps ## Run sqllogictest scripts in full, while their tables move: mak
 model: ## Check the model of the protocol, and that it finds what it should, with spin: a quarter of an hour.
 	@Scripts/install-dependencies --spin
 	Scripts/check-model
+
+sanitize: deps ## Run the tests under the thread sanitizer, then under the address sanitizer.
+	Scripts/test-sanitized thread $(SWIFT) $(STRICT_FLAGS)
+	Scripts/test-sanitized address $(SWIFT) $(STRICT_FLAGS)
 
 clean: ## Remove everything that was built.
 	rm -rf .build Benchmarks/.build Fuzzing/.build

@@ -430,6 +430,26 @@ end:
     od
 }
 
+#ifdef BUG_MOVE_UNCHECKED
+/* A process that read of the table before it was cancelled, and moves a batch: Stepper.move. */
+proctype Late() {
+    byte i, k;
+
+end:
+    atomic {
+        target.phase == COPYING && target.watermark < ROWS ->
+        k = target.watermark;
+        if
+        :: isPending(k) -> target.row[k] = source.row[k]
+        :: else
+        fi;
+        target.ledger[k] = false;
+        target.watermark = k + 1;
+        commit()
+    }
+}
+#endif
+
 /* Programs without Midstream, which write the source as soon as its fence is down. */
 proctype Others() {
     byte k;
@@ -521,6 +541,9 @@ init {
         run Writer();
         run Reader();
         run Others();
+#ifdef BUG_MOVE_UNCHECKED
+        run Late();
+#endif
 #ifdef POWER
         run Power()
 #endif

@@ -74,6 +74,8 @@ struct TableRecord: Hashable, Sendable {
     var returningTable: String { "midstream_returning_\(id)" }
     /// Whether the stepper has passed all rows.
     var isPassed: Bool { watermark == .max }
+    /// Whether rows go from the source to the target, and not back.
+    var isMoving: Bool { phase == .copying && undoStage == nil }
 }
 
 enum LowerBound {

@@ -165,7 +165,17 @@ struct StateStore {
         }
     }
 
-    /// Removes a table that has not begun to move, and its migration if it was the only one; with the last one, everything.
+    /// Drops the tables in the transaction that is open, if no table moves any more.
+    func dropIfOver() throws {
+        let unfinished = try connection.fetchOne(
+            "SELECT 1 FROM main.midstream_tables WHERE phase < ? LIMIT 1",
+            [MigrationPhase.done.rawValue]
+        )
+        if unfinished == nil { try drop() }
+    }
+
+    /// Removes a table that has not begun to move, or has returned, and its migration if it was the only one; with the last
+    /// one that is not done, everything.
     func remove(_ record: TableRecord) throws {
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS main.\(table)")
@@ -177,7 +187,7 @@ struct StateStore {
                 + "AND NOT EXISTS (SELECT 1 FROM main.midstream_tables WHERE migration = ?1)",
             [record.migration]
         )
-        if try connection.fetchOne("SELECT 1 FROM main.midstream_tables LIMIT 1") == nil { try drop() }
+        try dropIfOver()
     }
 
     /// Writes a migration.

@@ -120,12 +120,7 @@ struct Retirement {
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS main.\(table)")
         }
-        let left: Int64 =
-            try connection.fetchValue(
-                "SELECT count(*) FROM main.midstream_tables WHERE phase < ?",
-                [MigrationPhase.done.rawValue]
-            ) ?? 0
-        if left == 0 { try stepper.store.drop() }
+        try stepper.store.dropIfOver()
         return true
     }
 

@@ -312,7 +312,9 @@ struct Setup {
             try stepper.attach(migration)
             let claims = Claims(connection: connection, migration: migration)
             if record.phase == .copying {
-                try connection.transaction { _ = try claims.confirm(record) }
+                try stepper.unlessOvertaken(record) {
+                    try connection.transaction { _ = try claims.confirm(record) }
+                }
                 continue
             }
             if migration.sourcePath != nil {

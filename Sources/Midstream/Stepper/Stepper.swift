@@ -36,7 +36,10 @@ final class Stepper {
 
     /// How long to wait for a lock that another process holds, in milliseconds: for all but steps, and for steps, which can
     /// be made later.
-    private static let (busyTimeout, busyTimeoutOfSteps): (Int32, Int32) = (5000, 5)
+    private static let (longBusyTimeout, busyTimeoutOfSteps): (Int32, Int32) = (5000, 5)
+    private var busyTimeout = Stepper.longBusyTimeout {
+        didSet { connection.setBusyTimeout(milliseconds: busyTimeout) }
+    }
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -45,7 +48,7 @@ final class Stepper {
         store = StateStore(connection: connection)
         self.gate = gate
         self.walKeeper = walKeeper
-        connection.setBusyTimeout(milliseconds: Self.busyTimeout)
+        connection.setBusyTimeout(milliseconds: busyTimeout)
         try StoredValue.define(on: connection)
         try RowHash.define(on: connection)
         try connection.configure(.foreignKeys, false)
@@ -167,14 +170,20 @@ final class Stepper {
         return try body()
     }
 
-    /// Runs `body`, in which nothing waits for another process's locks, and gives up a lock that could not be had.
+    /// Runs `body`, which waits for so many milliseconds where another process holds a lock.
+    private func waiting<Result>(_ milliseconds: Int32, _ body: () throws -> Result) rethrows -> Result {
+        let former = busyTimeout
+        busyTimeout = milliseconds
+        defer { busyTimeout = former }
+        return try body()
+    }
+
+    /// Runs `body`, which hardly waits for another process's locks, and gives up when one cannot be had.
     ///
     /// - Returns: `nil` then: without a WAL, whoever commits keeps out those who read as well.
     private func withoutPatience<Result>(_ body: () throws -> Result) throws -> Result? {
-        connection.setBusyTimeout(milliseconds: Self.busyTimeoutOfSteps)
-        defer { connection.setBusyTimeout(milliseconds: Self.busyTimeout) }
         do {
-            return try body()
+            return try waiting(Self.busyTimeoutOfSteps, body)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             return nil
         }
@@ -234,12 +243,13 @@ final class Stepper {
 
     /// Writes the source in a transaction that is on the disk when it returns.
     func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
-        // Also within a step.
-        connection.setBusyTimeout(milliseconds: Self.busyTimeout)
         do {
-            try connection.transaction {
-                try WriteLock.take(connection, by: record.source, in: migration.schema)
-                try body()
+            // Also within a step.
+            try waiting(Self.longBusyTimeout) {
+                try connection.transaction {
+                    try WriteLock.take(connection, by: record.source, in: migration.schema)
+                    try body()
+                }
             }
         } catch {
             guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
@@ -278,21 +288,29 @@ final class Stepper {
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
-            let result: MigrationProgress.Outcome
-            do {
-                let did = try withoutPatience { try advance(record, migration, limit, start) }
-                moved += did?.moved ?? 0
-                result = did?.outcome ?? .busy
-            } catch {
-                // Another process may have brought the table further, and what was missed is rightly gone.
-                guard try store.table(record.id)?.phase != record.phase else { throw error }
-                result = .worked
+            let did = try unlessOvertaken(record) {
+                try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
             }
+            moved += did?.moved ?? 0
+            let result = did?.outcome ?? .worked
             if outcome == .idle || result == .worked { outcome = result }
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
         return (outcome, moved)
+    }
+
+    /// Runs `body`, which relies on what was read of a table before.
+    ///
+    /// - Returns: `nil` when it fails since another process has brought the table further: what was missed is rightly gone.
+    @discardableResult
+    func unlessOvertaken<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
+        do {
+            return try body()
+        } catch {
+            guard try store.table(record.id)?.phase != record.phase else { throw error }
+            return nil
+        }
     }
 
     /// Does what is next for one table.
@@ -324,7 +342,7 @@ final class Stepper {
             guard let counted = try countReadable(record, sql, limit, start) else { return (0, .worked) }
             let isStored: Void? = try transaction {
                 let mover = RowMover(statements: statements, sql: sql)
-                if let now = try store.table(record.id), now.phase == .copying {
+                if let now = try store.table(record.id), now.isMoving {
                     if now.isPassed {
                         try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
                     } else {
@@ -419,9 +437,9 @@ final class Stepper {
         }
     }
 
-    /// How far a table has come by now; `nil` when there is nothing to copy.
+    /// How far a table has come by now; `nil` when there is nothing to copy, as when another process has cancelled it.
     private func position(_ record: TableRecord, _ mover: RowMover) throws -> Position? {
-        guard let now = try store.table(record.id), now.phase == .copying else { return nil }
+        guard let now = try store.table(record.id), now.isMoving else { return nil }
         return try mover.position(now)
     }
 

@@ -77,7 +77,9 @@ struct Undo {
         if record.unreadableRowsTable != nil {
             throw UndoSQL.cannot(record, "rows of its source cannot be read")
         }
-        _ = try stepper.undoSQL(record, migration)
+        if try stepper.unlessOvertaken(record, { try stepper.undoSQL(record, migration) }) == nil {
+            throw UndoSQL.cannot(record, "all of its rows have just moved")
+        }
     }
 
     /// Has a table return from now on.
