@@ -28,13 +28,15 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case mapped
     /// The target refuses some of the rows, which are set aside.
     case setAside
+    /// Rows return to the source, and move again in the end.
+    case cancelled
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
     static let allCases: [CrashScenario] =
         [
             .drop, .keep, .deleteFile, .sameFile, .chain, .rollbackJournal, .rollbackJournalOfSource, .synchronousFull,
-            .split, .severalSources, .mapped, .setAside,
+            .split, .severalSources, .mapped, .setAside, .cancelled,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 
     var isSameFile: Bool { self == .sameFile || self == .chain }

@@ -64,6 +64,15 @@ final class FaultRun {
             }
             if !problems.isEmpty { return }
         }
+        if workload.scenario == .cancelled {
+            attempt("cancel") { try $0.cancelMigration() }
+            finish()
+            attempt("begin again") { try self.workload.addMigrations($0) }
+        }
+        finish()
+    }
+
+    private func finish() {
         for step in 0..<1000 {
             var isFinished = false
             attempt("last step \(step)") { isFinished = try $0.stepMigration().isFinished }
@@ -206,7 +215,8 @@ final class FaultRun {
     /// After an error: while the fault lasts, whatever can be read is right; when it is over, all of it is.
     private func endFault(mayHaveChanged: Bool) {
         let allowed = mayHaveChanged ? [done, done + 1] : [done]
-        if course.isPersistent, !isOver, let database {
+        // A table that has returned is whole again when it moves again.
+        if course.isPersistent, !isOver, workload.scenario != .cancelled, let database {
             for round in 0..<2 {
                 if let rows = try? database.fetchAll(workload.dumpSQL) { settle(rows, allowed, "while it lasts") }
                 if round == 0 { _ = try? database.stepMigration(rows: 1) }
@@ -220,6 +230,7 @@ final class FaultRun {
         }
         do {
             let database = try opened()
+            if workload.scenario == .cancelled { try workload.addMigrations(database) }
             settle(try database.fetchAll(workload.dumpSQL), allowed, "after it")
             settle(
                 try database.withoutTransaction { try $0.fetchAll(workload.dumpSQL) },
