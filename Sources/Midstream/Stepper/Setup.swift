@@ -311,26 +311,39 @@ struct Setup {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             try stepper.attach(migration)
             let claims = Claims(connection: connection, migration: migration)
-            if record.phase == .copying {
-                try stepper.unlessOvertaken(record) {
+            try stepper.unlessOvertaken(record) {
+                if record.phase == .copying {
                     try connection.transaction { _ = try claims.confirm(record) }
+                } else if let collision = try start(record, migration, claims) {
+                    refusal = refusal ?? collision
                 }
-                continue
-            }
-            if migration.sourcePath != nil {
-                // Whoever stored that it is about to begin may have died before it was on the disk.
-                try connection.sync(schema: "main")
-                _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
-                try stepper.writeSource(migration, of: record) { try claims.stake(record) }
-            }
-            do {
-                try letMove(record, migration, claims)
-            } catch let error as MigrationError where error.code == .keyCollision {
-                try withdraw(record, migration, claims)
-                refusal = refusal ?? error
             }
         }
         return refusal
+    }
+
+    /// Fences the source of a table that is `starting`, and lets it move.
+    ///
+    /// - Returns: Why it does not begin to move after all.
+    private func start(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> MigrationError?
+    {
+        if migration.sourcePath != nil {
+            // Whoever stored that it is about to begin may have died before it was on the disk.
+            try connection.sync(schema: "main")
+            _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
+            try stepper.writeSource(migration, of: record) {
+                // Another process may have brought it to its end, or back: a claim that the target does not know would be an
+                // error for ever.
+                if try stepper.store.table(record.id)?.phase == .starting { try claims.stake(record) }
+            }
+        }
+        do {
+            try letMove(record, migration, claims)
+            return nil
+        } catch let error as MigrationError where error.code == .keyCollision {
+            try withdraw(record, migration, claims)
+            return error
+        }
     }
 
     private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
