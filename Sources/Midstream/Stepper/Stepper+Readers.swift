@@ -7,6 +7,8 @@ extension Stepper {
         case end
         /// The keys of a stage of `Undo` are in the ledger.
         case undoStage(Int64)
+        /// At the end of a stage, no row was left in the target.
+        case emptied(Int64)
     }
 
     /// Whether no connection of any process can have a snapshot from before a milestone, which has been recorded.

@@ -373,16 +373,13 @@ final class Stepper {
         _ limit: Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
-        if case .rows(...0, _) = limit { return (0, .idle) }
-        let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record) {
-            returned,
-            isNearlyDone in
-            switch limit {
-            case .rows(let rows, _): return returned >= rows
-            case .time(let budget):
-                let time = clock.now - start
-                return isNearlyDone ? time > budget + .milliseconds(200) : time >= budget || gate.isAwaited
-            }
+        var most = Int64.max
+        if case .rows(let rows, _) = limit { most = rows }
+        guard most > 0 else { return (0, .idle) }
+        let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record, atMost: most) {
+            guard case .time(let budget) = limit else { return false }
+            let time = clock.now - start
+            return $0 ? time > budget + .milliseconds(200) : time >= budget || gate.isAwaited
         }
         return (returned, outcome)
     }

@@ -106,10 +106,15 @@ struct Undo {
 
     /// Brings rows back until the step's time is up, or so many are.
     ///
+    /// - Parameters:
+    ///   - rows: The most that come back.
+    ///   - isOver: Whether no time is left.
     /// - Returns: How many came back.
-    func advance(_ record: TableRecord, until isOver: (_ returned: Int64, _ isNearlyDone: Bool) -> Bool) throws -> (
-        returned: Int64, outcome: MigrationProgress.Outcome
-    ) {
+    func advance(
+        _ record: TableRecord,
+        atMost rows: Int64,
+        until isOver: (_ isNearlyDone: Bool) -> Bool
+    ) throws -> (returned: Int64, outcome: MigrationProgress.Outcome) {
         let sql = try stepper.undoSQL(record, migration)
         if record.watermark == nil {
             // What is in the WAL by now need not be copied while writers wait.
@@ -130,12 +135,14 @@ struct Undo {
                 let before = progress.returned
                 let did =
                     stage.isMultiple(of: 2)
-                    ? try collect(now, sql, &progress) : try bringBack(now, sql, &progress)
+                    ? try collect(now, sql, &progress)
+                    : try bringBack(now, sql, &progress, atMost: rows - returned)
                 returned += max(0, progress.returned - before)
                 stepper.undos[record.id] = progress
                 guard did == .worked else { return outcome == .worked ? .worked : did }
                 outcome = .worked
-                if isOver(returned, now.watermark == nil && progress.collected <= stepper.undoBatch.rows) { break }
+                if returned >= rows { break }
+                if isOver(now.watermark == nil && progress.collected <= stepper.undoBatch.rows) { break }
             } while true
             return outcome
         }
@@ -245,7 +252,8 @@ struct Undo {
     private func bringBack(
         _ record: TableRecord,
         _ sql: UndoSQL,
-        _ progress: inout Progress
+        _ progress: inout Progress,
+        atMost rows: Int64
     ) throws -> MigrationProgress.Outcome {
         // Within one file, a snapshot has both sides.
         if !progress.isUnread, migration.sourcePath != nil {
@@ -258,9 +266,15 @@ struct Undo {
         progress.isUnread = true
         do {
             if !progress.clearing.isOver { return try clear(record, sql, &progress) }
-            if !progress.returning.isOver { return try copyBatch(record, sql, &progress) }
+            if !progress.returning.isOver { return try copyBatch(record, sql, &progress, atMost: rows) }
         } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
             return .busy
+        }
+        // Readers from before are waited for while there is something to read, as far as that goes.
+        if migration.sourcePath != nil, record.watermark == nil, try isTrue(sql.isEmpty),
+            try !stepper.isProvenUnread(record.id, since: .emptied(progress.stage))
+        {
+            return .waitingForReaders
         }
         var hasEnded = false
         let outcome = try transaction(record, &progress) { _ in
@@ -295,7 +309,8 @@ struct Undo {
     private func copyBatch(
         _ record: TableRecord,
         _ sql: UndoSQL,
-        _ progress: inout Progress
+        _ progress: inout Progress,
+        atMost rows: Int64
     ) throws -> MigrationProgress.Outcome {
         let start = ContinuousClock.now
         let walk = progress.returning
@@ -303,7 +318,7 @@ struct Undo {
         var version: [Int64?] = []
         var refusals: [Progress.Refusal] = []
         let copied = try transaction(record, &progress) { _ in
-            upper = try upperKey(sql, of: .returning, walk)
+            upper = try upperKey(sql, of: .returning, walk, atMost: rows)
             try confirm(record)
             refusals = try copy(sql, walk.last, upper)
             try renew(record)
@@ -460,17 +475,28 @@ struct Undo {
 
     // MARK: Statements
 
-    private func upperKey(_ sql: UndoSQL, of walked: UndoSQL.Walked, _ walk: Walk) throws -> RowKey? {
-        try key(sql.upperKey(of: walked, isBounded: walk.last != nil), sql, walk.last, nil)
+    private func upperKey(
+        _ sql: UndoSQL,
+        of walked: UndoSQL.Walked,
+        _ walk: Walk,
+        atMost rows: Int64 = .max
+    ) throws -> RowKey? {
+        try key(sql.upperKey(of: walked, isBounded: walk.last != nil), sql, walk.last, nil, atMost: rows)
     }
 
     /// The key that a query gives which asks for one behind a batch.
-    private func key(_ text: String, _ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> RowKey? {
+    private func key(
+        _ text: String,
+        _ sql: UndoSQL,
+        _ lower: RowKey?,
+        _ upper: RowKey?,
+        atMost rows: Int64 = .max
+    ) throws -> RowKey? {
         let statement = try stepper.statements.statement(text)
         defer { statement.reset() }
         try bind(statement, sql, lower, upper)
         if statement.parameterCount >= sql.offsetParameter {
-            try statement.bind(stepper.undoBatch.rows - 1, at: sql.offsetParameter)
+            try statement.bind(min(rows, stepper.undoBatch.rows) - 1, at: sql.offsetParameter)
         }
         return try statement.step() ? sql.sql.key.read(statement) : nil
     }
