@@ -74,7 +74,8 @@ extension StatementGenerator {
         let key = source.rowID.map { "\(sign)\(source.qualifier).\($0)" } ?? "1"
         switch dice.below(6) {
         case 0: return "(SELECT count(*) FROM \(from)\(filter))"
-        case 1: return "(SELECT max(\(key)) FROM \(from)\(filter))"
+        // See `aggregateTerm`.
+        case 1: return "(SELECT max(\(key)\(writtenTable == nil ? "" : " COLLATE BINARY")) FROM \(from)\(filter))"
         case 2: return "(SELECT min(quote(\(source.qualifier).\(dice.pick(source.columns)))) FROM \(from)\(filter))"
         case 3: return "(SELECT total(length(\(source.qualifier).\(dice.pick(source.columns)))) FROM \(from)\(filter))"
         default:

@@ -105,7 +105,9 @@ extension StatementGenerator {
         case 4: return "avg(length(\(column)))\(filter)"
         case 5: return "max(quote(\(column)))\(filter)"
         case 6: return "total(typeof(\(column)) = 'text')\(filter)"
-        default: return "\(dice.pick(["min", "max"]))(\(column))\(filter)"
+        // Of values that are equal by a collation, it depends on the order of the scan which one it is: no matter in a query.
+        default:
+            return "\(dice.pick(["min", "max"]))(\(column)\(writtenTable == nil ? "" : " COLLATE BINARY"))\(filter)"
         }
     }
 
