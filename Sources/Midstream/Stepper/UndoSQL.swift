@@ -196,6 +196,8 @@ struct UndoSQL: Sendable {
         let rows = sql.renamedRows(
             sql.written,
             " WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange))" + sql.condition
+                // Where it merges such a query into the one around it, SQLite 3.15 takes the row value for one of its values.
+                + (key.count > 1 ? " LIMIT -1" : "")
         )
         let inTarget = key.equals(key.target.map { "t.\($0)" }, key.ledger.map { "r.\($0)" })
         let inSource = key.equals(key.source, key.ledger.map { "r.\($0)" })

@@ -130,10 +130,21 @@ struct Preparations {
                 && moving.isDisjoint(with: names)
         case .analyze, .reindex, .vacuum, .pragma: return false
         default:
+            // DROP INDEX names no table.
+            if let target = outline.target, try isIndexed(target.name, overlay, moving) { return false }
             // What only the source has is not to be found.
             return try !outline.mentions(moving)
                 && overlay.strayTable(among: (outline.target?.name).map { [$0] } ?? []) == nil
         }
+    }
+
+    /// Whether it is the name of an index of a moving table.
+    private func isIndexed(_ name: String, _ overlay: Overlay, _ moving: Set<String>) throws -> Bool {
+        let table: String? = try overlay.connection.fetchValue(
+            "SELECT tbl_name FROM main.sqlite_master WHERE type = 'index' AND name = ? COLLATE NOCASE",
+            [name]
+        )
+        return table.map { moving.contains(SQLIdentifier.lowercased($0)) } ?? false
     }
 
     private mutating func note(_ problem: String, _ sql: String, _ route: Route) {
