@@ -12,7 +12,7 @@ enum SQLLiteral {
             return real.isInfinite ? (real < 0 ? "-9e999" : "9e999") : "\(real)"
         case .text(let text):
             // SQLite ends the text of a statement at a NUL.
-            if text.utf8.contains(0) { return "CAST(\(Self.text(of: .blob(Array(text.utf8)))) AS TEXT)" }
+            if text.utf8.contains(0) { return "(CAST(\(Self.text(of: .blob(Array(text.utf8)))) AS TEXT))" }
             return "'" + text.replacing("'", with: "''") + "'"
         case .blob(let bytes):
             let digits = Array("0123456789abcdef")

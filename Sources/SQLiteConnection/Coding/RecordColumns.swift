@@ -49,6 +49,8 @@ public struct RecordColumn: Hashable, Sendable {
 private final class RecordProbe: Decoder {
     var columns: [RecordColumn] = []
     var failure: SQLiteError?
+    /// The properties that were asked for NULL, and so may be that.
+    var askedForNil: Set<String> = []
 
     var codingPath: [any CodingKey] { [] }
     var userInfo: [CodingUserInfoKey: Any] { [:] }
@@ -86,13 +88,16 @@ private struct ProbingContainer<Key: CodingKey>: KeyedDecodingContainerProtocol 
     var allKeys: [Key] { [] }
     func contains(_: Key) -> Bool { true }
 
-    /// Who asks for this takes NULL for an answer.
-    func decodeNil(forKey key: Key) throws -> Bool { false }
+    /// Who asks for this takes NULL for an answer, as `decodeIfPresent` does for the standard types.
+    func decodeNil(forKey key: Key) throws -> Bool {
+        probe.askedForNil.insert(key.stringValue)
+        return false
+    }
 
     func decode<Wanted: Decodable>(_: Wanted.Type, forKey key: Key) throws -> Wanted {
         let (value, storage) = MadeUpValue.value(of: Wanted.self)
         guard let storage else { throw probe.refuse(key, Wanted.self, "it is not decoded from a single value") }
-        probe.note(key, storage, isOptional: false)
+        probe.note(key, storage, isOptional: probe.askedForNil.contains(key.stringValue))
         guard let value else {
             throw probe.refuse(key, Wanted.self, "let it be CaseIterable, or the property be optional")
         }
@@ -137,7 +142,7 @@ private final class MadeUpValue: Decoder, SingleValueDecodingContainer {
 
     /// A value of a type, and how it is stored; each `nil` where it cannot be told.
     static func value<Wanted: Decodable>(of type: Wanted.Type) -> (value: Wanted?, storage: RecordColumn.Storage?) {
-        if let bytes = [UInt8]() as? Wanted { return (bytes, .blob) }
+        if Wanted.self == [UInt8].self { return ([UInt8]() as? Wanted, .blob) }
         var storage: RecordColumn.Storage?
         for attempt in 0..<attempts {
             let decoder = MadeUpValue(attempt)
@@ -172,7 +177,7 @@ private final class MadeUpValue: Decoder, SingleValueDecodingContainer {
     func decodeNil() -> Bool { false }
 
     func decode<Wanted: Decodable>(_: Wanted.Type) throws -> Wanted {
-        if let bytes = [UInt8]() as? Wanted { return note(.blob, bytes) }
+        if Wanted.self == [UInt8].self, let bytes = [UInt8]() as? Wanted { return note(.blob, bytes) }
         return try Wanted(from: self)
     }
 

@@ -40,7 +40,7 @@ import Testing
             """
         #expect(try plan(Self.first).description == "nothing to change")
         let plan = try plan(other)
-        #expect(ways(plan) == ["messages rebuild rebuild, since column id is NOT NULL"])
+        #expect(ways(plan) == ["MESSAGES rebuild rebuild, since column id is NOT NULL"])
         let same = """
             create table "MESSAGES" (ID integer primary key /* the key */, Date varchar(10), [body] text);
             create index By_Date on messages (DATE);

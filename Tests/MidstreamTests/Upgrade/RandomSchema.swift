@@ -64,6 +64,18 @@ struct RandomSchema: CustomStringConvertible {
         }
     }
 
+    /// The same with one more column, and perhaps an index: what ALTER TABLE may do by itself.
+    func changed(_ dice: inout some RandomNumberGenerator) -> RandomSchema {
+        let name = "n\(columns.count)"
+        let ends = [" DEFAULT 5", " NOT NULL DEFAULT 5", "", " DEFAULT (2 + 3)", " UNIQUE", " CHECK (\(name) <> 0)"]
+        let definition = "\(name) INTEGER\(ends.randomElement(using: &dice) ?? "")"
+        var changed = self
+        changed.columns.append(name)
+        changed.createTable = createTable.replacing("CREATE TABLE t(", with: "CREATE TABLE t(\(definition), ")
+        if Bool.random(using: &dice) { changed.indexes.append("CREATE INDEX i_\(name) ON t(\(name))") }
+        return changed
+    }
+
     /// Rows for it.
     func rows(_ count: Int) -> String {
         "INSERT INTO t(\(columns.joined(separator: ", "))) WITH RECURSIVE n(i) AS "
