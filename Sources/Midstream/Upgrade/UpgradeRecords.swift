@@ -19,7 +19,7 @@ struct UpgradeRecords {
         var unknown: [String]
     }
 
-    private static let table = "midstream_upgrades"
+    static let table = StateStore.prefix + "upgrades"
     private var connection: Connection { access.connection }
 
     func state() throws -> State {

@@ -160,6 +160,20 @@ import Testing
         #expect(try rows(database) == newest)
     }
 
+    @Test func theRecordsMoveWithAWholeFile() throws {
+        let database = try open()
+        var upgrades = Self.upgrades()
+        upgrades.add("without a version") { try $0.execute("CREATE TABLE c(x)") }
+        try database.upgrade(upgrades)
+        try finishMigration(database)
+        database.close()
+        let moved = try Database(path: folder.file("moved.db"), movingAllOf: .file(path))
+        #expect(try moved.upgrade(upgrades).steps.isEmpty)
+        try finishMigration(moved)
+        #expect(try rows(moved) == newest)
+        try Database.wipeSource(atPath: path)
+    }
+
     @Test func stepsThatMakeNoSequenceAreRefused() throws {
         let database = try open()
         var twice = Self.upgrades()

@@ -6,7 +6,7 @@ struct LaunchBenchmark {
     private let options: Options
     private let folder: WorkFolder
 
-    private static let runs = 3
+    private static let runs = 5
     /// What the launch may take, in seconds.
     private static let limit = 0.050
     private static let tables = ["messages", "archive"]
@@ -29,22 +29,23 @@ struct LaunchBenchmark {
         }
         Report.note("launch: offline")
         let offline = try upgradeOffline()
-        let longest = launches.map(\.usable).max() ?? 0
-        let isShort = longest < Self.limit
+        let usable = launches.map(\.usable).median
+        let isShort = usable < Self.limit
         report.section(
             "launch",
             "\(options.launchRows.grouped) rows in two tables that are rebuilt, \(size.asMegabytes) with their indexes"
         )
         let move = launches.last
         report.table(
-            ["way", "usable", "limit", "open", "upgrade", "read and write", "then moving", "longest step"],
+            ["way", "usable", "limit", "longest", "open", "upgrade", "read and write", "then moving", "longest step"],
             [
                 [
-                    "SchemaUpgrades", longest.asTime, Self.limit.asTime + (isShort ? " kept" : " EXCEEDED"),
+                    "SchemaUpgrades", usable.asTime, Self.limit.asTime + (isShort ? " kept" : " EXCEEDED"),
+                    (launches.map(\.usable).max() ?? 0).asTime,
                     launches.map(\.open).median.asTime, launches.map(\.upgrade).median.asTime,
                     launches.map(\.use).median.asTime, (move?.moving ?? 0).asTime, (move?.longestStep ?? 0).asTime,
                 ],
-                ["create, copy, drop, rename", offline.asTime, "", "", "", "", "", ""],
+                ["create, copy, drop, rename", offline.asTime, "", "", "", "", "", "", ""],
             ]
         )
         return isShort
