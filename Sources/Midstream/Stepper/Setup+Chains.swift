@@ -71,6 +71,7 @@ extension Setup {
                 )
             }
             try chain.store(joined, migration, in: stepper.store)
+            stepper.forget(joined.id)
         }
     }
 }
