@@ -55,7 +55,7 @@ import Testing
                 await Self.die(version, path, at: point, manner)
                 let comment: Comment = "version \(version), \(manner), point \(point) of \(count)"
                 do {
-                    try workload.check(expected, losesLast: manner == .powerLoss, comment)
+                    try workload.check(expected, losesLast: manner.losesPower, comment)
                 } catch {
                     Issue.record("\(comment): \(error)")
                 }
