@@ -28,6 +28,7 @@ func benchmark(_ arguments: [String]) throws -> Int32 {
     if options.wants(table: "decode") { try decodeBenchmark(options, report) }
     if options.wants(table: "cipher") { try cipherBenchmark(options, report) }
     if options.wants(table: "memory") { isGood = try memoryBenchmark(options, report) }
+    if options.wants(table: "launch"), try !LaunchBenchmark.run(options, report) { isGood = false }
     return isGood ? 0 : 1
 }
 

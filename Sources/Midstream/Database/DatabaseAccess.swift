@@ -15,7 +15,7 @@ public final class DatabaseAccess {
 
     let connection: Connection
     let overlay: Overlay
-    private let kind: Kind
+    let kind: Kind
     private let gate: FileGate?
     private let keys: Keyring
     private let counters: StatementCounters
@@ -24,7 +24,7 @@ public final class DatabaseAccess {
     private var cache = PreparedCache()
 
     /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
-    private var isInBlock = false
+    private(set) var isInBlock = false
     /// Whether the gate is held.
     private var isInside = false
     /// The statements that began the application's own transaction, while nothing else has run in it.
@@ -35,6 +35,8 @@ public final class DatabaseAccess {
     private var ignoresChecks = false
     /// Called when the schema of the target may have got new tables.
     var onSchemaChange: (() -> Void)?
+    /// The tables that were rebuilt since this was emptied.
+    var rebuilt: [RebuiltTable] = []
     /// Called when tables were drained, with their names and why.
     var onDrain: (([String], String) -> Void)?
 

@@ -84,7 +84,7 @@ final class MigrationEngine: Sendable {
     func cancel(_ names: [String]?) throws {
         try withStepper { stepper in
             try Setup(stepper: stepper).resume()
-            let (migrations, records) = try stepper.store.load()
+            let (migrations, records) = try stepper.load()
             for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
                 throw MigrationError(
                     .misuse,

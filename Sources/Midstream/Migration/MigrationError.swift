@@ -26,6 +26,8 @@ public struct MigrationError: Error, Sendable, Hashable {
         case unreadableRows
         /// The source is not what was recorded: rows came, went or changed behind the migration.
         case sourceChanged
+        /// A newer build has upgraded the schema.
+        case newerSchema
         /// A statement needs what cannot be done here and now.
         case refusedStatement
         /// The call came at a time or from a place where it cannot be carried out.

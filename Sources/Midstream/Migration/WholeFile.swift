@@ -58,7 +58,7 @@ enum WholeFile {
                 )
             }
             // Claims and fences of moves out of the source, which stay behind.
-            if name.hasPrefix(StateStore.prefix) { continue }
+            if name.hasPrefix(StateStore.prefix), name != UpgradeRecords.table { continue }
             guard SQLScript(sql).outline().kind != .createVirtualTable else {
                 throw MigrationError(
                     .unsupported,
@@ -72,6 +72,10 @@ enum WholeFile {
             let value: Int64 = try source.fetchValue("PRAGMA main.\(pragma)") ?? 0
             try target.execute("PRAGMA main.\(pragma) = \(value)")
         }
+        // Nobody moves these rows later.
+        if try source.fetchOne("SELECT 1 FROM sqlite_master WHERE name = ?", [UpgradeRecords.table]) != nil {
+            try copyRows(of: UpgradeRecords.table, source, target)
+        }
         try copyStatistics(source, target)
     }
 
@@ -84,12 +88,16 @@ enum WholeFile {
         for table in tables {
             let name: String = try table.get(0)
             guard try target.fetchOne("SELECT 1 FROM sqlite_master WHERE name = ?", [name]) != nil else { continue }
-            for row in try source.fetchAll("SELECT * FROM \(name)") {
-                var arguments = Arguments()
-                arguments.positional = row.values
-                let marks = row.values.map { _ in "?" }.joined(separator: ", ")
-                try target.execute("INSERT INTO \(name) VALUES (\(marks))", arguments)
-            }
+            try copyRows(of: name, source, target)
+        }
+    }
+
+    private static func copyRows(of name: String, _ source: Connection, _ target: Connection) throws {
+        for row in try source.fetchAll("SELECT * FROM \(name)") {
+            var arguments = Arguments()
+            arguments.positional = row.values
+            let marks = row.values.map { _ in "?" }.joined(separator: ", ")
+            try target.execute("INSERT INTO \(name) VALUES (\(marks))", arguments)
         }
     }
 
@@ -110,7 +118,7 @@ enum WholeFile {
         try connection.execute("BEGIN EXCLUSIVE")
         let unmoved = try connection.fetchAll(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name <> 'midstream_claims'"
+                + "AND name NOT IN ('midstream_claims', '\(UpgradeRecords.table)')"
         )
         .map { try $0.get(0, as: String.self) }
         .filter { try !hasMoved($0, connection) }

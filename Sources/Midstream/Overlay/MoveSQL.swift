@@ -370,8 +370,10 @@ struct MoveSQL: Sendable {
         ]
     }
 
-    var dropTriggers: [String] {
-        ["insert", "update", "delete"].map { "DROP TRIGGER IF EXISTS main.\(Self.trigger($0, id))" }
+    var dropTriggers: [String] { Self.dropTriggers(id) }
+
+    static func dropTriggers(_ id: Int64) -> [String] {
+        ["insert", "update", "delete"].map { "DROP TRIGGER IF EXISTS main.\(trigger($0, id))" }
     }
 
     static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }

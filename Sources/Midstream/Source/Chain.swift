@@ -14,6 +14,16 @@ struct Chain {
     let second: TableRecord
     let c: TableSchema
 
+    /// Has the first move go on as that of A to C, in the transaction that is open.
+    func store(_ joined: TableRecord, _ migration: MigrationRecord, in store: StateStore) throws {
+        let connection = store.connection
+        for trigger in MoveSQL.dropTriggers(joined.id) { try connection.execute(trigger) }
+        try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [joined.id])
+        try store.save(joined)
+        let sql = MoveSQL(record: joined, migration: migration, target: c, source: a)
+        for trigger in sql.triggers(of: c) { try connection.execute(trigger) }
+    }
+
     /// The move of A to C; `nil` where that cannot be said in SQL exactly, so that the first must end before.
     func joined() -> TableRecord? {
         guard second.condition == nil, !first.firesTriggers else { return nil }

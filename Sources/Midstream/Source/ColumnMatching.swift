@@ -15,6 +15,12 @@ struct ColumnMatching {
     /// - Throws: ``MigrationError`` when a column has nothing to take, or when something of the source would be lost
     ///   without a word.
     func records() throws -> [ColumnRecord] {
+        let stored = try storedRecords()
+        return stored + (try generatedRecords(stored))
+    }
+
+    /// Those that are stored, and not generated.
+    func storedRecords() throws -> [ColumnRecord] {
         for name in wish.columns.keys where target.columnIndex(name) == nil {
             throw refuse(.misuse, "table \(target.name) has no column \(name), for which there is a mapping")
         }
@@ -41,11 +47,19 @@ struct ColumnMatching {
             if mappings[SQLIdentifier.lowercased(column.name)] != nil {
                 throw refuse(.misuse, "column \(column.name) of table \(target.name) is generated: it cannot be mapped")
             }
+        }
+        return records
+    }
+
+    /// The generated ones, when all that are stored are known.
+    private func generatedRecords(_ stored: [ColumnRecord]) throws -> [ColumnRecord] {
+        var records = stored
+        for column in target.columns where column.generation != nil {
             if let made = try generated(column, records) {
                 records.append(ColumnRecord(name: column.name, origin: made))
             }
         }
-        return records
+        return Array(records.dropFirst(stored.count))
     }
 
     private func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {

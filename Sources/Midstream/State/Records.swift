@@ -66,6 +66,10 @@ struct TableRecord: Hashable, Sendable {
         }
     }
 
+    /// What the names of tables begin with that are the former shape of a table which is rebuilt.
+    static let backupPrefix = StateStore.prefix + "backup_"
+    /// Whether its source is the former shape of its target.
+    var isRebuild: Bool { source.hasPrefix(Self.backupPrefix) }
     /// The ledger's table.
     var ledger: String { "midstream_ledger_\(id)" }
     /// The table that keeps the key which the watermark stands for, where the key is not the rowid.

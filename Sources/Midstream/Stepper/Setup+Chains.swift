@@ -28,7 +28,7 @@ extension Setup {
         _ target: TableSchema,
         _ records: [TableRecord]
     ) throws -> [Chain] {
-        let migrations = try stepper.store.load().migrations
+        let migrations = try stepper.load().migrations
         return try records.filter { SQLIdentifier.equal($0.target, source.name) && $0.phase == .copying }
             .compactMap { first in
                 guard let migration = migrations.first(where: { $0.id == first.migration }) else { return nil }
@@ -59,7 +59,7 @@ extension Setup {
     func join(_ record: TableRecord) throws {
         let reader = SchemaReader(connection: connection, schema: "main")
         guard let source = try reader.table(record.source), let target = try reader.table(record.target) else { return }
-        let (migrations, records) = try stepper.store.load()
+        let (migrations, records) = try stepper.load()
         for chain in try chains(record, source, target, records) {
             guard let joined = chain.joined(), let migration = migrations.first(where: { $0.id == joined.migration })
             else {
@@ -70,13 +70,8 @@ extension Setup {
                     table: target.name
                 )
             }
+            try chain.store(joined, migration, in: stepper.store)
             stepper.forget(joined.id)
-            for trigger in try stepper.sql(for: chain.first, migration).dropTriggers { try connection.execute(trigger) }
-            stepper.forget(joined.id)
-            try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [joined.id])
-            try stepper.store.save(joined)
-            let sql = MoveSQL(record: joined, migration: migration, target: target, source: chain.a)
-            for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
         }
     }
 }

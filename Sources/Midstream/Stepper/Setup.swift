@@ -10,9 +10,6 @@ struct Setup {
 
     var connection: Connection { stepper.connection }
 
-    /// A table that may begin to move.
-    private typealias Beginning = (record: TableRecord, sql: MoveSQL)
-
     /// Begins the moves that the filter asks for, of tables that do not move already.
     ///
     /// - Returns: The tables that the filter asks for, and what of the source each takes.
@@ -40,13 +37,14 @@ struct Setup {
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
         // One that was begun and could not be fenced, since somebody held the source.
-        if try stepper.store.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume() }
-        let (migrations, records) = try stepper.store.load()
+        if try stepper.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume() }
+        let (migrations, records) = try stepper.load()
         let path = try sourcePath(source, retirement)
         if path == .some(nil), source != .sameDatabase { return [:] }
         let stored = path ?? nil
+        let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let migration =
-            migrations.first { $0.sourcePath == stored }
+            migrations.first { $0.sourcePath == stored && !rebuilds.contains($0.id) }
             ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
@@ -188,42 +186,17 @@ struct Setup {
             if migration.sourcePath != nil { try checkIsWhole(source, migration, wish.name) }
             // It has moved, and stayed.
             if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
-            let from = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
-            try checkCondition(wish, source, from)
-            let columns = try ColumnMatching(
-                connection: connection,
+            let beginning = try Beginning(
+                checking: wish,
+                migration,
                 target: target,
                 source: source,
-                from: from,
-                wish: wish
-            ).records()
-            let record = TableRecord(
-                id: Identifiers.next(),
-                migration: migration.id,
-                target: target.name,
-                source: source.name,
-                condition: wish.condition,
-                columns: columns,
-                phase: .starting,
-                watermark: nil,
-                ceiling: nil,
-                copied: 0,
-                settled: 0,
-                total: nil,
-                verification: wish.verification,
-                refusedRows: TableRecord.RefusedRows(wish.refusedRows),
-                firesTriggers: wish.firesTriggers,
-                unreadableRows: wish.unreadableRows
+                others: others(of: target, records)
+                    + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
+                on: connection
             )
+            let record = beginning.record
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
-            let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
-            try Compatibility(
-                connection: connection,
-                target: target,
-                source: source,
-                sql: sql,
-                others: try others(of: target, records) + begun.map(\.sql).filter { $0.target == sql.target }
-            ).check()
             let others =
                 migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
             for other in others + begun.map({ claims.claim($0.record) })
@@ -231,7 +204,7 @@ struct Setup {
                 try claims.checkDisjoint(record, other)
             }
             if migration.sourcePath == nil { try endWhatCannotBeJoined(record, source, target, records) }
-            begun.append((record, sql))
+            begun.append(beginning)
         }
         try checkTriggers(begun, records)
         return begun
@@ -240,7 +213,7 @@ struct Setup {
     /// Triggers that fire for rows that move must not touch what moves then.
     private func checkTriggers(_ begun: [Beginning], _ records: [TableRecord]) throws {
         let moving = records.filter { $0.phase == .copying || $0.phase == .starting }
-        let migrations = try stepper.store.load().migrations
+        let migrations = try stepper.load().migrations
         let before = try moving.filter(\.firesTriggers).compactMap { record in
             try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
         }
@@ -253,7 +226,7 @@ struct Setup {
 
     /// The other sources that a table has rows to come from.
     private func others(of target: TableSchema, _ records: [TableRecord]) throws -> [MoveSQL] {
-        let migrations = try stepper.store.load().migrations
+        let migrations = try stepper.load().migrations
         return try records.filter {
             SQLIdentifier.equal($0.target, target.name) && ($0.phase == .copying || $0.phase == .starting)
         }.compactMap { record in
@@ -261,20 +234,8 @@ struct Setup {
         }
     }
 
-    private func checkCondition(_ wish: TableMigration, _ source: TableSchema, _ from: String) throws {
-        guard let condition = wish.condition else { return }
-        try RowExpression(
-            connection: connection,
-            source: source,
-            from: from,
-            text: condition,
-            what: "the condition for table \(wish.name)",
-            table: wish.name
-        ).check()
-    }
-
     private func isUnchanged(_ records: [TableRecord]) throws -> Bool {
-        try stepper.store.load().tables.map(\.id) == records.map(\.id)
+        try stepper.load().tables.map(\.id) == records.map(\.id)
     }
 
     private func store(
@@ -285,13 +246,10 @@ struct Setup {
     ) throws {
         let table = try stepper.store.exists() ? "midstream_state" : begun.first?.record.target
         try stepper.waitingTransaction(lockingBy: table ?? "midstream_state") {
-            guard try isUnchanged(records), try stepper.store.load().migrations == migrations else { throw Overtaken() }
+            guard try isUnchanged(records), try stepper.load().migrations == migrations else { throw Overtaken() }
             try stepper.store.create()
             try stepper.store.save(migration)
-            for (record, sql) in begun {
-                try stepper.store.save(record)
-                for table in sql.createTables { try connection.execute(table) }
-            }
+            for beginning in begun { try beginning.store(in: stepper.store) }
         }
     }
 
@@ -301,7 +259,7 @@ struct Setup {
     /// - Returns: Why a table does not begin to move after all: somebody has written a row into it that collides.
     @discardableResult
     func resume() throws -> MigrationError? {
-        let (migrations, records) = try stepper.store.load()
+        let (migrations, records) = try stepper.load()
         var refusal: MigrationError?
         for record in records where record.phase == .copied && record.undoStage != nil {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
@@ -365,14 +323,9 @@ struct Setup {
                 try join(record)
                 try claims.stake(record)
             }
-            if let target {
-                if target.isAutoIncrement { try raiseSequence(of: target, record, migration, sql) }
-                for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
-            }
-            try connection.execute(
-                "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
-                [MigrationPhase.copying.rawValue, record.id]
-            )
+            // Without them, `sql` could not have been made.
+            guard let target, let source else { return }
+            try Beginning(record, migration, target: target, source: source, on: connection).letMove()
         }
     }
 
@@ -386,21 +339,6 @@ struct Setup {
             try stepper.store.remove(record)
         }
         stepper.forget(record.id)
-    }
-
-    /// Rowids that AUTOINCREMENT must not choose again are those of both sides.
-    private func raiseSequence(
-        of target: TableSchema,
-        _ record: TableRecord,
-        _ migration: MigrationRecord,
-        _ sql: MoveSQL
-    ) throws {
-        let sequence: [Int64?] = [
-            try connection.fetchValue(sql.largestSourceKey),
-            try AutoIncrement.sequence(of: record.source, in: migration.schema, connection),
-        ]
-        guard let sequence = sequence.compactMap({ $0 }).max() else { return }
-        try AutoIncrement.raise(of: target.name, in: "main", to: sequence, connection)
     }
 
     static let endlessTransaction = MigrationError(

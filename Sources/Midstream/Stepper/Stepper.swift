@@ -14,6 +14,8 @@ final class Stepper {
     private let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
     private var moves: [Int64: MoveSQL] = [:]
+    /// The target's schema version that ``moves`` were made for. Another connection may give a table another shape.
+    private var knownVersion: Int64?
     private var batch = BatchSize()
     private var counts: [Int64: SourceCount] = [:]
     /// The tables whose source has turned out to be damaged: its rows cannot be counted until all that can be read have moved.
@@ -111,6 +113,18 @@ final class Stepper {
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         moves[record.id] = sql
         return sql
+    }
+
+    /// Reads the stored state, and forgets what belongs to older shapes of the tables.
+    func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
+        // A change that comes in between is seen by its number, in the transaction that counts.
+        let version = try StateStore.schemaVersion(connection)
+        if version != knownVersion {
+            moves.removeAll()
+            undoStatements.removeAll()
+            knownVersion = version
+        }
+        return try store.load()
     }
 
     /// What is known of a table's move may be true no longer.
@@ -211,8 +225,12 @@ final class Stepper {
             return nil
         }
         let result: Result
+        let versionBefore = knownVersion
         do {
+            let isKnown = try isCurrent()
             result = try body()
+            // What it changed itself is known.
+            if isKnown { knownVersion = try StateStore.schemaVersion(connection) }
             #if DEBUG
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
             #endif
@@ -221,6 +239,7 @@ final class Stepper {
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
             walKeeper.stepped(Int(connection.takePagesWritten()))
         } catch {
+            knownVersion = versionBefore
             // Also after a COMMIT that could not be had: it would keep readers out.
             try? connection.rollBack()
             throw error
@@ -275,7 +294,7 @@ final class Stepper {
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
-        guard let (migrations, records) = try withoutPatience({ try store.load() }) else { return (.busy, 0) }
+        guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
         guard !records.isEmpty else { return (.idle, 0) }
         statements.fired.moving = Set(
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
@@ -342,7 +361,7 @@ final class Stepper {
             guard let counted = try countReadable(record, sql, limit, start) else { return (0, .worked) }
             let isStored: Void? = try transaction {
                 let mover = RowMover(statements: statements, sql: sql)
-                if let now = try store.table(record.id), now.isMoving {
+                if try isCurrent(), let now = try store.table(record.id), now.isMoving {
                     if now.isPassed {
                         try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
                     } else {
@@ -436,9 +455,12 @@ final class Stepper {
 
     /// How far a table has come by now; `nil` when there is nothing to copy, as when another process has cancelled it.
     private func position(_ record: TableRecord, _ mover: RowMover) throws -> Position? {
-        guard let now = try store.table(record.id), now.isMoving else { return nil }
+        guard try isCurrent(), let now = try store.table(record.id), now.isMoving else { return nil }
         return try mover.position(now)
     }
+
+    /// Whether tables have the shapes that are known, in the transaction that is open.
+    private func isCurrent() throws -> Bool { try StateStore.schemaVersion(connection) == knownVersion }
 
     /// Runs `body`, which notes what it tries, in a transaction. When the target refuses a row, what comes before that is
     /// moved after all, and the row is reported.

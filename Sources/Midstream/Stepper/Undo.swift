@@ -62,6 +62,9 @@ struct Undo {
         guard record.phase == .copying else {
             throw UndoSQL.cannot(record, "all of its rows have moved, and its source may be gone")
         }
+        if record.isRebuild {
+            throw UndoSQL.cannot(record, "the table has been rebuilt, and what it was before is its source")
+        }
         if all.contains(where: { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }) {
             throw UndoSQL.cannot(record, "it has rows of several sources")
         }

@@ -4,7 +4,7 @@ enum Tool {
 
     static let commands: [any Command.Type] = [
         MigrateCommand.self, CancelCommand.self, EncryptCommand.self, DecryptCommand.self, StatusCommand.self,
-        SQLCommand.self, DemoCommand.self,
+        SQLCommand.self, UpgradeCommand.self, DemoCommand.self,
     ]
 
     static func run(_ arguments: [String], _ output: Output = Output()) -> ExitCode {

@@ -4,21 +4,31 @@ enum ScriptSource {
     ///
     /// - Parameter path: `nil` or `-` for standard input.
     static func reader(path: String?, _ output: Output) throws -> ScriptReader {
-        let descriptor: Int32
-        if let path, path != "-" {
-            guard let file = SystemCalls.openForReading(path) else {
-                throw CommandFailure("cannot read \(path): \(SystemCalls.lastError)")
-            }
-            descriptor = file
-        } else {
-            descriptor = SystemCalls.standardInput
+        let descriptor = try open(path)
+        return ScriptReader { try piece(of: descriptor, output) }
+    }
+
+    /// All of it.
+    static func text(path: String?, _ output: Output) throws -> String {
+        let descriptor = try open(path)
+        var bytes: [UInt8] = []
+        while case let piece = try piece(of: descriptor, output), !piece.isEmpty { bytes += piece }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func open(_ path: String?) throws -> Int32 {
+        guard let path, path != "-" else { return SystemCalls.standardInput }
+        guard let file = SystemCalls.openForReading(path) else {
+            throw CommandFailure("cannot read \(path): \(SystemCalls.lastError)")
         }
-        return ScriptReader {
-            output.flush()
-            guard let bytes = SystemCalls.read(descriptor) else {
-                throw CommandFailure("cannot read the script: \(SystemCalls.lastError)")
-            }
-            return bytes
+        return file
+    }
+
+    private static func piece(of descriptor: Int32, _ output: Output) throws -> [UInt8] {
+        output.flush()
+        guard let bytes = SystemCalls.read(descriptor) else {
+            throw CommandFailure("cannot read the script: \(SystemCalls.lastError)")
         }
+        return bytes
     }
 }

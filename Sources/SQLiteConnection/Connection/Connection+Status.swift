@@ -153,11 +153,20 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
+    /// Whether a setting is on; `nil` where this version of SQLite does not know it.
+    public func isConfigured(_ setting: Setting) -> Bool? {
+        var isOn: Int32 = 0
+        guard !isClosed, midstream_db_config(db, setting.rawValue, -1, &isOn) == SQLITE_OK else { return nil }
+        return isOn != 0
+    }
+
     /// A setting of a connection.
     public struct Setting: Sendable {
         let rawValue: Int32
         /// Whether foreign keys are enforced.
         public static let foreignKeys = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_FKEY)
+        /// Whether statements are kept from what could corrupt a file, as writing the schema's table (3.26).
+        public static let defensive = Setting(rawValue: 1010)
         /// Whether triggers fire.
         public static let triggers = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_TRIGGER)
     }

@@ -1,7 +1,8 @@
 /// What the command line asks for.
 struct Options {
-    /// The tables in the order in which they are printed. That of the memory takes long and is printed when asked for.
-    static let tables = ["migration", "operations", "decode", "cipher", "memory"]
+    /// The tables in the order in which they are printed. Those of the memory and of the launch take long and are
+    /// printed when asked for.
+    static let tables = ["migration", "operations", "decode", "cipher", "memory", "launch"]
 
     /// Rows of the table that moves.
     var rows: Int64 = 1_000_000
@@ -9,6 +10,8 @@ struct Options {
     var seconds = 0.3
     /// Rows of the table that moves while the memory is watched.
     var memoryRows: Int64 = 5_000_000
+    /// Rows of the file that is upgraded at launch.
+    var launchRows: Int64 = 5_000_000
     /// The tables, or the operations whose name contains one of these; empty for everything.
     var only: [String] = []
     /// The states in which operations are measured; empty for all.
@@ -23,14 +26,15 @@ struct Options {
     var folder = "/tmp"
 
     static let usage = """
-        usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--only NAME] [--state NAME]
-                               [--cpu] [--alone] [--folder PATH] [--markdown]
+        usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--launch ROWS] [--only NAME]
+                               [--state NAME] [--cpu] [--alone] [--folder PATH] [--markdown]
 
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
           --memory ROWS  only the memory that moving so many rows takes; --only memory is the same with 5000000
-          --only NAME    one of migration, operations, decode, cipher, memory, or the operations whose name contains NAME;
-                         may be repeated
+          --launch ROWS  only the launch with a file of so many rows to upgrade; --only launch is the same with 5000000
+          --only NAME    one of migration, operations, decode, cipher, memory, launch, or the operations whose name contains
+                         NAME; may be repeated
           --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
           --cpu          compare the operations and decoding by processor time, which other programs disturb less
           --alone        work on the moving table only, for a profiler; the ratios mean nothing
@@ -55,6 +59,9 @@ struct Options {
             case "--memory":
                 memoryRows = try value(positive)
                 only.append("memory")
+            case "--launch":
+                launchRows = try value(positive)
+                only.append("launch")
             case "--only": only.append(try value { $0 })
             case "--state": states.append(try value { $0 })
             case "--cpu": processorTime = true
@@ -67,7 +74,7 @@ struct Options {
     }
 
     func wants(table: String) -> Bool {
-        if only.isEmpty { return table != "memory" }
+        if only.isEmpty { return table != "memory" && table != "launch" }
         return only.contains(table) || table == "operations" && only.contains { !Self.tables.contains($0) }
     }
 

@@ -1,0 +1,22 @@
+internal import SQLiteConnection
+
+/// Values as literals of SQL.
+enum SQLLiteral {
+    /// Source: <https://www.sqlite.org/lang_expr.html#literal_values_constants_>.
+    static func text(of value: SQLiteValue) -> String {
+        switch value {
+        case .null: return "NULL"
+        case .integer(let integer): return "\(integer)"
+        case .real(let real):
+            if real.isNaN { return "NULL" }
+            return real.isInfinite ? (real < 0 ? "-9e999" : "9e999") : "\(real)"
+        case .text(let text):
+            // SQLite ends the text of a statement at a NUL.
+            if text.utf8.contains(0) { return "(CAST(\(Self.text(of: .blob(Array(text.utf8)))) AS TEXT))" }
+            return "'" + text.replacing("'", with: "''") + "'"
+        case .blob(let bytes):
+            let digits = Array("0123456789abcdef")
+            return "x'" + String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }) + "'"
+        }
+    }
+}

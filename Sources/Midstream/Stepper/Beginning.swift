@@ -1,0 +1,109 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// A table that begins to move, on whatever connection: the stepper's, or the application's own for a table of the same
+/// file.
+struct Beginning {
+    let connection: Connection
+    let record: TableRecord
+    let migration: MigrationRecord
+    let target: TableSchema
+    let source: TableSchema
+    let sql: MoveSQL
+
+    /// A table that is known to the target.
+    init(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        target: TableSchema,
+        source: TableSchema,
+        on connection: Connection
+    ) {
+        self.connection = connection
+        self.record = record
+        self.migration = migration
+        self.target = target
+        self.source = source
+        sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+    }
+
+    /// A table that is not known yet, once it has been checked that its rows can move.
+    ///
+    /// - Parameter others: The other sources that the target has rows to come from.
+    /// - Throws: ``MigrationError``, with what to change.
+    init(
+        checking wish: TableMigration,
+        _ migration: MigrationRecord,
+        target: TableSchema,
+        source: TableSchema,
+        others: [MoveSQL],
+        on connection: Connection
+    ) throws {
+        let from = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
+        if let condition = wish.condition {
+            try RowExpression(
+                connection: connection,
+                source: source,
+                from: from,
+                text: condition,
+                what: "the condition for table \(wish.name)",
+                table: wish.name
+            ).check()
+        }
+        let columns = try ColumnMatching(
+            connection: connection,
+            target: target,
+            source: source,
+            from: from,
+            wish: wish
+        ).records()
+        let record = TableRecord(
+            id: Identifiers.next(),
+            migration: migration.id,
+            target: target.name,
+            source: source.name,
+            condition: wish.condition,
+            columns: columns,
+            phase: .starting,
+            watermark: nil,
+            ceiling: nil,
+            copied: 0,
+            settled: 0,
+            total: nil,
+            verification: wish.verification,
+            refusedRows: TableRecord.RefusedRows(wish.refusedRows),
+            firesTriggers: wish.firesTriggers,
+            unreadableRows: wish.unreadableRows
+        )
+        self.init(record, migration, target: target, source: source, on: connection)
+        try Compatibility(connection: connection, target: target, source: source, sql: sql, others: others).check()
+    }
+
+    // In the transaction that is open.
+
+    /// Has the target know of it.
+    func store(in store: StateStore) throws {
+        try store.save(record)
+        for table in sql.createTables { try connection.execute(table) }
+    }
+
+    /// Lets it move: from then on its rows are on both sides.
+    func letMove() throws {
+        if target.isAutoIncrement { try raiseSequence() }
+        for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
+        try connection.execute(
+            "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
+            [MigrationPhase.copying.rawValue, record.id]
+        )
+    }
+
+    /// Rowids that AUTOINCREMENT must not choose again are those of both sides.
+    private func raiseSequence() throws {
+        let sequence: [Int64?] = [
+            try connection.fetchValue(sql.largestSourceKey),
+            try AutoIncrement.sequence(of: record.source, in: migration.schema, connection),
+        ]
+        guard let sequence = sequence.compactMap({ $0 }).max() else { return }
+        try AutoIncrement.raise(of: target.name, in: "main", to: sequence, connection)
+    }
+}

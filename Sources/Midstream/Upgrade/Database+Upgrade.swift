@@ -1,0 +1,105 @@
+internal import SQLiteConnection
+
+extension Database {
+    /// Runs the steps that this file has not run yet, each in a transaction of its own together with the record of it.
+    ///
+    ///     let database = try Database(path: "app.db")
+    ///     try database.upgrade(upgrades)
+    ///     database.startAutoMigration()
+    ///
+    /// Call it at each launch, before all else. Tables that steps rebuild have their new shape when it returns, and their rows
+    /// move after that: see ``DatabaseAccess/rebuild(_:_:)``. Where nothing is to be done, the file is read alone.
+    ///
+    /// - Returns: What was done.
+    /// - Throws: What a step throws: it is undone then, and those before it stay. ``MigrationError`` with
+    ///   ``MigrationError/Code/newerSchema`` when a newer build has upgraded the file.
+    @discardableResult
+    public func upgrade(_ upgrades: SchemaUpgrades) throws -> UpgradeReport {
+        try upgrades.check()
+        var report = UpgradeReport()
+        let hasAll = try read { access in
+            let state = try UpgradeRecords(access: access, upgrades: upgrades).state()
+            return state.isRecorded && state.unknown.isEmpty
+                && upgrades.steps.allSatisfy { state.names.contains($0.name) }
+        }
+        if hasAll { return report }
+        while try write({ try UpgradeRun(access: $0, upgrades: upgrades).runNext(&report) }) {}
+        return report
+    }
+
+    /// Runs the steps that this file has not run yet in one transaction, and takes everything back.
+    ///
+    /// What they do besides writing this database is done.
+    ///
+    /// - Returns: What ``upgrade(_:)`` would do.
+    /// - Throws: As ``upgrade(_:)``.
+    public func rehearse(_ upgrades: SchemaUpgrades) throws -> UpgradeReport {
+        try upgrades.check()
+        var report = UpgradeReport()
+        do {
+            try write { access in
+                while try UpgradeRun(access: access, upgrades: upgrades).runNext(&report) {}
+                throw Rehearsed()
+            }
+        } catch is Rehearsed {
+            return report
+        }
+        return report
+    }
+
+    /// Takes a rehearsal back.
+    private struct Rehearsed: Error {}
+}
+
+/// The steps of an upgrade, in the transaction that is open.
+private struct UpgradeRun {
+    let access: DatabaseAccess
+    let upgrades: SchemaUpgrades
+
+    /// Runs the next step that has not run yet.
+    ///
+    /// - Returns: Whether there may be another.
+    func runNext(_ report: inout UpgradeReport) throws -> Bool {
+        let records = UpgradeRecords(access: access, upgrades: upgrades)
+        let state = try records.state()
+        if !state.unknown.isEmpty {
+            guard let onNewerSchema = upgrades.onNewerSchema else { throw Self.newer(state.unknown) }
+            try onNewerSchema(access, state.unknown)
+            try recordAll(records)
+            return false
+        }
+        if state.isFresh, let freshSchema = upgrades.freshSchema {
+            try freshSchema(access)
+            try recordAll(records)
+            report.isFresh = true
+            return false
+        }
+        if !state.isRecorded { try records.record(state.names) }
+        guard let step = upgrades.steps.first(where: { !state.names.contains($0.name) }) else { return false }
+        access.rebuilt.removeAll()
+        try step.body(access)
+        guard access.isInTransaction else {
+            throw MigrationError(
+                .misuse,
+                "step \(step.name) has ended its transaction, and is not recorded: it must not"
+            )
+        }
+        try records.record(step)
+        report.steps.append(step.name)
+        report.rebuilt += access.rebuilt
+        return true
+    }
+
+    private func recordAll(_ records: UpgradeRecords) throws {
+        try records.record(upgrades.steps.map(\.name))
+        try records.setVersion(upgrades.steps.compactMap(\.version).last)
+    }
+
+    private static func newer(_ unknown: [String]) -> MigrationError {
+        MigrationError(
+            .newerSchema,
+            "a newer build has upgraded this file's schema (\(unknown.joined(separator: ", "))): open it with that, or say by "
+                + "SchemaUpgrades.onNewerSchema what is to be done with it"
+        )
+    }
+}

@@ -1,0 +1,126 @@
+internal import SQLText
+internal import SQLiteConnection
+
+extension DatabaseAccess {
+    /// Gives a table another shape, which is read and written at once, while its rows move into it in steps.
+    ///
+    ///     try database.write { access in
+    ///         try access.rebuild("messages") { table in
+    ///             table.schema = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, sent REAL)"
+    ///             table.columns["sent"] = .column("date")
+    ///         }
+    ///     }
+    ///     database.startAutoMigration()
+    ///
+    /// Columns of equal name are taken over, others as in a migration. Indexes and triggers of the table are made anew; views,
+    /// other tables' triggers and foreign keys go on naming it, as after the rebuild that SQLite's manual describes. Within the
+    /// transaction the table already has its new shape. A table whose rows are still moving can be rebuilt again.
+    ///
+    /// A small table, and one whose new shape rows cannot move into in steps, is copied at once.
+    ///
+    /// Source: <https://www.sqlite.org/lang_altertable.html>.
+    ///
+    /// - Parameters:
+    ///   - table: The table.
+    ///   - change: Says what it becomes. It may read the database.
+    /// - Returns: How its rows come into the new shape.
+    /// - Throws: ``MigrationError`` when columns of one shape alone are not accounted for, or outside a `write` block;
+    ///   ``/SQLiteConnection/SQLiteError`` when a definition does not compile, or rows that are copied at once do not fit.
+    ///   Nothing has been changed then.
+    /// - Complexity: O(1) in rows where they move in steps, O(n log n) where there is a unique index that the present shape
+    ///   has not, O(n) where they are copied.
+    @discardableResult
+    public func rebuild(_ table: String, _ change: (inout TableRebuild) throws -> Void) throws -> RebuiltTable {
+        guard kind == .writer, isInBlock else {
+            throw MigrationError(.misuse, "a table is rebuilt in a write block", table: table)
+        }
+        let reader = SchemaReader(connection: connection, schema: "main")
+        guard let old = try reader.table(table), !old.name.hasPrefix(StateStore.prefix) else {
+            throw MigrationError(.missingTable, "there is no table \(table) to rebuild", table: table)
+        }
+        var wish = TableRebuild(
+            name: old.name,
+            schema: old.sql,
+            indexes: try texts("index", of: old.name),
+            triggers: try texts("trigger", of: old.name)
+        )
+        try change(&wish)
+        try check(wish, old)
+        let rebuild = Rebuild(connection: connection, statements: overlay.statements, wish: wish, old: old)
+        let rebuilt = try withoutForeignKeys {
+            try overlay.suspended { try connection.savepoint("midstream_rebuild") { try rebuild.run() } }
+        }
+        self.rebuilt.append(rebuilt)
+        return rebuilt
+    }
+
+    /// The definitions of a table's indexes or triggers, without the engine's own.
+    private func texts(_ type: String, of table: String) throws -> [String] {
+        try connection.fetchAll(
+            "SELECT name, sql FROM main.sqlite_master WHERE type = ? AND tbl_name = ? COLLATE NOCASE AND sql IS NOT NULL "
+                + "ORDER BY rowid",
+            [type, table]
+        ).filter { try !$0.get(0, as: String.self).hasPrefix(StateStore.prefix) }.map { try $0.get(1) }
+    }
+
+    private func check(_ wish: TableRebuild, _ old: TableSchema) throws {
+        func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
+            MigrationError(code, message, table: old.name)
+        }
+        guard let schema = CreateTable(wish.schema), SQLIdentifier.equal(schema.name, old.name), !schema.isTemporary
+        else {
+            throw refuse(.misuse, "the new shape of table \(old.name) must be a CREATE TABLE with its name and columns")
+        }
+        for (texts, isKind) in [(wish.indexes, Self.isIndex), (wish.triggers, Self.isTrigger)] {
+            for text in texts {
+                let statements = SQLScript(text).filter { $0.kind != .empty }
+                guard statements.count == 1, isKind(statements[0].kind),
+                    let owner = statements[0].onTable, SQLIdentifier.equal(owner.name, old.name)
+                else {
+                    throw refuse(.misuse, "this is no index or trigger of table \(old.name), which is rebuilt: \(text)")
+                }
+            }
+        }
+        if case .ask = wish.refusedRows {
+            throw refuse(
+                .misuse,
+                "of rows that do not fit a rebuilt table nobody can be asked: stop, or set them aside"
+            )
+        }
+        if connection.hasBusyStatement {
+            throw refuse(.misuse, "table \(old.name) cannot be rebuilt while another statement runs")
+        }
+        for record in try StateStore(connection: connection).load().tables {
+            if SQLIdentifier.equal(record.target, old.name), record.undoStage != nil || record.phase == .starting {
+                throw refuse(
+                    .misuse,
+                    "table \(old.name) returns to its source, or has not begun to move: let that end first"
+                )
+            }
+            if record.phase != .done, SQLIdentifier.equal(record.source, old.name),
+                try isOfThisFile(record)
+            {
+                throw refuse(.misuse, "the rows of table \(old.name) move to table \(record.target): rebuild that one")
+            }
+        }
+    }
+
+    private func isOfThisFile(_ record: TableRecord) throws -> Bool {
+        try StateStore(connection: connection).load().migrations
+            .contains { $0.id == record.migration && $0.sourcePath == nil }
+    }
+
+    private static func isIndex(_ kind: StatementKind) -> Bool {
+        if case .createIndex = kind { true } else { false }
+    }
+
+    private static func isTrigger(_ kind: StatementKind) -> Bool { kind == .createTrigger }
+
+    /// Runs `body` with foreign keys switched off, also in a transaction, where the pragma does nothing.
+    func withoutForeignKeys<Result>(_ body: () throws -> Result) throws -> Result {
+        let enforces = connection.isConfigured(.foreignKeys) ?? false
+        if enforces { try connection.configure(.foreignKeys, false) }
+        defer { if enforces { try? connection.configure(.foreignKeys, true) } }
+        return try overlay.unnoticed(body)
+    }
+}

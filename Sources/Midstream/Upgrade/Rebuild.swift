@@ -1,0 +1,161 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Gives a table another shape: a move from the table as it was, under another name, to one of its name, in the same file.
+///
+/// All of it is done in the transaction that is open, on the connection that writes, without its overlay and with foreign keys
+/// switched off.
+struct Rebuild {
+    let connection: Connection
+    let statements: InternalStatements
+    let wish: TableRebuild
+    let old: TableSchema
+
+    private var store: StateStore { StateStore(connection: connection) }
+    private var reader: SchemaReader { SchemaReader(connection: connection, schema: "main") }
+
+    func run() throws -> RebuiltTable {
+        let (migrations, records) = try store.load()
+        let feeds = records.filter { SQLIdentifier.equal($0.target, old.name) && $0.phase == .copying }
+        for trigger in feeds.flatMap({ MoveSQL.dropTriggers($0.id) }) + (try dropTriggers()) {
+            try connection.execute(trigger)
+        }
+        let id = Identifiers.next()
+        let backup = try TableBackup(
+            connection: connection,
+            table: old,
+            name: "\(TableRecord.backupPrefix)\(id)"
+        ).make()
+        try connection.execute(wish.schema)
+        for index in wish.indexes { try connection.execute(index) }
+        guard let new = try reader.table(old.name) else { throw refuse(.misuse, "table \(old.name) was not created") }
+
+        let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
+        let migration =
+            migrations.first { rebuilds.contains($0.id) }
+            ?? MigrationRecord(id: Identifiers.next(), sourcePath: nil, retirement: .drop)
+        let matching = ColumnMatching(
+            connection: connection,
+            target: new,
+            source: backup,
+            from: "main." + SQLIdentifier.quoted(backup.name),
+            wish: wish.migration
+        )
+        let columns = try matching.storedRecords()
+        var (move, reason) = try self.move(migration, from: backup, to: new)
+        let chains = try feeds.compactMap { feed -> Chain? in
+            guard let move, let migration = migrations.first(where: { $0.id == feed.migration }),
+                let source = try SchemaReader(connection: connection, schema: migration.schema).table(feed.source)
+            else { return nil }
+            return Chain(first: feed, a: source, b: backup, second: move.record, c: new)
+        }
+        let joined = chains.map { $0.joined() }
+        let canJoin = chains.count == feeds.count && !joined.contains(nil)
+        if !canJoin {
+            for feed in feeds { try moveRest(feed, migrations, into: backup) }
+            (move, reason) = try self.move(migration, from: backup, to: new)
+        }
+
+        let isSmall = try hasAtMost(wish.rowsCopiedAtOnce, backup)
+        let isOnline = move != nil && !isSmall
+        if !isOnline { try copy(columns, from: backup, to: new) }
+        for trigger in wish.triggers { try connection.execute(trigger) }
+        if canJoin {
+            for (chain, joined) in zip(chains, joined) {
+                guard let joined, let migration = migrations.first(where: { $0.id == joined.migration }) else {
+                    continue
+                }
+                try chain.store(joined, migration, in: store)
+            }
+        }
+        if isOnline, let move {
+            try store.create()
+            try store.save(migration)
+            try move.store(in: store)
+            try Claims(connection: connection, migration: migration).stake(move.record)
+            try move.letMove()
+        }
+        return RebuiltTable(name: new.name, way: isOnline ? .online : .atOnce, reason: isSmall ? nil : reason)
+    }
+
+    private func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
+        MigrationError(code, message, table: old.name)
+    }
+
+    /// The move, or why the rows cannot move in steps.
+    private func move(
+        _ migration: MigrationRecord,
+        from backup: TableSchema,
+        to new: TableSchema
+    ) throws -> (Beginning?, reason: String?) {
+        do {
+            let beginning = try Beginning(
+                checking: wish.migration,
+                migration,
+                target: new,
+                source: backup,
+                others: [],
+                on: connection
+            )
+            return (beginning, nil)
+        } catch let error as MigrationError {
+            // What would collide is told by SQLite's own error.
+            guard [.unequalTables, .unsupported, .keyCollision].contains(error.code) else { throw error }
+            return (nil, error.message)
+        }
+    }
+
+    private func dropTriggers() throws -> [String] {
+        try connection.fetchAll(
+            "SELECT name FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
+            [old.name]
+        ).map { "DROP TRIGGER IF EXISTS main." + SQLIdentifier.quoted(try $0.get(0)) }
+    }
+
+    private func hasAtMost(_ rows: Int, _ table: TableSchema) throws -> Bool {
+        let name = SQLIdentifier.quoted(table.name)
+        return try connection.fetchOne("SELECT 1 FROM main.\(name) LIMIT 1 OFFSET ?", [max(0, rows)]) == nil
+    }
+
+    /// Ends a move into the table that cannot go on as one into the new shape.
+    private func moveRest(_ feed: TableRecord, _ migrations: [MigrationRecord], into backup: TableSchema) throws {
+        guard let migration = migrations.first(where: { $0.id == feed.migration }),
+            let source = try SchemaReader(connection: connection, schema: migration.schema).table(feed.source)
+        else { return }
+        guard !feed.firesTriggers else {
+            throw refuse(
+                .unsupported,
+                "rows that have yet to move into table \(old.name) fire its triggers, and cannot move into its new shape: let "
+                    + "them move first"
+            )
+        }
+        let sql = MoveSQL(record: feed, migration: migration, target: backup, source: source)
+        let mover = RowMover(statements: statements, sql: sql)
+        _ = try mover.moveRest(feed)
+        guard let moved = try store.table(feed.id) else { return }
+        let (rows, hashes) = try mover.countSource(moved)
+        try mover.complete(moved, counted: rows, hashed: hashes)
+    }
+
+    /// Copies all rows, and drops the table as it was.
+    private func copy(_ columns: [ColumnRecord], from backup: TableSchema, to new: TableSchema) throws {
+        let mapped = MappedColumns(target: new, source: backup, records: columns)
+        let written = new.columns.indices.filter { new.columns[$0].generation == nil }
+        var names = written.map { SQLIdentifier.quoted(new.columns[$0].name) }
+        var values = written.map { mapped[$0].copied }
+        if new.hasRowID, new.rowIDColumn == nil, backup.hasRowID, let name = new.rowIDName, let value = backup.rowIDName
+        {
+            names.append(name)
+            values.append(value)
+        }
+        let source = "main." + SQLIdentifier.quoted(backup.name)
+        try connection.execute(
+            "INSERT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
+                + "SELECT \(values.joined(separator: ", ")) FROM \(source)"
+        )
+        if new.isAutoIncrement, let sequence = try AutoIncrement.sequence(of: backup.name, in: "main", connection) {
+            try AutoIncrement.raise(of: new.name, in: "main", to: sequence, connection)
+        }
+        try connection.execute("DROP TABLE \(source)")
+    }
+}

@@ -1,0 +1,71 @@
+/// What brings a file to a declared schema.
+///
+///     print(try database.plan(for: schema))
+///     // messages: rebuild online, since column sent comes, column body is NOT NULL
+///     //     CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, sent REAL)
+///     //     CREATE INDEX messages_by_time ON messages(sent)
+public struct SchemaPlan: Sendable {
+    /// What is done, in this order.
+    public internal(set) var changes: [SchemaChange] = []
+    /// What the schema does not declare, and stays since drops are not allowed: `table.column`, or another object's name.
+    public internal(set) var undeclared: [String] = []
+
+    /// Whether the file has all that the schema declares.
+    public var isEmpty: Bool { changes.isEmpty }
+}
+
+/// One change of a file's schema.
+public struct SchemaChange: Sendable {
+    /// The ways to make a change.
+    public enum Way: Sendable, Hashable {
+        /// The statements are run.
+        case statements
+        /// The table is rebuilt: see ``DatabaseAccess/rebuild(_:_:)``.
+        case rebuild
+    }
+
+    /// The table, view, index or trigger that changes.
+    public var name: String
+    /// How the change is made.
+    public var way: Way
+    /// Why, in words.
+    public var summary: String
+    /// The statements; of a rebuild those of the new shape.
+    public var sql: [String]
+    /// What is rebuilt.
+    var rebuild: Rebuilding?
+
+    struct Rebuilding: Sendable {
+        var schema: String
+        var indexes: [String]
+        var triggers: [String]
+        var columns: [String: ColumnMapping]
+        var refusedRows: RefusedRowPolicy
+        var rowsCopiedAtOnce: Int
+
+        func fill(_ table: inout TableRebuild) {
+            table.schema = schema
+            table.indexes = indexes
+            table.triggers = triggers
+            table.columns = columns
+            table.unmatchedColumns = .ignored
+            table.refusedRows = refusedRows
+            table.rowsCopiedAtOnce = rowsCopiedAtOnce
+        }
+    }
+}
+
+extension SchemaPlan: CustomStringConvertible {
+    /// Each change in a line, with its statements in lines below it.
+    public var description: String {
+        var lines: [String] = []
+        for change in changes {
+            lines.append("\(change.name): \(change.summary)")
+            lines += change.sql.flatMap { $0.split(separator: "\n", omittingEmptySubsequences: false) }.map {
+                "    " + $0
+            }
+        }
+        if !undeclared.isEmpty { lines.append("not declared, and stays: " + undeclared.joined(separator: ", ")) }
+        return lines.isEmpty ? "nothing to change" : lines.joined(separator: "\n")
+    }
+}

@@ -1,0 +1,77 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Makes a table its own former shape: gives it a name that nobody looks for, and its indexes too, since the table that
+/// takes its place has indexes of their names.
+///
+/// Nothing that is stored in pages changes: SQLite renames tables, and for indexes and constraints the texts of the schema are
+/// edited, as its manual describes. What else names the table goes on doing so: views, triggers of other tables, and foreign
+/// keys mean the one that takes its place.
+///
+/// Source: <https://www.sqlite.org/lang_altertable.html>.
+struct TableBackup {
+    let connection: Connection
+    let table: TableSchema
+    let name: String
+
+    /// In the transaction that is open, without overlay, foreign keys and running statements. The table's triggers are gone.
+    ///
+    /// - Complexity: O(1) in rows.
+    func make() throws -> TableSchema {
+        let isDefensive = connection.isConfigured(.defensive) ?? false
+        if isDefensive { try connection.configure(.defensive, false) }
+        defer { if isDefensive { try? connection.configure(.defensive, true) } }
+        try setting("writable_schema", to: 1, editTexts)
+        // Now SQLite reads all of these texts anew.
+        try setting("legacy_alter_table", to: 1) {
+            try connection.execute(
+                "ALTER TABLE main.\(SQLIdentifier.quoted(table.name)) RENAME TO \(SQLIdentifier.quoted(name))"
+            )
+        }
+        guard let backup = try SchemaReader(connection: connection, schema: "main").table(name),
+            backup.indexes.allSatisfy({ index in !table.indexes.contains { $0.name == index.name } })
+        else { throw unreadable }
+        return backup
+    }
+
+    /// Runs `body` with a pragma switched, where SQLite has it.
+    private func setting(_ pragma: String, to value: Int64, _ body: () throws -> Void) throws {
+        let before = try connection.fetchValue(Int64.self, "PRAGMA \(pragma)")
+        try connection.execute("PRAGMA \(pragma) = \(value)")
+        defer { try? connection.execute("PRAGMA \(pragma) = \(before ?? 0)") }
+        try body()
+    }
+
+    private func editTexts() throws {
+        // It is not written any more, and what others' rows must be is asked of the new one.
+        guard let createTable = CreateTable(table.sql) else { throw unreadable }
+        try connection.execute(
+            "UPDATE main.sqlite_master SET sql = ?1 WHERE type = 'table' AND name = ?2",
+            [createTable.removing([.foreignKey, .check]), table.name]
+        )
+        let indexes = try connection.fetchAll(
+            "SELECT rowid, sql FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL",
+            [table.name]
+        )
+        for (number, index) in indexes.enumerated() {
+            let sql: String = try index.get(1)
+            guard let target = SQLScript(sql).outline().target else { throw unreadable }
+            let name = "\(name)_\(number + 1)"
+            var edits = SQLEdits()
+            edits.replace(target.range, with: SQLIdentifier.quoted(name))
+            try connection.execute(
+                "UPDATE main.sqlite_master SET name = ?1, sql = ?2 WHERE rowid = ?3",
+                [name, edits.apply(to: sql), index.get(0, as: Int64.self)]
+            )
+        }
+    }
+
+    private var unreadable: MigrationError {
+        MigrationError(
+            .unsupported,
+            "the definition of table \(table.name), or of one of its indexes, cannot be read: make the table anew by "
+                + "statements of your own",
+            table: table.name
+        )
+    }
+}

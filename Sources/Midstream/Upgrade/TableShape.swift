@@ -1,0 +1,112 @@
+internal import SQLText
+
+/// What rows a table may have, and how they are found and compared: two tables of the same shape are the same to whoever uses
+/// them. Names count without their case, types by the affinity that they give, expressions by their words; the columns' order
+/// does not count.
+struct TableShape: Hashable {
+    var columns: [String: Column] = [:]
+    var primaryKey: String
+    var uniqueKeys: Set<String>
+    /// CHECK constraints, and what is to be done about conflicts.
+    var checks: [String]
+    var foreignKeys: Set<String>
+    var options: Set<String>
+
+    struct Column: Hashable {
+        var type: String
+        var collation: String
+        var isNotNull: Bool
+        /// The words; `nil` when there is none.
+        var defaultValue: String?
+        /// The words with STORED or VIRTUAL; `nil` when it is not generated.
+        var generation: String?
+    }
+
+    init(_ table: TableSchema, _ definition: CreateTable) throws {
+        func name(_ column: Int?) -> String {
+            column.map { $0 < 0 ? "rowid" : SQLIdentifier.lowercased(table.columns[$0].name) } ?? "?"
+        }
+        func words(_ terms: [TableSchema.Index.Term]) -> String {
+            terms.map { term in
+                "\(name(term.column)) \(SQLIdentifier.lowercased(term.collation))\(term.isDescending ? " desc" : "")"
+            }.joined(separator: ", ")
+        }
+        for column in table.columns {
+            let constraint = definition.columns.first { SQLIdentifier.equal($0.name, column.name) }?.constraints
+                .first { $0.kind == .generated }
+            columns[SQLIdentifier.lowercased(column.name)] = Column(
+                type: table.isStrict ? SQLIdentifier.lowercased(column.type) : column.affinity.typeName,
+                collation: SQLIdentifier.lowercased(column.collation),
+                isNotNull: column.isNotNull,
+                defaultValue: column.defaultValue.map(CreateTable.words),
+                generation: column.generation.map { words in
+                    words + (constraint.map { definition.words($0.body).hasSuffix("stored") } ?? false ? " stored" : "")
+                }
+            )
+        }
+        let constraints =
+            definition.columns.flatMap { column in column.constraints.map { (column: column.name, constraint: $0) } }
+            + definition.constraints.map { (column: "", constraint: $0) }
+        let automatic = table.indexes.filter { $0.name.hasPrefix("sqlite_autoindex_") }
+        primaryKey =
+            table.rowIDColumn.map { "integer " + name($0) }
+            ?? words(table.hasRowID ? automatic.first(where: \.isPrimaryKey)?.terms ?? [] : table.primaryKey)
+        uniqueKeys = Set(automatic.filter { !$0.isPrimaryKey }.map { words($0.terms) })
+        checks = constraints.compactMap { column, constraint in
+            let words = definition.words(constraint.body)
+            if constraint.kind == .check { return words }
+            let owner = SQLIdentifier.lowercased(column)
+            return [.primaryKey, .unique, .notNull].contains(constraint.kind) && words.contains(" on conflict ")
+                ? "\(owner) \(words)" : nil
+        }.sorted()
+        foreignKeys = Set(
+            constraints.filter { $0.constraint.kind == .foreignKey }.map { column, constraint in
+                let words = definition.words(constraint.body)
+                return column.isEmpty ? words : "foreign key ( \(SQLIdentifier.lowercased(column)) ) \(words)"
+            }
+        )
+        options = []
+        if !table.hasRowID { options.insert("WITHOUT ROWID") }
+        if table.isStrict { options.insert("STRICT") }
+        if table.isAutoIncrement { options.insert("AUTOINCREMENT") }
+    }
+
+    /// What becomes of a table that gets another shape, in words.
+    ///
+    /// - Parameter renamed: New names of columns by the old ones, both in lower case.
+    func differences(to other: TableShape, renamed: [String: String]) -> [String] {
+        var words: [String] = []
+        var kept: Set<String> = []
+        for (name, column) in columns.sorted(by: { $0.key < $1.key }) {
+            let new = renamed[name] ?? name
+            guard let changed = other.columns[new] else {
+                words.append("column \(name) goes")
+                continue
+            }
+            kept.insert(new)
+            if new != name { words.append("column \(name) is called \(new)") }
+            words += column.differences(to: changed).map { "column \(new) \($0)" }
+        }
+        words += other.columns.keys.filter { !kept.contains($0) }.sorted().map { "column \($0) comes" }
+        if primaryKey != other.primaryKey { words.append("another PRIMARY KEY") }
+        if uniqueKeys != other.uniqueKeys { words.append("other UNIQUE constraints") }
+        if checks != other.checks { words.append("other CHECK or ON CONFLICT clauses") }
+        if foreignKeys != other.foreignKeys { words.append("other foreign keys") }
+        for option in options.symmetricDifference(other.options).sorted() {
+            words.append((other.options.contains(option) ? "" : "not ") + option)
+        }
+        return words
+    }
+}
+
+extension TableShape.Column {
+    fileprivate func differences(to other: Self) -> [String] {
+        var words: [String] = []
+        if type != other.type { words.append("has type \(other.type.uppercased()) instead of \(type.uppercased())") }
+        if collation != other.collation { words.append("has another collation") }
+        if isNotNull != other.isNotNull { words.append(other.isNotNull ? "is NOT NULL" : "may be NULL") }
+        if defaultValue != other.defaultValue { words.append("has another default") }
+        if generation != other.generation { words.append("is generated in another way") }
+        return words
+    }
+}

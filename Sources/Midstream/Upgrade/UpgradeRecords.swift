@@ -1,0 +1,79 @@
+internal import SQLiteConnection
+
+/// Which steps have run in a file, in the transaction that is open.
+///
+/// `Docs/FileFormat.md` describes the table, which is kept.
+struct UpgradeRecords {
+    let access: DatabaseAccess
+    let upgrades: SchemaUpgrades
+
+    /// What a file knows.
+    struct State {
+        /// The steps that have run.
+        var names: Set<String>
+        /// Whether they are in the table of records, and not known by other means.
+        var isRecorded: Bool
+        /// Whether the file has no table at all.
+        var isFresh: Bool
+        /// Names that this build does not know, or its version.
+        var unknown: [String]
+    }
+
+    static let table = StateStore.prefix + "upgrades"
+    private var connection: Connection { access.connection }
+
+    func state() throws -> State {
+        let known = Set(upgrades.steps.map(\.name)).union(upgrades.retiredSteps)
+        if try exists(Self.table) {
+            let names = try names("SELECT name FROM main.\(Self.table)")
+            return State(names: names, isRecorded: true, isFresh: false, unknown: names.subtracting(known).sorted())
+        }
+        if let version = try upgrades.versionBefore?(access) { return try state(of: version) }
+        if try exists("grdb_migrations") {
+            let names = try names("SELECT identifier FROM main.grdb_migrations")
+            return State(names: names, isRecorded: false, isFresh: false, unknown: names.subtracting(known).sorted())
+        }
+        return try state(of: connection.fetchValue(Int64.self, "PRAGMA main.user_version") ?? 0)
+    }
+
+    private func state(of version: Int64) throws -> State {
+        let newest = upgrades.steps.compactMap(\.version).last
+        let isNewer = newest.map { version > $0 } ?? false
+        return State(
+            names: Set(upgrades.steps(upTo: version).map(\.name)),
+            isRecorded: false,
+            isFresh: try version == 0 && SchemaReader(connection: connection, schema: "main").tableNames().isEmpty,
+            unknown: isNewer ? ["version \(version)"] : []
+        )
+    }
+
+    private func exists(_ table: String) throws -> Bool {
+        try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = ?", [table]) != nil
+    }
+
+    private func names(_ sql: String) throws -> Set<String> {
+        Set(try connection.fetchAll(sql).map { try $0.get(0) })
+    }
+
+    /// Has exactly those recorded.
+    func record(_ names: some Sequence<String>) throws {
+        try connection.execute("CREATE TABLE IF NOT EXISTS main.\(Self.table)(name TEXT PRIMARY KEY) WITHOUT ROWID")
+        try connection.execute("DELETE FROM main.\(Self.table)")
+        for name in names { try record(name) }
+    }
+
+    private func record(_ name: String) throws {
+        try connection.execute("INSERT INTO main.\(Self.table)(name) VALUES (?)", [name])
+    }
+
+    /// Records a step that has run.
+    func record(_ step: SchemaUpgrades.Step) throws {
+        try record(step.name)
+        try setVersion(step.version)
+    }
+
+    /// Has other programs find the version where they look for it.
+    func setVersion(_ version: Int64?) throws {
+        if let version { try connection.execute("PRAGMA main.user_version = \(version)") }
+    }
+}

@@ -1,0 +1,92 @@
+internal import Midstream
+
+/// `midstream upgrade`: brings a file to the schema that a script declares.
+struct UpgradeCommand: Command {
+    static let spec = CommandSpec(
+        name: "upgrade",
+        overview: "Bring a database file to the schema in a script.",
+        discussion: """
+            The script has CREATE TABLE, CREATE INDEX, CREATE VIEW and CREATE TRIGGER statements. What is missing is created,
+            what ALTER TABLE can change at once is changed, and other tables are rebuilt: their rows move in steps, while
+            applications use the new shape through Midstream. What is not declared stays, unless --allow-drop is given. Ctrl-C
+            stops after the step that runs; midstream migrate --target goes on later.
+            """,
+        positionals: [PositionalSpec(name: "target", isRequired: true, help: "The database file.")],
+        options: [
+            .option("schema", "file", "The script; - for standard input."),
+            .flag("plan", "Print what would be done, and do nothing."),
+            .flag("allow-drop", "Drop tables, columns, indexes, views and triggers that the script does not have."),
+            .option(
+                "rename",
+                "names",
+                "OLD=NEW for a table, TABLE.OLD=NEW for a column of the table's new name.",
+                isRepeatable: true
+            ),
+        ] + RunArguments.options + KeyArguments.options(.target)
+    )
+
+    let target: String
+    let schema: String
+    let isPlan: Bool
+    let options: SchemaOptions
+    let run: RunArguments
+    let keys: KeyArguments
+
+    init(_ arguments: ParsedArguments) throws(UsageError) {
+        let name = Self.spec.name
+        target = arguments.positionals.first ?? ""
+        guard let schema = arguments.value("schema"), !schema.isEmpty else {
+            throw UsageError("missing option --schema", command: name)
+        }
+        self.schema = schema
+        isPlan = arguments.has("plan")
+        var options = SchemaOptions()
+        options.allowsDrops = arguments.has("allow-drop")
+        for text in arguments.all("rename") {
+            let parts = text.split(separator: "=", omittingEmptySubsequences: false).map(String.init)
+            guard parts.count == 2, !parts.contains("") else {
+                throw UsageError("--rename takes OLD=NEW, or TABLE.OLD=NEW", command: name)
+            }
+            if let dot = parts[0].firstIndex(of: ".") {
+                let (table, column) = (String(parts[0][..<dot]), String(parts[0][parts[0].index(after: dot)...]))
+                options.renamedColumns[table, default: [:]][column] = parts[1]
+            } else {
+                options.renamedTables[parts[0]] = parts[1]
+            }
+        }
+        self.options = options
+        run = try RunArguments(arguments, command: name)
+        keys = try KeyArguments(arguments, command: name)
+    }
+
+    func run(_ output: Output) throws -> ExitCode {
+        let keys = try keys.read(targetPath: target)
+        let wanted = DatabaseSchema(sql: try ScriptSource.text(path: schema, output))
+        let signals = SignalWatch()
+        defer { signals.stop() }
+        let database = try TargetDatabase.openStored(target, keys)
+        defer { database.close() }
+        let plan = try CommandFailure.naming(target) {
+            try isPlan ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
+        }
+        output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n")
+        if isPlan || !plan.changes.contains(where: { $0.way == .rebuild }) { return .success }
+        let run = MigrationRun(arguments: run, signals: signals, output: output)
+        return run.show(try run.move(database, target: target, keys: keys))
+    }
+
+    private static func json(_ plan: SchemaPlan) -> JSON {
+        let changes = plan.changes.map { change in
+            JSON(members: [
+                ("name", JSON(change.name)),
+                ("way", JSON(change.way == .rebuild ? "rebuild" : "statements")),
+                ("summary", JSON(change.summary)),
+                ("sql", JSON(array: change.sql.map { JSON($0) })),
+            ])
+        }
+        let members = [
+            ("changes", JSON(array: changes)), ("undeclared", JSON(array: plan.undeclared.map { JSON($0) })),
+        ]
+        return JSON(object: ["plan": JSON(members: members)])
+    }
+}

@@ -1,0 +1,159 @@
+/// The columns and constraints of a CREATE TABLE, by byte range: what SQLite itself does not tell of a table.
+///
+///     let table = CreateTable("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT NOT NULL DEFAULT '', CHECK (a > 0))")
+///     table?.columns.map(\.name)              // ["a", "b"]
+///     table?.columns[1].constraints.map(\.kind)   // [.notNull, .default]
+///     table?.constraints.map(\.kind)          // [.check]
+///
+/// All offsets are into the UTF-8 of the text. Source: <https://www.sqlite.org/lang_createtable.html>.
+public struct CreateTable: Sendable {
+    /// What a constraint is about.
+    public enum Kind: Hashable, Sendable {
+        /// PRIMARY KEY.
+        case primaryKey
+        /// NOT NULL.
+        case notNull
+        /// A NULL that stands for nothing.
+        case null
+        /// UNIQUE.
+        case unique
+        /// CHECK.
+        case check
+        /// DEFAULT.
+        case `default`
+        /// COLLATE.
+        case collate
+        /// REFERENCES, or FOREIGN KEY.
+        case foreignKey
+        /// AS, or GENERATED ALWAYS AS.
+        case generated
+    }
+
+    /// A constraint of a column or of the table.
+    public struct Constraint: Hashable, Sendable {
+        /// What it is about.
+        public let kind: Kind
+        /// Where it is, its CONSTRAINT and name included.
+        public let range: Range<Int>
+        /// Where it is without CONSTRAINT and name.
+        public let body: Range<Int>
+    }
+
+    /// The definition of a column.
+    public struct Column: Hashable, Sendable {
+        /// The name without quotes.
+        public let name: String
+        /// Where the whole definition is.
+        public let range: Range<Int>
+        /// Where the name is.
+        public let nameRange: Range<Int>
+        /// The constraints, in their order.
+        public let constraints: [Constraint]
+    }
+
+    /// The table's name as written.
+    public let nameRange: Range<Int>
+    /// The table's name without quotes.
+    public let name: String
+    /// The columns, in their order.
+    public let columns: [Column]
+    /// The constraints that are no column's, in their order.
+    public let constraints: [Constraint]
+    /// Whether it is TEMP.
+    public let isTemporary: Bool
+    /// Whether it is WITHOUT ROWID.
+    public let isWithoutRowID: Bool
+    /// Whether it is STRICT.
+    public let isStrict: Bool
+    /// The text.
+    public let text: String
+
+    private let tokens: [Token]
+    private let bytes: [UInt8]
+
+    /// Reads a text of one statement; `nil` when it is no CREATE TABLE with columns, or cannot be made out.
+    ///
+    /// - Complexity: O(n) in the bytes of the text.
+    public init?(_ text: String) {
+        var parser = CreateTableParser(text)
+        guard let parsed = parser.parse() else { return nil }
+        self.text = text
+        tokens = parser.tokens
+        bytes = parser.bytes
+        nameRange = parsed.nameRange
+        name = parser.name(parsed.nameRange)
+        columns = parsed.columns
+        constraints = parsed.constraints
+        isTemporary = parsed.isTemporary
+        isWithoutRowID = parsed.options.contains("rowid")
+        isStrict = parsed.options.contains("strict")
+    }
+
+    /// The words of a range, one space apart: without comments, names in lower case and without quotes. Two that are equal
+    /// mean the same.
+    public func words(_ range: Range<Int>) -> String {
+        Self.words(tokens.filter { range.contains($0.range.lowerBound) }, bytes)
+    }
+
+    /// The parentheses of a CHECK or of a generated column, with all between.
+    public func parentheses(of constraint: Constraint) -> Range<Int>? {
+        let body = tokens.filter { constraint.body.contains($0.range.lowerBound) }
+        guard let start = body.first(where: { $0.kind == .leftParen }) else { return nil }
+        var depth = 0
+        for token in body where token.range.lowerBound >= start.range.lowerBound {
+            if token.kind == .leftParen { depth += 1 }
+            if token.kind == .rightParen { depth -= 1 }
+            if depth == 0 { return start.range.lowerBound..<token.range.upperBound }
+        }
+        return nil
+    }
+
+    /// The words of any text of SQL, one space apart: see ``words(_:)-(Range<Int>)``.
+    public static func words(_ text: String) -> String {
+        words(SQLTokenizer(text).filter { !$0.isTrivia }, Array(text.utf8))
+    }
+
+    private static func words(_ tokens: [Token], _ bytes: [UInt8]) -> String {
+        tokens.map { token in
+            let word = String(decoding: bytes[token.range], as: UTF8.self)
+            return switch token.kind {
+            case .identifier, .quotedIdentifier: SQLIdentifier.lowercased(SQLIdentifier.unquoted(word))
+            default: word
+            }
+        }.joined(separator: " ")
+    }
+
+    /// The text without constraints of some kinds, of columns and of the table.
+    public func removing(_ kinds: Set<Kind>) -> String {
+        var edits = SQLEdits()
+        for constraint in columns.flatMap(\.constraints) where kinds.contains(constraint.kind) {
+            edits.remove(constraint.range)
+        }
+        for constraint in constraints where kinds.contains(constraint.kind) {
+            let comma = tokens.last { $0.range.upperBound <= constraint.range.lowerBound }
+            let start = comma.map { $0.kind == .comma ? $0.range.lowerBound : $0.range.upperBound }
+            edits.remove((start ?? constraint.range.lowerBound)..<constraint.range.upperBound)
+        }
+        return (try? edits.apply(to: text)) ?? text
+    }
+
+    /// The text with more columns, behind the last one.
+    public func adding(columns definitions: [String]) -> String {
+        guard let last = columns.last, !definitions.isEmpty else { return text }
+        var edits = SQLEdits()
+        edits.insert(", " + definitions.joined(separator: ", "), at: last.range.upperBound)
+        return (try? edits.apply(to: text)) ?? text
+    }
+
+    /// The text with another name for the table.
+    public func named(_ name: String) -> String {
+        var edits = SQLEdits()
+        edits.replace(nameRange, with: SQLIdentifier.quoted(name))
+        return (try? edits.apply(to: text)) ?? text
+    }
+
+    /// The text of a range.
+    public func text(_ range: Range<Int>) -> String {
+        String(decoding: bytes[range], as: UTF8.self)
+    }
+}

@@ -1,0 +1,194 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Files that are brought to a declared schema.
+@Suite struct DeclaredSchemaTests {
+    private static let first = """
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, date TEXT);
+        CREATE INDEX by_date ON messages(date);
+        CREATE TABLE drafts(body);
+        CREATE VIEW bodies AS SELECT body FROM messages;
+        CREATE TRIGGER noted AFTER INSERT ON drafts BEGIN INSERT INTO messages(body) VALUES (NEW.body); END;
+        """
+
+    private static let rows = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+        INSERT INTO messages SELECT i, 'body ' || i, 'd' || i FROM n;
+        """
+
+    private func open() throws -> UpgradePair { try UpgradePair(Self.first + Self.rows) }
+
+    private func ways(_ plan: SchemaPlan) -> [String] {
+        plan.changes.map { "\($0.name) \($0.way) \($0.summary)" }
+    }
+
+    private func plan(_ sql: String, _ change: (inout SchemaOptions) -> Void = { _ in }) throws -> SchemaPlan {
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = 10
+        change(&options)
+        let pair = try open()
+        return try withExtendedLifetime(pair) {
+            try pair.database.plan(for: DatabaseSchema(sql: sql), options: options)
+        }
+    }
+
+    @Test func whatIsThereIsNotChanged() throws {
+        let other = """
+            create table "MESSAGES" (ID integer not null primary key /* the key */, Date varchar(10), [body] text);
+            """
+        #expect(try plan(Self.first).description == "nothing to change")
+        let plan = try plan(other)
+        #expect(ways(plan) == ["MESSAGES rebuild rebuild, since column id is NOT NULL"])
+        let same = """
+            create table "MESSAGES" (ID integer primary key /* the key */, Date varchar(10), [body] text);
+            create index By_Date on messages (DATE);
+            """
+        let unchanged = try self.plan(same)
+        #expect(unchanged.isEmpty)
+        #expect(unchanged.undeclared.sorted() == ["bodies", "drafts", "noted"])
+    }
+
+    @Test func theCheapestExactWayIsTaken() throws {
+        func changed(_ from: String, _ to: String, _ change: (inout SchemaOptions) -> Void = { _ in }) throws
+            -> [String]
+        {
+            ways(try plan(Self.first.replacing(from, with: to), change))
+        }
+        #expect(
+            try changed("date TEXT)", "date TEXT, read INTEGER NOT NULL DEFAULT 0)") == [
+                "messages statements alter, since column read comes"
+            ]
+        )
+        #expect(
+            try changed("date TEXT)", "date TEXT, code UNIQUE)") == [
+                "messages rebuild rebuild, since column code comes, other UNIQUE constraints"
+            ]
+        )
+        #expect(
+            try changed("date TEXT)", "date TEXT, at DEFAULT CURRENT_TIMESTAMP)") == [
+                "messages rebuild rebuild, since column at comes"
+            ]
+        )
+        #expect(
+            try changed("body TEXT", "body TEXT COLLATE NOCASE") == [
+                "messages rebuild rebuild, since column body has another collation"
+            ]
+        )
+        #expect(
+            try changed("date TEXT)", "date INTEGER)") == [
+                "messages rebuild rebuild, since column date has type INTEGER instead of TEXT"
+            ]
+        )
+        #expect(try changed("(date)", "(date, id)") == ["messages rebuild rebuild, since index by_date comes"])
+        #expect(
+            try changed("drafts(body)", "drafts(body, more)") == ["drafts statements alter, since column more comes"]
+        )
+        #expect(
+            try changed("drafts(body)", "drafts(body NOT NULL)") == [
+                "drafts rebuild rebuild, since column body is NOT NULL"
+            ]
+        )
+        #expect(
+            try changed("SELECT body", "SELECT body AS b") == [
+                "bodies statements drop, to be made anew", "bodies statements create",
+            ]
+        )
+        #expect(
+            try changed("NEW.body", "NEW.body || 1") == [
+                "noted statements drop, to be made anew", "noted statements create",
+            ]
+        )
+        #expect(try changed("CREATE INDEX by_date ON messages(date);", "") == [])
+        #expect(
+            try changed("CREATE INDEX by_date ON messages(date);", "") { $0.allowsDrops = true } == [
+                "by_date statements drop"
+            ]
+        )
+        #expect(try changed("", "") == [])
+    }
+
+    @Test func dropsAreMadeOnlyWhenTheyAreAllowed() throws {
+        let sql = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL)"
+        let kept = try plan(sql)
+        #expect(kept.changes.map(\.name) == ["messages"])
+        #expect(kept.changes[0].sql[0].contains("date TEXT"))
+        #expect(kept.undeclared.sorted() == ["bodies", "by_date", "drafts", "messages.date", "noted"])
+        let dropped = try plan(sql) { $0.allowsDrops = true }
+        #expect(
+            ways(dropped) == [
+                "bodies statements drop", "noted statements drop",
+                "messages rebuild rebuild, since column body is NOT NULL, column date goes", "drafts statements drop",
+            ]
+        )
+        #expect(dropped.undeclared.isEmpty)
+    }
+
+    @Test(arguments: [0, 1000]) func theFileIsAsDeclaredAfterIt(_ rows: Int) throws {
+        let pair = try open()
+        let sql = """
+            CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT);
+            CREATE TABLE letters(
+                id INTEGER PRIMARY KEY, text TEXT NOT NULL CHECK (text <> ''), author INTEGER REFERENCES people(id), date TEXT);
+            CREATE INDEX by_date ON letters(date, id);
+            CREATE TABLE drafts(body, more);
+            CREATE VIEW bodies AS SELECT text FROM letters;
+            CREATE TRIGGER noted AFTER INSERT ON drafts BEGIN INSERT INTO letters(text) VALUES (NEW.body); END;
+            """
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = rows
+        options.renamedTables = ["messages": "letters"]
+        options.renamedColumns = ["letters": ["body": "text"]]
+        let plan = try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        #expect(plan.changes.contains { $0.name == "letters" && $0.way == .rebuild })
+        #expect(try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options).isEmpty)
+        // By SQLite alone.
+        try pair.native.execute(
+            script: "DROP VIEW bodies; DROP TRIGGER noted; ALTER TABLE messages RENAME TO old; DROP TABLE drafts;"
+        )
+        try pair.native.execute("DROP INDEX by_date")
+        try pair.native.execute(script: sql)
+        try pair.native.execute(
+            script: "INSERT INTO letters(id, text, date) SELECT id, body, date FROM old; DROP TABLE old;"
+        )
+        for sql in [
+            "INSERT INTO drafts(body) VALUES ('d')", "UPDATE letters SET author = 3 WHERE date = 'd7'",
+            "INSERT INTO letters(text) VALUES ('')", "DELETE FROM letters WHERE id > 30",
+        ] {
+            try pair.execute(sql)
+            try pair.database.stepMigration(rows: 5)
+        }
+        try finishMigration(pair.database)
+        pair.expectSame()
+    }
+
+    @Test func aTableThatMovesIsRebuiltAndNotDrained() throws {
+        let pair = try open()
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = 0
+        let sql = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, date TEXT)"
+        try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        try pair.database.stepMigration(rows: 5)
+        let again = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, date TEXT, flag DEFAULT 1)"
+        let plan = try pair.database.upgrade(to: DatabaseSchema(sql: again), options: options)
+        #expect(plan.changes.map(\.way) == [.rebuild])
+        #expect(pair.database.migrationStatistics.drained.isEmpty)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT sum(flag) FROM messages") == 40)
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT sum(flag) FROM messages") == 40)
+    }
+
+    @Test func whatMustBeSaidIsAskedFor() throws {
+        func refused(_ sql: String) throws -> MigrationError? {
+            #expect(throws: MigrationError.self) { try plan(sql) }
+        }
+        let new = "CREATE TABLE messages(id INTEGER PRIMARY KEY, code TEXT NOT NULL)"
+        #expect(try refused(new)?.message.contains("say by SchemaOptions.columns") == true)
+        #expect(try refused("INSERT INTO messages VALUES (1)")?.code == .misuse)
+        #expect(try refused("CREATE TEMP TABLE t(a)")?.code == .misuse)
+        #expect(throws: SQLiteError.self) { try plan("CREATE TABLE t(a") }
+        let given = try plan(new) { $0.columns = ["messages": ["code": .expression("'c' || id")]] }
+        #expect(given.changes.map(\.way) == [.rebuild])
+    }
+}

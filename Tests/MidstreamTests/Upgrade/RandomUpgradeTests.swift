@@ -1,0 +1,127 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Declared upgrades from one random schema to another, beside the same done offline.
+///
+/// `MIDSTREAM_FUZZ_SEED` replays what a failure prints; `MIDSTREAM_FUZZ_UPGRADES` says how many pairs are tried.
+@Suite struct RandomUpgradeTests {
+    @Test func aFileComesToTheDeclaredSchemaWithAllItsRows() throws {
+        let count = Files.environment("MIDSTREAM_FUZZ_UPGRADES").flatMap { Int($0) } ?? 60
+        let seed = Files.environment("MIDSTREAM_FUZZ_SEED").flatMap { UInt64($0) } ?? UInt64.random(in: 0..<1_000_000)
+        print("upgrades: \(count) pairs of schemas, MIDSTREAM_FUZZ_SEED=\(seed)")
+        var ways: [String: Int] = [:]
+        for number in 0..<UInt64(count) {
+            var dice = SeededGenerator(seed: seed &+ number)
+            let from = RandomSchema(&dice)
+            let to = Bool.random(using: &dice) ? from.changed(&dice) : RandomSchema(&dice)
+            let next = Bool.random(using: &dice) ? to.changed(&dice) : RandomSchema(&dice)
+            do {
+                try run(
+                    [from, to, next],
+                    &dice,
+                    &ways,
+                    "MIDSTREAM_FUZZ_SEED=\(seed &+ number): \(from) -> \(to) -> \(next)"
+                )
+            } catch {
+                Issue.record("MIDSTREAM_FUZZ_SEED=\(seed &+ number): \(from) -> \(to) -> \(next): \(error)")
+            }
+        }
+        print("upgrades: \(ways.sorted { $0.key < $1.key })")
+        #expect((ways["rebuild"] ?? 0) > count / 4)
+        #expect((ways["statements"] ?? 0) > 0)
+    }
+
+    private func run(
+        _ schemas: [RandomSchema],
+        _ dice: inout SeededGenerator,
+        _ ways: inout [String: Int],
+        _ comment: String
+    ) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE p(id INTEGER PRIMARY KEY);" + schemas[0].statements.joined(separator: ";") + ";"
+                + schemas[0].rows(40)
+        )
+        var options = SchemaOptions()
+        options.allowsDrops = true
+        options.rowsChangedAtOnce = Int.random(in: 0..<3, using: &dice) == 0 ? 1000 : 0
+        let count = "SELECT count(*) FROM t"
+        var old = schemas[0]
+        for schema in schemas.dropFirst() {
+            let declared = DatabaseSchema(
+                sql: (["CREATE TABLE p(id INTEGER PRIMARY KEY)"] + schema.statements).joined(separator: ";")
+            )
+            do {
+                try Self.upgradeNatively(pair.native, old, schema)
+            } catch is SQLiteError {
+                // Nor are there rows lost where they cannot fit.
+                do {
+                    try pair.database.upgrade(to: declared, options: options)
+                    #expect(
+                        try pair.database.fetchValue(Int.self, count) == pair.native.fetchValue(Int.self, count),
+                        "\(comment)"
+                    )
+                } catch {
+                    Self.expectSame(pair, old, comment)
+                }
+                ways["refused", default: 0] += 1
+                return
+            }
+            let plan = try pair.database.upgrade(to: declared, options: options)
+            for change in plan.changes { ways["\(change.way)", default: 0] += 1 }
+            #expect(try pair.database.plan(for: declared, options: options).isEmpty, "\(comment)\n\(plan)")
+            Self.expectSame(pair, schema, "\(comment)\n\(plan)")
+            try pair.database.stepMigration(rows: Int64.random(in: 0..<30, using: &dice))
+            for sql in Self.writes(schema, &dice) {
+                try pair.native.execute(sql)
+                try pair.database.execute(sql)
+                Self.expectSame(pair, schema, "\(comment)\n\(plan)\n\(sql)")
+            }
+            old = schema
+        }
+        try finishMigration(pair.database)
+        Self.expectSame(pair, old, comment)
+        pair.database.close()
+        let plain = try Connection(path: pair.path)
+        defer { plain.close() }
+        #expect(try plain.fetchValue(String.self, "PRAGMA integrity_check") == "ok", "\(comment)")
+        #expect(try plain.fetchAll("SELECT 1 FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty, "\(comment)")
+    }
+
+    /// Create, copy what both have, drop, rename.
+    private static func upgradeNatively(_ connection: Connection, _ old: RandomSchema, _ new: RandomSchema) throws {
+        let common = new.columns.filter(old.columns.contains).joined(separator: ", ")
+        try connection.transaction {
+            try connection.execute(
+                script: new.createTable.replacing("CREATE TABLE t(", with: "CREATE TABLE u(") + ";"
+                    + "INSERT INTO u(\(common)) SELECT \(common) FROM t; DROP TABLE t; ALTER TABLE u RENAME TO t"
+            )
+            for index in new.indexes { try connection.execute(index) }
+        }
+    }
+
+    private static func writes(_ schema: RandomSchema, _ dice: inout SeededGenerator) -> [String] {
+        let column = schema.columns.last ?? "k2"
+        let key = Int.random(in: 1...40, using: &dice)
+        return [
+            "UPDATE t SET \(column) = 200 + k1 WHERE k1 = \(key)",
+            "DELETE FROM t WHERE k1 BETWEEN \(key + 1) AND \(key + 3)",
+            "INSERT OR IGNORE INTO t(\(schema.columns.joined(separator: ", "))) VALUES "
+                + "(\(schema.columns.map { _ in "\(300 + key)" }.joined(separator: ", ")))",
+        ]
+    }
+
+    private static func expectSame(_ pair: UpgradePair, _ schema: RandomSchema, _ comment: String) {
+        let values = schema.columns.map { "typeof(\($0)) || \($0)" }.joined(separator: ", ")
+        let sql = "SELECT \(values), * FROM (SELECT \(schema.columns.joined(separator: ", ")) FROM t) ORDER BY k1, k2"
+        do {
+            let (mine, native) = (texts(try pair.database.fetchAll(sql)), texts(try pair.native.fetchAll(sql)))
+            if mine != native {
+                let (surplus, missing) = (Set(mine).subtracting(native), Set(native).subtracting(mine))
+                Issue.record("\(comment)\nsurplus \(surplus.sorted().prefix(3)), missing \(missing.sorted().prefix(3))")
+            }
+        } catch {
+            Issue.record("\(comment)\n\(error)")
+        }
+    }
+}

@@ -1,0 +1,71 @@
+import SQLiteConnection
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// `midstream upgrade`.
+@Suite struct UpgradeTests {
+    private let folder = TestFolder()
+
+    private func script(_ sql: String) throws -> String {
+        let path = folder.file("new.sql")
+        let file = try #require(fopen(path, "w"))
+        fputs(sql, file)
+        fclose(file)
+        return path
+    }
+
+    private func tool(_ arguments: [String]) throws -> Subprocess.Result {
+        try Subprocess.run(BuiltTool.path, arguments)
+    }
+
+    private static let newest = """
+        CREATE TABLE messages(id INTEGER PRIMARY KEY, sender TEXT NOT NULL, text TEXT UNIQUE);
+        CREATE INDEX messages_by_sender ON messages(sender);
+        CREATE TABLE people(name TEXT);
+        """
+
+    @Test func aFileIsBroughtToTheSchemaOfAScript() throws {
+        let path = try folder.database("app.db", messages(2500) + "CREATE TABLE other(a);")
+        let schema = try script(Self.newest)
+        let arguments = ["upgrade", path, "--schema", schema, "--rename", "messages.body=text"]
+        let before = try folder.dump("app.db")
+        let plan = try tool(arguments + ["--plan"])
+        #expect(plan.status == 0, "\(plan.error)")
+        #expect(plan.output.contains("messages: rebuild, since column body is called text, column sender is NOT NULL"))
+        #expect(plan.output.contains("people: create\n    CREATE TABLE people(name TEXT)"))
+        #expect(plan.output.contains("not declared, and stays: other"))
+        #expect(try folder.dump("app.db") == before)
+        let result = try tool(arguments)
+        #expect(result.status == 0, "\(result.error)")
+        #expect(result.output.contains("Moved 2,500 rows of 1 table"))
+        #expect(
+            try folder.value("app.db", "SELECT count(*) || text FROM messages WHERE text = 'body 7'")
+                == .text("1body 7")
+        )
+        #expect(
+            try folder.value("app.db", "SELECT count(*) FROM sqlite_master WHERE name LIKE 'midstream%'") == .integer(0)
+        )
+        let again = try tool(arguments + ["--json"])
+        #expect(again.output == "{\"plan\":{\"changes\":[],\"undeclared\":[\"other\"]}}\n")
+        let dropping = try tool(arguments + ["--allow-drop"])
+        #expect(dropping.output.contains("other: drop"))
+        #expect(try folder.value("app.db", "SELECT count(*) FROM sqlite_master WHERE name = 'other'") == .integer(0))
+    }
+
+    @Test func whatCannotBeUnderstoodIsTold() throws {
+        let path = try folder.database("app.db", "CREATE TABLE t(a);")
+        #expect(try BuiltTool.run("upgrade", path).status == 64)
+        #expect(try BuiltTool.run("upgrade", path, "--schema", "x", "--rename", "a").status == 64)
+        let missing = try BuiltTool.run("upgrade", path, "--schema", folder.file("none.sql"))
+        #expect(missing.status == 1)
+        #expect(missing.error.contains("cannot read"))
+        let other = try BuiltTool.run("upgrade", path, "--schema", script("DROP TABLE t"))
+        #expect(other.status == 1)
+        #expect(other.error.contains("a schema is made of CREATE TABLE"))
+    }
+}
