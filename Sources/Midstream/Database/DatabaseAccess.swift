@@ -294,7 +294,7 @@ public final class DatabaseAccess {
                     try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
                     continue
                 }
-                let attempt = Attempt(self, prepared)
+                let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
                 do {
                     try run(
                         prepared,
@@ -305,7 +305,7 @@ public final class DatabaseAccess {
                         },
                         onRow
                     )
-                    attempt.keep()
+                    attempt?.keep()
                     return finished(prepared)
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
@@ -314,15 +314,15 @@ public final class DatabaseAccess {
                     if error.code == .authorization, let table = overlay.watch.strayTable {
                         throw Self.missing(table, prepared.text)
                     }
-                    if let id = prepared.route.redirected, error.code == .constraintDatatype || error.code == .mismatch,
-                        overlay.tables.byID[id]?.openCursors == 0, try attempt.isUndone(id)
+                    if let attempt, error.code == .constraintDatatype || error.code == .mismatch,
+                        attempt.table.openCursors == 0, try attempt.undo()
                     {
                         // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
                         // versions do not, and may have come to the row by others that are to stay.
-                        try drain([id], .valueType, for: prepared.text)
+                        try drain([attempt.table.id], .valueType, for: prepared.text)
                         continue
                     }
-                    attempt.keep()
+                    attempt?.keep()
                     // The statement had not read all tables that it names when SQLite found a source's schema changed, as
                     // with the end of another table's move, and read it anew. No transaction was rolled back.
                     if error.code == .abortRollback, tries < 10, !hasBegun,
@@ -334,68 +334,11 @@ public final class DatabaseAccess {
                     finished(prepared)
                     throw error.naming(prepared.text)
                 } catch {
-                    attempt.keep()
+                    attempt?.keep()
                     finished(prepared)
                     throw error
                 }
             }
-        }
-    }
-
-    /// A statement that may have to be run again from the start, if the target does not take the type of a value.
-    private struct Attempt {
-        private let access: DatabaseAccess
-        private let totalChanges: Int64
-        private let changes: Int64
-        private let lastInsertRowID: Int64
-        /// Whether a savepoint is open, to which it can be undone. SQLite does not undo a statement in a transaction whose
-        /// error it did not foresee, as those of types.
-        private let hasSavepoint: Bool
-        private let wasInTransaction: Bool
-
-        init(_ access: DatabaseAccess, _ prepared: Prepared) {
-            self.access = access
-            totalChanges = access.totalChanges
-            changes = access.overlay.changes
-            lastInsertRowID = access.lastInsertRowID
-            wasInTransaction = access.connection.isInTransaction
-            let table = prepared.route.redirected.flatMap { access.overlay.tables.byID[$0] }
-            let isGuarded = wasInTransaction && table.map { $0.target.isStrict && $0.openCursors == 0 } ?? false
-            hasSavepoint = isGuarded && (try? access.connection.execute("SAVEPOINT midstream_attempt")) != nil
-        }
-
-        /// Lets what it has done stand.
-        func keep() {
-            guard hasSavepoint, access.connection.isInTransaction else { return }
-            try? access.connection.execute("RELEASE midstream_attempt")
-        }
-
-        /// Whether nothing of it is left, so that it can be run again. The counts are as before it then.
-        func isUndone(_ id: Int64) throws -> Bool {
-            if wasInTransaction {
-                guard access.connection.isInTransaction else { return false }
-                if hasSavepoint {
-                    try access.connection.execute("ROLLBACK TO midstream_attempt")
-                    try access.connection.execute("RELEASE midstream_attempt")
-                    access.overlay.statements.rollbacks += 1
-                    access.overlay.forgetState()
-                } else if try hasKeptRows(of: id) {
-                    return false
-                }
-            }
-            access.overlay.statements.internalChanges += access.totalChanges - totalChanges
-            access.overlay.setLastInsertRowID(lastInsertRowID)
-            access.overlay.reportChanges(changes)
-            return true
-        }
-
-        /// As with OR FAIL. SQLite need not have counted them.
-        private func hasKeptRows(of id: Int64) throws -> Bool {
-            if access.totalChanges != totalChanges { return true }
-            guard access.lastInsertRowID != lastInsertRowID, let table = access.overlay.tables.byID[id] else {
-                return false
-            }
-            return try table.targetHolds(rowID: access.lastInsertRowID)
         }
     }
 

@@ -17,6 +17,23 @@ enum RowKey: Hashable, Sendable {
     var rowID: Int64? {
         if case .rowID(let rowID) = self { rowID } else { nil }
     }
+
+    /// How a message tells of the row: keys of columns are not in messages.
+    var words: String { rowID.map { "with rowid \($0)" } ?? "with the key that this error has" }
+}
+
+extension MigrationError {
+    /// An error that one row of a table is concerned by.
+    init(_ code: Code, _ message: String, table: String, row: RowKey?, cause: SQLiteError? = nil) {
+        self.init(
+            code,
+            message,
+            table: table,
+            key: row?.rowID,
+            keyColumns: row?.rowID == nil ? row?.values.map(\.value) ?? [] : [],
+            cause: cause
+        )
+    }
 }
 
 extension Statement {

@@ -543,13 +543,10 @@ final class Stepper {
     private func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
         MigrationError(
             .rowRefused,
-            "target table \(record.target) refuses the row "
-                + (refusal.key.rowID.map { "with rowid \($0)" } ?? "with the key that this error has")
-                + " of source table \(record.source). It stays there and is read as before. The migration goes on when it is "
+            "target table \(record.target) refuses the row \(refusal.key.words) of source table \(record.source). It stays there and is read as before. The migration goes on when it is "
                 + "deleted, or changed so that the target takes it",
             table: record.target,
-            key: refusal.key.rowID,
-            keyColumns: refusal.key.rowID == nil ? refusal.key.values.map(\.value) : [],
+            row: refusal.key,
             cause: refusal.error
         )
     }

@@ -152,18 +152,19 @@ struct Undo {
         return (returned, outcome ?? .busy)
     }
 
-    /// Runs `body` in a transaction of the stage that `record` was read in; `progress` is of this stage, and changes with it.
+    /// Runs `body` in a transaction of the stage that `record` was read in, with what is stored of the table by then;
+    /// `progress` is of this stage, and changes with it.
     private func transaction(
         _ record: TableRecord,
         _ progress: inout Progress,
-        _ body: (inout Progress) throws -> Void
+        _ body: (TableRecord, inout Progress) throws -> Void
     ) throws -> MigrationProgress.Outcome {
         var next = progress
         let done: Void? = try stepper.transaction {
             guard let now = try stepper.store.table(record.id), now.undoStage == record.undoStage,
                 now.phase == record.phase
             else { return }
-            try body(&next)
+            try body(now, &next)
         }
         guard done != nil else { return .busy }
         progress = next
@@ -181,8 +182,7 @@ struct Undo {
         _ sql: UndoSQL,
         _ progress: inout Progress
     ) throws -> MigrationProgress.Outcome {
-        try transaction(record, &progress) { progress in
-            let now = try stepper.store.table(record.id) ?? record
+        try transaction(record, &progress) { now, progress in
             if progress.collected < Self.rowsPerPass {
                 if now.watermark != nil {
                     progress.collected += try lowerWatermark(now, sql)
@@ -280,9 +280,9 @@ struct Undo {
             return .waitingForReaders
         }
         var hasEnded = false
-        let outcome = try transaction(record, &progress) { _ in
-            hasEnded = try record.watermark == nil && isTrue(sql.isEmpty)
-            try hasEnded ? end(record, sql) : setStage(record, (record.undoStage ?? 0) + 1)
+        let outcome = try transaction(record, &progress) { now, _ in
+            hasEnded = try now.watermark == nil && isTrue(sql.isEmpty)
+            try hasEnded ? end(now, sql) : setStage(now, (now.undoStage ?? 0) + 1)
         }
         if hasEnded, outcome == .worked { return try release(record) }
         // The next step tries again, from the keys on.
@@ -295,7 +295,7 @@ struct Undo {
         _ sql: UndoSQL,
         _ progress: inout Progress
     ) throws -> MigrationProgress.Outcome {
-        try transaction(record, &progress) { progress in
+        try transaction(record, &progress) { _, progress in
             let upper = try upperKey(sql, of: .returning, progress.clearing)
             try confirm(record)
             _ = try run(
@@ -320,7 +320,7 @@ struct Undo {
         var upper: RowKey?
         var version: [Int64?] = []
         var refusals: [Progress.Refusal] = []
-        let copied = try transaction(record, &progress) { _ in
+        let copied = try transaction(record, &progress) { _, _ in
             upper = try upperKey(sql, of: .returning, walk, atMost: rows)
             try confirm(record)
             refusals = try copy(sql, walk.last, upper)
@@ -328,16 +328,15 @@ struct Undo {
             version = try dataVersions()
         }
         guard copied == .worked else { return copied }
-        var isStill = false
-        let settled = try transaction(record, &progress) { progress in
-            isStill = try dataVersions() == version
+        let settled = try transaction(record, &progress) { _, progress in
+            let isStill = try dataVersions() == version
             let returned = try settle(sql, walk.last, upper)
             if isStill, let key = try firstLeft(sql, walk.last, upper, refusals) { throw differs(record, key) }
             progress.returned += returned
             progress.refusal = progress.refusal ?? refusals.first
             progress.returning.pass(upper)
             try connection.execute(
-                "UPDATE main.midstream_tables SET copied = max(0, copied - ?) WHERE id = ?",
+                "UPDATE main.midstream_tables SET copied = max(0, copied - ?), ceiling = NULL WHERE id = ?",
                 [returned, record.id]
             )
         }
@@ -386,10 +385,7 @@ struct Undo {
         try connection.execute(sql.createReturned)
         try connection.execute("DELETE FROM \(UndoSQL.returned) WHERE 1")
         _ = try run(sql.findReturned(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
-        var counts: [Int64] = []
-        for text in sql.forgetReturned { counts.append(try run(text, nil, nil)) }
-        _ = try run("UPDATE main.midstream_tables SET ceiling = NULL WHERE id = \(sql.sql.id)", nil, nil)
-        return counts.first ?? 0
+        return try sql.forgetReturned.map { try run($0, nil, nil) }.first ?? 0
     }
 
     /// A key of a range that neither went back nor was refused.
@@ -527,47 +523,27 @@ struct Undo {
 
     private func refused(_ record: TableRecord, _ refusal: Progress.Refusal) -> MigrationError {
         let why =
-            refusal.cause == nil ? "It does not meet the condition by which the table's rows were taken from there" : ""
-        return error(
+            refusal.cause == nil
+            ? "It does not meet the condition by which the table's rows were taken from there. " : ""
+        return MigrationError(
             .rowRefused,
-            record,
-            refusal.key,
-            "source table \(record.source) refuses",
-            (why.isEmpty ? "" : why + ". ")
-                + "The row stays in the target and is read as before. The migration's undoing goes on "
-                + "when it is deleted, or changed so that the source takes it",
-            refusal.cause
+            "source table \(record.source) refuses the row \(refusal.key.words) of target table \(record.target). \(why)"
+                + "The row stays in the target and is read as before. The migration's undoing goes on when it is deleted, or "
+                + "changed so that the source takes it",
+            table: record.target,
+            row: refusal.key,
+            cause: refusal.cause
         )
     }
 
     private func differs(_ record: TableRecord, _ key: RowKey) -> MigrationError {
-        error(
-            .notVerified,
-            record,
-            key,
-            "source table \(record.source) does not keep",
-            "It stays in the target. Its values change when they are converted to the types of the source's columns; otherwise "
-                + "check both files with PRAGMA integrity_check",
-            nil
-        )
-    }
-
-    private func error(
-        _ code: MigrationError.Code,
-        _ record: TableRecord,
-        _ key: RowKey,
-        _ what: String,
-        _ remedy: String,
-        _ cause: SQLiteError?
-    ) -> MigrationError {
         MigrationError(
-            code,
-            what + " the row " + (key.rowID.map { "with rowid \($0)" } ?? "with the key that this error has")
-                + " of target table \(record.target). " + remedy,
+            .notVerified,
+            "source table \(record.source) does not keep the row \(key.words) of target table \(record.target). It stays in "
+                + "the target. Its values change when they are converted to the types of the source's columns; otherwise check "
+                + "both files with PRAGMA integrity_check",
             table: record.target,
-            key: key.rowID,
-            keyColumns: key.rowID == nil ? key.values.map(\.value) : [],
-            cause: cause
+            row: key
         )
     }
 }

@@ -171,13 +171,11 @@ extension RowMover {
         MigrationError(
             .notVerified,
             "target table \(record.target) has not got the row "
-                + (key.map { $0.rowID.map { "with rowid \($0)" } ?? "with the key that this error has" }
-                    ?? "that it was to get")
+                + (key?.words ?? "that it was to get")
                 + " as source table \(record.source) has it. Nothing of the batch has been moved, and the source stays: check both "
                 + "files with PRAGMA integrity_check, and the machine's memory and disk",
             table: record.target,
-            key: key?.rowID,
-            keyColumns: key?.rowID == nil ? key?.values.map(\.value) ?? [] : []
+            row: key
         )
     }
 }
