@@ -55,13 +55,11 @@ run: ## Build the release of the midstream command and run its demonstration.
 	$(SWIFT) build -c release --product midstream
 	.build/release/midstream demo
 
-# One test after the other: many of them hold their thread while other processes or threads work, and side by side they
-# would keep each other from ever being run.
 test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
 	$(SWIFT) build --build-tests $(TEST_FLAGS)
-	$(SWIFT) test --skip-build --no-parallel $(TEST_FLAGS)
+	@Scripts/run-tests $(SWIFT) $(TEST_FLAGS)
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
-	$(SWIFT) test --skip-build --no-parallel $(RELEASE_TEST_FLAGS)
+	@Scripts/run-tests $(SWIFT) $(RELEASE_TEST_FLAGS)
 	@Scripts/test-sqlcipher system $(SWIFT) $(STRICT_FLAGS)
 	@Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
 	@Scripts/check-model --quick

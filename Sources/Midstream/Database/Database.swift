@@ -267,6 +267,9 @@ public final class Database: @unchecked Sendable {
 
 /// Connects a task's cancellation with the connection that it happens to run on.
 final class Interruption: Sendable {
+    /// One that nothing else can keep busy.
+    private static let queue = DispatchQueue(label: "midstream.interruptions")
+
     private let state = Confined(State())
 
     private final class State {
@@ -283,7 +286,7 @@ final class Interruption: Sendable {
             return state.handle != nil
         }
         guard isRunning else { return }
-        DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(5)) { @Sendable [self] in cancel() }
+        Self.queue.asyncAfter(deadline: .now() + .milliseconds(5)) { @Sendable [self] in cancel() }
     }
 
     /// Runs `body`; ends it when the task is cancelled.

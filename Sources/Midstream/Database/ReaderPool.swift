@@ -20,7 +20,6 @@ final class ReaderPool: @unchecked Sendable {
     private var pause: DispatchSemaphore?
     private let capacity: Int
     private let open: () throws -> DatabaseAccess
-    private let queue = DispatchQueue(label: "midstream.readers", attributes: .concurrent)
 
     init(capacity: Int, open: @escaping () throws -> DatabaseAccess) {
         self.capacity = max(1, capacity)
@@ -46,7 +45,9 @@ final class ReaderPool: @unchecked Sendable {
         do {
             if let reader = try take() {
                 let box = Box(reader)
-                queue.async { @Sendable [self] in
+                // A serial queue has a thread of its own. A concurrent one shares as many as there are cores with all
+                // that uses Dispatch, Swift's tasks too, and a long statement would keep them from being run.
+                DispatchQueue(label: "midstream.reader").async { @Sendable [self] in
                     body(.success(box))
                     giveBack(box.access)
                 }
