@@ -31,7 +31,7 @@ struct ApplicationTest: Sendable, CustomTestStringConvertible {
         (self.name, self.schema, self.tables, self.rows, self.body) = (name, schema, tables, rows, body)
     }
 
-    static let all: [ApplicationTest] = records + blocks
+    static let all: [ApplicationTest] = records + blocks + upgrades
 }
 
 extension ApplicationTest {
