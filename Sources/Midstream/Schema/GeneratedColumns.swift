@@ -2,7 +2,7 @@ internal import SQLText
 
 /// The generated columns of a table, as its CREATE TABLE defines them: SQLite itself tells no more than which they are.
 struct GeneratedColumns {
-    /// The expressions in their parentheses by the columns' names in lower case, in words one space apart.
+    /// The expressions in their parentheses by the columns' names in lower case, as ``CreateTable/sql(_:)`` gives them.
     let expressions: [String: String]
 
     init(createTable sql: String) {
@@ -15,7 +15,7 @@ struct GeneratedColumns {
             guard let constraint = column.constraints.first(where: { $0.kind == .generated }),
                 let expression = table.parentheses(of: constraint)
             else { continue }
-            found[SQLIdentifier.lowercased(column.name)] = table.words(expression)
+            found[SQLIdentifier.lowercased(column.name)] = table.sql(expression)
         }
         expressions = found
     }

@@ -39,8 +39,9 @@ struct TableShape: Hashable {
                 collation: SQLIdentifier.lowercased(column.collation),
                 isNotNull: column.isNotNull,
                 defaultValue: column.defaultValue.map(CreateTable.words),
-                generation: column.generation.map { words in
-                    words + (constraint.map { definition.words($0.body).hasSuffix("stored") } ?? false ? " stored" : "")
+                generation: column.generation.map { sql in
+                    CreateTable.words(sql)
+                        + (constraint.map { definition.words($0.body).hasSuffix("stored") } ?? false ? " stored" : "")
                 }
             )
         }
@@ -61,7 +62,7 @@ struct TableShape: Hashable {
         }.sorted()
         foreignKeys = Set(
             constraints.filter { $0.constraint.kind == .foreignKey }.map { column, constraint in
-                let words = definition.words(constraint.body)
+                let words = definition.names(constraint.body)
                 return column.isEmpty ? words : "foreign key ( \(SQLIdentifier.lowercased(column)) ) \(words)"
             }
         )

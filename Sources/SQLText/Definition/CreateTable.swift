@@ -89,10 +89,26 @@ public struct CreateTable: Sendable {
         isStrict = parsed.options.contains("strict")
     }
 
-    /// The words of a range, one space apart: without comments, names in lower case and without quotes. Two that are equal
-    /// mean the same.
+    /// The words of a range, one space apart: without comments, names without quotes that they do not need. Two that are equal
+    /// mean the same, for a name in double quotes, which may be a string, keeps its case.
     public func words(_ range: Range<Int>) -> String {
-        Self.words(tokens.filter { range.contains($0.range.lowerBound) }, bytes)
+        Self.words(of: range, in: tokens, bytes)
+    }
+
+    /// The same where all words in quotes are names, which count without their case.
+    public func names(_ range: Range<Int>) -> String {
+        tokens.filter { range.contains($0.range.lowerBound) }.map { token in
+            let word = String(decoding: bytes[token.range], as: UTF8.self)
+            return token.kind == .string ? word : SQLIdentifier.lowercased(SQLIdentifier.unquoted(word))
+        }.joined(separator: " ")
+    }
+
+    /// The SQL of a range, its tokens one space apart: without comments, bare words in lower case.
+    public func sql(_ range: Range<Int>) -> String {
+        tokens.filter { range.contains($0.range.lowerBound) }.map { token in
+            let word = String(decoding: bytes[token.range], as: UTF8.self)
+            return token.kind == .identifier ? SQLIdentifier.lowercased(word) : word
+        }.joined(separator: " ")
     }
 
     /// The parentheses of a CHECK or of a generated column, with all between.
@@ -110,17 +126,36 @@ public struct CreateTable: Sendable {
 
     /// The words of any text of SQL, one space apart: see ``words(_:)-(Range<Int>)``.
     public static func words(_ text: String) -> String {
-        words(SQLTokenizer(text).filter { !$0.isTrivia }, Array(text.utf8))
+        let bytes = Array(text.utf8)
+        return words(of: bytes.indices, in: SQLTokenizer(text).filter { !$0.isTrivia }, bytes)
     }
 
-    private static func words(_ tokens: [Token], _ bytes: [UInt8]) -> String {
-        tokens.map { token in
+    private static func words(of range: Range<Int>, in tokens: [Token], _ bytes: [UInt8]) -> String {
+        tokens.filter { range.contains($0.range.lowerBound) }.map { token in
             let word = String(decoding: bytes[token.range], as: UTF8.self)
-            return switch token.kind {
-            case .identifier, .quotedIdentifier: SQLIdentifier.lowercased(SQLIdentifier.unquoted(word))
-            default: word
+            switch token.kind {
+            case .identifier: return SQLIdentifier.lowercased(word)
+            case .quotedIdentifier:
+                let name = SQLIdentifier.unquoted(word)
+                let lowered = SQLIdentifier.lowercased(name)
+                let mayBeString = word.hasPrefix("\"")
+                if isBareName(lowered), !mayBeString || name == lowered { return lowered }
+                return SQLIdentifier.quoted(mayBeString ? name : lowered)
+            default: return word
             }
         }.joined(separator: " ")
+    }
+
+    /// Bare words that are values.
+    private static let values: Set = ["null", "true", "false", "current_time", "current_date", "current_timestamp"]
+
+    /// Whether a name in lower case is the same without quotes.
+    private static func isBareName(_ name: String) -> Bool {
+        let bytes = Array(name.utf8)
+        return bytes.first.map { $0 == UInt8(ascii: "_") || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
+            == true
+            && SQLTokenizer(name).filter { !$0.isTrivia }.map(\.range) == [bytes.indices]
+            && KeywordTable.shared.keyword(bytes, bytes.indices) == .none && !values.contains(name)
     }
 
     /// The text without constraints of some kinds, of columns and of the table.

@@ -104,7 +104,8 @@ extension ApplicationTest {
 
     static let upgrades: [ApplicationTest] =
         [0, 1000].map { rows in
-            ofUpgrades("Steps bring a file to the newest schema, \(rows) rows are copied at once") { (database: Database) throws in
+            ofUpgrades("Steps bring a file to the newest schema, \(rows) rows are copied at once") {
+                (database: Database) throws in
                 let report = try database.upgrade(steps(rowsCopiedAtOnce: rows))
                 #expect(report.steps.count == 3)
                 #expect(try database.upgrade(steps(rowsCopiedAtOnce: rows)).steps.isEmpty)

@@ -41,6 +41,7 @@ struct CaseGenerator {
             triggers = (0..<dice.between(1, 3)).map { TriggerGenerator(generator).trigger($0) }
             tables.append(TriggerGenerator.log)
             generator.viewWrites = 12
+            generator.mayRecurse = true
         }
         var operations: [Operation] = []
         // Some migrations hardly move while the case runs, others end early.

@@ -157,11 +157,13 @@ struct SchemaChangeGenerator {
     /// and with the overlay there are.
     func setting() -> Command {
         let value = dice.pick(["ON", "OFF", "1", "0"])
+        let recursion = generator.mayRecurse ? ["PRAGMA recursive_triggers = \(value)"] : []
         return Command(
-            sql: dice.pick([
-                "PRAGMA foreign_keys = \(value)", "PRAGMA recursive_triggers = \(value)",
-                "PRAGMA defer_foreign_keys = \(value)", "PRAGMA user_version = 7",
-            ])
+            sql: dice.pick(
+                recursion + [
+                    "PRAGMA foreign_keys = \(value)", "PRAGMA defer_foreign_keys = \(value)", "PRAGMA user_version = 7",
+                ]
+            )
         )
     }
 

@@ -251,10 +251,17 @@ extension StatementGenerator {
         return text
     }
 
+    /// The word of an UPDATE. Of a table with a trigger for DELETE, as each moving table has one, SQLite with
+    /// `recursive_triggers` takes a row that has replaced another for a duplicate of itself by a second unique index.
+    func updateConflictWord(_ table: TablePlan) -> String {
+        guard mayRecurse, table.uniqueKeys.count > 1 else { return conflictWord() }
+        return table.mayReplace ? " OR ABORT" : conflictWord(mayReplace: false)
+    }
+
     private func update() -> String {
         let prefix = commonTable()
         let (text, source, table) = target()
-        let verb = "\(prefix)UPDATE\(conflictWord()) \(text) SET "
+        let verb = "\(prefix)UPDATE\(updateConflictWord(table)) \(text) SET "
         let replaces = verb.contains("OR REPLACE")
         if SQLiteFeature.updateFrom.isAvailable, uniqueTable() != nil, dice.percent(12) {
             return verb + updateFrom(table, source, replaces: replaces)

@@ -11,6 +11,8 @@ final class StatementGenerator {
     var views: [ViewPlan] = []
     /// How many writes in a hundred are of a view.
     var viewWrites = 1
+    /// Whether `recursive_triggers` may be on.
+    var mayRecurse = false
     /// The table that an UPDATE or DELETE being made changes, and whether its condition reads the table again. Without
     /// LIMIT, SQLite 3.40 may read it in the midst of the changes.
     var writtenTable: String?
