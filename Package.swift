@@ -45,7 +45,7 @@ let package = Package(
                 "Midstream", "MidstreamTesting", "SQLText", "SQLiteConnection", "SQLiteC", "SQLiteFeatures",
                 "SQLCorpus",
             ],
-            exclude: ["SQLLogic/Scripts"]
+            exclude: ["SQLLogic/Scripts", "Versions/Kept"]
         ),
         .testTarget(
             name: "MidstreamToolTests",

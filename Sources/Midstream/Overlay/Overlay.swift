@@ -27,6 +27,8 @@ final class Overlay {
     private var formerTwins: Set<String> = []
     /// Whether a statement has had the overlay taken down, and it is not back yet.
     private(set) var isSuspended = false
+    /// The number of the schema for which it was put back in the open transaction.
+    private var resumedVersion: Int64?
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
@@ -229,6 +231,7 @@ final class Overlay {
         formerTwins.removeAll()
         try install()
         isSuspended = false
+        resumedVersion = nil
     }
 
     /// Makes the TEMP objects. The sources are attached.
@@ -386,6 +389,10 @@ final class Overlay {
 
     /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
+        if let resumedVersion, try StateStore.schemaVersion(connection) != resumedVersion {
+            // What has begun to move within the transaction may not any more.
+            return try suspended {}
+        }
         for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
         let views = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'view'")
@@ -417,6 +424,7 @@ final class Overlay {
         try removeTables()
         try install()
         isSuspended = false
+        resumedVersion = try StateStore.schemaVersion(connection)
     }
 
     /// Removes the TEMP twin of a view that the application drops.

@@ -37,6 +37,8 @@ struct Route {
     var isPlainDelete = false
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
+    /// A table of the main file that is dropped, or gets another definition.
+    var changedTable: String?
     /// What is run in the place of the statement, where there is any, all or nothing.
     var substitutes: [String] = []
     /// The statement needs the overlay out of its way.

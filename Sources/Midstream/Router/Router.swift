@@ -22,6 +22,9 @@ struct Router {
         if outline.kind == .pragma, let target = outline.target {
             route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
         }
+        if [.dropTable, .alterTable].contains(outline.kind), let target = outline.target, !isTemporary(target) {
+            route.changedTable = target.name
+        }
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
             return inMain(target, route, outline, text)

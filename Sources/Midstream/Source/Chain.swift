@@ -21,6 +21,9 @@ struct Chain {
         try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [joined.id])
         try store.save(joined)
         let sql = MoveSQL(record: joined, migration: migration, target: c, source: a)
+        if c.isAutoIncrement, let largest: Int64 = try connection.fetchValue(sql.largestSourceKey) {
+            try AutoIncrement.raise(of: c.name, in: "main", to: largest, connection)
+        }
         for trigger in sql.triggers(of: c) { try connection.execute(trigger) }
     }
 
@@ -58,6 +61,13 @@ struct Chain {
             if case .column(let name) = origin, SQLIdentifier.equal(name, column.name) { continue }
             joined.columns.append(ColumnRecord(name: column.name, origin: origin))
         }
+        // Watermark and ledger are keys of A as the first move knows them.
+        let keys = [(b, inner), (c, MappedColumns(target: c, source: a, records: joined.columns))].map {
+            target,
+            columns in
+            KeySQL(target: target, source: a, columns: columns).source
+        }
+        guard keys[0] == keys[1] else { return nil }
         return joined
     }
 

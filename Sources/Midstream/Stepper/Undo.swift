@@ -383,7 +383,7 @@ struct Undo {
     /// - Returns: How many rows are back.
     private func settle(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> Int64 {
         try connection.execute(sql.createReturned)
-        try connection.execute("DELETE FROM \(UndoSQL.returned) WHERE 1")
+        try connection.execute(sql.clearReturned)
         _ = try run(sql.findReturned(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
         return try sql.forgetReturned.map { try run($0, nil, nil) }.first ?? 0
     }
@@ -433,6 +433,7 @@ struct Undo {
         )
         for text in sql.sql.dropTriggers { try connection.execute(text) }
         try connection.execute("DROP TABLE \(sql.returning)")
+        try connection.execute(sql.dropReturned)
     }
 
     /// Opens the source of a table to writers that has ended, and has the target forget it.

@@ -181,13 +181,15 @@ struct UndoSQL: Sendable {
     // MARK: Settling what is back
 
     /// The keys of the rows that are back, while one batch is settled.
-    static let returned = "temp.midstream_returned"
+    private var returned: String { "temp.midstream_returned_\(sql.id)" }
 
     var createReturned: String {
-        "CREATE TABLE IF NOT EXISTS \(Self.returned)(\(key.ledgerColumns))\(key.ledgerOptions)"
+        "CREATE TABLE IF NOT EXISTS \(returned)(\(key.ledgerColumns))\(key.ledgerOptions)"
     }
 
-    static let dropReturned = "DROP TABLE IF EXISTS \(returned)"
+    var clearReturned: String { "DELETE FROM \(returned) WHERE 1" }
+
+    var dropReturned: String { "DROP TABLE IF EXISTS \(returned)" }
 
     /// Finds the rows of a range that the source has as the target has them, and the keys that neither has.
     func findReturned(isBounded: Bool, isEnded: Bool) -> String {
@@ -201,7 +203,7 @@ struct UndoSQL: Sendable {
         )
         let inTarget = key.equals(key.target.map { "t.\($0)" }, key.ledger.map { "r.\($0)" })
         let inSource = key.equals(key.source, key.ledger.map { "r.\($0)" })
-        return "INSERT OR IGNORE INTO \(Self.returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
+        return "INSERT OR IGNORE INTO \(returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
             + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isSameRow) "
             + "UNION ALL SELECT \(KeySQL.list(key.ledger.map { "r.\($0)" })) FROM \(returning) AS r "
             + "WHERE \(range(key.ledger.map { "r.\($0)" }, isBounded: isBounded, isEnded: isEnded)) "
@@ -212,7 +214,7 @@ struct UndoSQL: Sendable {
     /// Has the target forget the rows that are back.
     var forgetReturned: [String] {
         [(sql.target, key.target), (sql.ledger, key.ledger), (returning, key.ledger)].map { table, names in
-            "DELETE FROM \(table) WHERE \(KeySQL.tuple(names)) IN (SELECT \(keys) FROM \(Self.returned))"
+            "DELETE FROM \(table) WHERE \(KeySQL.tuple(names)) IN (SELECT \(keys) FROM \(returned))"
         }
     }
 

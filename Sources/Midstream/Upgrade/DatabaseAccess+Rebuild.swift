@@ -90,24 +90,14 @@ extension DatabaseAccess {
         if connection.hasBusyStatement {
             throw refuse(.misuse, "table \(old.name) cannot be rebuilt while another statement runs")
         }
-        for record in try StateStore(connection: connection).load().tables {
-            if SQLIdentifier.equal(record.target, old.name), record.undoStage != nil || record.phase == .starting {
-                throw refuse(
-                    .misuse,
-                    "table \(old.name) returns to its source, or has not begun to move: let that end first"
-                )
-            }
-            if record.phase != .done, SQLIdentifier.equal(record.source, old.name),
-                try isOfThisFile(record)
-            {
-                throw refuse(.misuse, "the rows of table \(old.name) move to table \(record.target): rebuild that one")
-            }
+        for record in try StateStore(connection: connection).load().tables
+        where SQLIdentifier.equal(record.target, old.name) && (record.undoStage != nil || record.phase == .starting) {
+            throw refuse(
+                .misuse,
+                "table \(old.name) returns to its source, or has not begun to move: let that end first"
+            )
         }
-    }
-
-    private func isOfThisFile(_ record: TableRecord) throws -> Bool {
-        try StateStore(connection: connection).load().migrations
-            .contains { $0.id == record.migration && $0.sourcePath == nil }
+        try MovingAway(connection: connection).checkChange(of: old.name)
     }
 
     private static func isIndex(_ kind: StatementKind) -> Bool {

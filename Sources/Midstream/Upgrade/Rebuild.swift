@@ -150,7 +150,7 @@ struct Rebuild {
         }
         let source = "main." + SQLIdentifier.quoted(backup.name)
         try connection.execute(
-            "INSERT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
+            "INSERT OR ABORT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
                 + "SELECT \(values.joined(separator: ", ")) FROM \(source)"
         )
         if new.isAutoIncrement, let sequence = try AutoIncrement.sequence(of: backup.name, in: "main", connection) {

@@ -1,0 +1,37 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The tables of the main file whose rows move to other tables: of the same file, as its state tells, or of another, as
+/// that one's claims do. Triggers refuse writes of them, and nothing refuses a change of the schema but this.
+struct MovingAway {
+    let connection: Connection
+
+    /// Where the rows of a table are moving to, and have not all arrived, in words; `nil` when nowhere.
+    func destination(of table: String) throws -> String? {
+        let (migrations, tables) = try StateStore(connection: connection).load()
+        let here = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
+        if let record = tables.first(where: {
+            here.contains($0.migration) && $0.phase != .done && SQLIdentifier.equal($0.source, table)
+        }) {
+            return "table \(record.target)"
+        }
+        let claims = Claims(
+            connection: connection,
+            migration: MigrationRecord(id: 0, sourcePath: nil, retirement: .keep)
+        )
+        return try claims.all().first { $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table) }
+            .map { "table \($0.targetTable) of \($0.targetFile)" }
+    }
+
+    /// - Throws: ``MigrationError`` where a table's rows are moving, and a change of it would lose them.
+    func checkChange(of table: String) throws {
+        guard let destination = try destination(of: table) else { return }
+        throw MigrationError(
+            .refusedStatement,
+            "the rows of table \(table) are moving to \(destination), so it can be neither changed nor dropped: let them "
+                + "arrive, or have them return",
+            table: table,
+            reason: .schemaChange
+        )
+    }
+}

@@ -1,0 +1,210 @@
+import Dispatch
+import Midstream
+import SQLiteConnection
+import Synchronization
+import Testing
+
+/// Rebuilds beside other migrations, savepoints, connections and clauses that could lose rows.
+@Suite struct RebuildEdgeTests {
+    /// Rows 1 to `count`, which `select` makes of `i`.
+    private static func rows(_ count: Int, into table: String, _ select: String) -> String {
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count)) "
+            + "INSERT INTO \(table) SELECT \(select) FROM n;"
+    }
+
+    private func rows(_ database: Database, _ sql: String) throws -> [String] { texts(try database.fetchAll(sql)) }
+
+    private func rebuild(_ database: Database, _ schema: String, _ change: (inout TableRebuild) -> Void = { _ in })
+        throws
+    {
+        _ = try database.write { access in
+            try access.rebuild("t") { table in
+                table.schema = schema
+                table.rowsCopiedAtOnce = 0
+                change(&table)
+            }
+        }
+    }
+
+    // MARK: Chains
+
+    @Test(arguments: ["", " WITHOUT ROWID"], [0, 5] as [Int64])
+    func aTableWhoseKeyChangesTwiceKeepsItsRows(_ options: String, _ moved: Int64) throws {
+        let key = options.isEmpty ? "x INTEGER NOT NULL UNIQUE" : "x INTEGER PRIMARY KEY"
+        let pair = try UpgradePair(
+            "CREATE TABLE t(\(key), a TEXT)\(options);" + Self.rows(20, into: "t(x, a)", "100 - i * 3, 'a' || i")
+        )
+        try rebuild(pair.database, "CREATE TABLE t(x INTEGER PRIMARY KEY, a TEXT)")
+        try pair.database.stepMigration(rows: moved)
+        try pair.execute("UPDATE t SET a = 'changed' WHERE x IN (97, 46, 61)")
+        try pair.execute("DELETE FROM t WHERE x IN (94, 43, 64)")
+        try pair.execute("INSERT INTO t VALUES (5, 'five')")
+        try rebuild(pair.database, "CREATE TABLE t(x INTEGER, a TEXT, b DEFAULT 1)") {
+            $0.columns["b"] = .defaultValue
+        }
+        let sql = "SELECT x, a FROM t ORDER BY x"
+        #expect(try rows(pair.database, sql) == texts(pair.native.fetchAll(sql)))
+        for execute in [pair.native.execute(script:), { try pair.database.execute($0) }] {
+            try execute("UPDATE t SET a = 'later' WHERE x = 49")
+        }
+        #expect(try rows(pair.database, sql) == texts(pair.native.fetchAll(sql)))
+        try finishMigration(pair.database)
+        #expect(try rows(pair.database, sql) == texts(pair.native.fetchAll(sql)))
+    }
+
+    @Test func aChainOfOtherKeysKeepsItsRows() throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE a(x INTEGER NOT NULL UNIQUE, v); CREATE TABLE b(x INTEGER PRIMARY KEY, v);
+            CREATE TABLE c(x INTEGER, v);
+            """ + Self.rows(20, into: "a", "100 - i * 3, 'a' || i")
+        )
+        try pair.database.addMigration(source: .sameDatabase) { $0.sourceTable = $0.name == "b" ? "a" : nil }
+        try pair.database.stepMigration(rows: 5)
+        try pair.database.execute("DELETE FROM b WHERE x IN (94, 43, 64)")
+        try pair.database.addMigration(source: .sameDatabase) { $0.sourceTable = $0.name == "c" ? "b" : nil }
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(DISTINCT x) FROM c") == 17)
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM c") == 17)
+    }
+
+    @Test(arguments: [0, 3] as [Int64]) func anAutoIncrementOfTheSecondRebuildGivesNoKeyTwice(_ moved: Int64) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT);" + Self.rows(20, into: "t", "i, i")
+        )
+        try rebuild(pair.database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL)")
+        try pair.database.stepMigration(rows: moved)
+        try rebuild(pair.database, "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a TEXT NOT NULL)")
+        try pair.database.execute("DELETE FROM t WHERE id = 20")
+        try pair.database.execute("INSERT INTO t(a) VALUES ('new')")
+        #expect(try rows(pair.database, "SELECT id FROM t WHERE a = 'new'") == ["21"])
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
+    }
+
+    // MARK: Sources
+
+    @Test(arguments: ["DROP TABLE old", "ALTER TABLE main.OLD RENAME TO other", "ALTER TABLE \"old\" ADD COLUMN b"])
+    func theSourceOfAMoveWithinTheFileIsNeitherChangedNorDropped(_ sql: String) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE old(id INTEGER PRIMARY KEY, a); CREATE TABLE new(id INTEGER PRIMARY KEY, a);"
+                + Self.rows(300, into: "old", "i, i")
+        )
+        try pair.database.addMigration(source: .sameDatabase) { $0.sourceTable = $0.name == "new" ? "old" : nil }
+        try pair.database.stepMigration(rows: 10)
+        let error = #expect(throws: MigrationError.self) { try pair.database.execute(sql) }
+        #expect(error?.code == .refusedStatement && error?.table?.lowercased() == "old")
+        #expect(error?.message.contains("are moving to table new") == true)
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM new") == 300)
+    }
+
+    @Test func theSourceOfAnotherFileIsNotRebuilt() throws {
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(100, into: "t", "i, i"))
+        let other = try Database(path: pair.folder.file("new.db"))
+        try other.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try other.addMigration(source: .file(pair.path)) { $0.sourceTable = $0.name }
+        try other.stepMigration(rows: 30)
+        let refused: [(String, () throws -> Void)] = [
+            ("rebuild", { try rebuild(pair.database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)") }),
+            ("drop", { try pair.database.execute("DROP TABLE t") }),
+            ("alter", { try pair.database.execute("ALTER TABLE t ADD COLUMN b") }),
+        ]
+        for (name, change) in refused {
+            let error = #expect(throws: MigrationError.self, "\(name)", performing: change)
+            #expect(error?.code == .refusedStatement && error?.message.contains("table t of new.db") == true)
+        }
+        #expect(throws: SQLiteError.self) { try pair.database.execute("UPDATE t SET a = 'lost'") }
+        try finishMigration(other)
+        #expect(try rows(other, "SELECT count(*), sum(a) FROM t") == ["100|5050"])
+    }
+
+    // MARK: Within a transaction
+
+    @Test func aRebuildIsRolledBackToASavepoint() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE TABLE other(x);" + Self.rows(300, into: "t", "i, i")
+        )
+        try pair.database.write { access in
+            func rebuild() throws {
+                _ = try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL)"
+                    table.rowsCopiedAtOnce = 0
+                }
+            }
+            try access.execute("SAVEPOINT s")
+            try rebuild()
+            #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM t WHERE typeof(a) = 'text'") == 300)
+            try access.execute("ROLLBACK TO s")
+            #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM t WHERE typeof(a) = 'integer'") == 300)
+            try access.execute("UPDATE t SET a = 7 WHERE id = 9")
+            try rebuild()
+            try access.execute("SAVEPOINT inner")
+            try access.execute("CREATE TABLE later(x); DELETE FROM t WHERE id > 250")
+            try access.execute("ROLLBACK TO inner")
+            #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM t WHERE typeof(a) = 'text'") == 300)
+        }
+        #expect(try rows(pair.database, "SELECT a, typeof(a) FROM t WHERE id = 9") == ["7|text"])
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 300)
+    }
+
+    @Test func anIndexMayQualifyItsColumns() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE INDEX i ON t(a) WHERE t.a > 3 AND \"T\" . a < 40;"
+                + Self.rows(50, into: "t", "i, i")
+        )
+        try rebuild(pair.database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)")
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE a > 3 AND a < 40") == 36)
+        try finishMigration(pair.database)
+        #expect(
+            try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t INDEXED BY i WHERE t.a > 3 AND t.a < 40")
+                == 36
+        )
+        #expect(try pair.database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+    }
+
+    @Test(arguments: ["UNIQUE ON CONFLICT IGNORE", "UNIQUE ON CONFLICT REPLACE", "NOT NULL ON CONFLICT IGNORE"])
+    func noRowIsLostToAConflictClause(_ constraint: String) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(30, into: "t", "i, nullif(i / 2, 7)")
+        )
+        #expect(throws: (any Error).self) {
+            try pair.database.write { access in
+                try access.rebuild("t") { $0.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a \(constraint))" }
+            }
+        }
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 30)
+    }
+
+    // MARK: Several at once
+
+    @Test func severalConnectionsUpgradeAtOnce() throws {
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(3000, into: "t", "i, i"))
+        var upgrades = SchemaUpgrades()
+        for number in 0..<8 {
+            upgrades.add("s\(number)") { access in
+                _ = try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, c\(number) DEFAULT \(number))"
+                    table.unmatchedColumns = .ignored
+                }
+            }
+        }
+        let databases = try (0..<4).map { _ in try Database(path: pair.path) }
+        let steps = Mutex<[String]>([])
+        let given = upgrades
+        DispatchQueue.concurrentPerform(iterations: 4) { index in
+            do {
+                let report = try databases[index].upgrade(given)
+                steps.withLock { $0 += report.steps }
+                _ = try databases[index].stepMigration(rows: 100)
+            } catch {
+                Issue.record("\(error)")
+            }
+        }
+        #expect(steps.withLock { $0.sorted() } == (0..<8).map { "s\($0)" })
+        #expect(try databases[0].fetchAll("SELECT * FROM t WHERE c7 = 7").count == 3000)
+        try finishMigration(databases[1])
+        #expect(try databases[2].fetchValue(Int.self, "SELECT count(*) FROM t") == 3000)
+    }
+}
