@@ -63,6 +63,8 @@ struct NativeSide: Side {
             case .text(let detail)? = plan[0]["detail"]
         else { return false }
         if let index = detail.split(separator: " USING COVERING INDEX ", maxSplits: 1).dropFirst().first {
+            // Of a column that is NOT NULL, SQLite leaves such a condition out, and then an index may cover the rest.
+            if ["NULL", "NOTNULL", "ISNULL"].contains(where: command.sql.contains) { return false }
             return detail.hasPrefix("SCAN") && oracleCase.followedIndexes.contains(String(index))
         }
         return detail.hasPrefix("SCAN") && !detail.contains(" USING ")
