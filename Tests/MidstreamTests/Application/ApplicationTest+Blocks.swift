@@ -112,6 +112,23 @@ extension ApplicationTest {
             }
             #expect(try database.fetchValue(Int.self, total) == -20100)
         },
+        ofLedger("A cursor sees what is changed ahead of it") { (database: Database) throws in
+            let isDeleted = { (id: Int64) in id > 10 && id % 10 == 3 }
+            let expected = (1...200 as ClosedRange<Int64>).filter { !isDeleted($0) }.map { id in
+                id + 1000 * Int64([id - 1, id - 2].count { $0 > 0 && !isDeleted($0) })
+            }
+            try database.write { access in
+                var seen: [Int64] = []
+                try access.forEachRow("SELECT id, amount FROM entries ORDER BY id") { statement in
+                    let id = statement.int64(at: 0)
+                    seen.append(statement.int64(at: 1))
+                    try access.execute("UPDATE entries SET amount = amount + 1000 WHERE id IN (?, ?)", [id + 1, id + 2])
+                    if id % 10 == 0 { try access.execute("DELETE FROM entries WHERE id = ?", [id + 3]) }
+                    return true
+                }
+                #expect(seen == expected)
+            }
+        },
         ofLedger("Settings are read and replaced by their keys") { database in
             try database.write { access in
                 for number in [1, 100, 200, 300] {
