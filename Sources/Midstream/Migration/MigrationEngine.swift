@@ -50,7 +50,7 @@ final class MigrationEngine: Sendable {
         if !migrations.isEmpty { _ = try withStepper { try Setup(stepper: $0).resume() } }
     }
 
-    private func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
+    func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
         var events: [MigrationEvent] = []
         defer { for event in events { report(event) } }
         return try stepper.withValue { box in

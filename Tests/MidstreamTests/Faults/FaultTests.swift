@@ -73,36 +73,6 @@ import Testing
         }
     }
 
-    /// Between the commit that gives rows back to the source and the one that has the target forget them, others may write.
-    @Test func aRowThatIsWrittenWhenTheSourceHasItAlreadyReturnsAgain() async throws {
-        let fixture = try MovingFixture(rows: 200)
-        let opened = try fixture.open()
-        try opened.stepMigration(rows: 150)
-        try opened.cancelMigration()
-        opened.close()
-        await #expect(processExitsWith: .success) { [target = fixture.target as String] in
-            try FailingVFS.register()
-            let database = try Database(path: target)
-            for round in 0..<30 {
-                FailingVFS.fail(FileFault(.write, number: 1, isPersistent: true, files: [target]))
-                _ = FaultTests.code { try database.stepMigration(rows: 10) }
-                FailingVFS.clear()
-                try database.execute("UPDATE accounts SET amount = amount + 1 WHERE id % 7 = ?", [round % 7])
-                try FaultTests.expect(
-                    try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 200,
-                    "rows are missing"
-                )
-                try database.stepMigration(rows: 10)
-            }
-            try FaultTests.expect(!database.isMigrated, "the table has returned too early")
-            while try !database.stepMigration().isFinished {}
-        }
-        let source = try Connection(path: fixture.source)
-        defer { source.close() }
-        let expected = (0..<30).reduce(20_000) { sum, round in sum + (1...200).count { $0 % 7 == round % 7 } }
-        #expect(try source.fetchValue(Int.self, "SELECT sum(amount) FROM old_accounts") == expected)
-    }
-
     /// While the overlay cannot be put back, a block must not read the target's part of a table alone.
     @Test func aBlockThatHasChangedASchemaReadsWholeTablesOrFails() async throws {
         let fixture = try MovingFixture(rows: 200)

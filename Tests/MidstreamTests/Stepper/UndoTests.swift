@@ -1,9 +1,10 @@
 import Dispatch
-import Midstream
 import MidstreamTesting
 import SQLiteConnection
 import Synchronization
 import Testing
+
+@testable import Midstream
 
 /// A migration that is cancelled brings every row back.
 @Suite struct UndoTests {
@@ -222,6 +223,39 @@ import Testing
         #expect(
             try old.fetchValue(Int64.self, "SELECT 200 - amount FROM old_accounts WHERE id = 399")
                 == old.fetchValue("SELECT amount FROM old_accounts WHERE id = 7")
+        )
+    }
+
+    /// Between the commit that gives rows to the source and the one that has the target forget them, others may write.
+    @Test func aRowThatIsWrittenWhenTheSourceHasItAlreadyReturnsAgain() throws {
+        let fixture = try MovingFixture(rows: 200)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 150)
+        try database.cancelMigration()
+        // Nothing keeps it waiting while a step goes on.
+        let other = try ForeignConnection(fixture.target)
+        try other.install()
+        var (written, problems) = (0, [String]())
+        try database.engine.withStepper { stepper in
+            stepper.connection.setCommitHandler { schema, _ in
+                guard schema.hasPrefix(MigrationRecord.schemaPrefix), written < 20 else { return }
+                do {
+                    try other.execute("UPDATE accounts SET amount = amount + 1")
+                    written += 1
+                } catch {
+                    problems.append("\(error)")
+                }
+            }
+        }
+        for _ in 0..<200 where written < 20 { try database.stepMigration(rows: 10) }
+        #expect(written == 20 && problems == [])
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM accounts") == 200)
+        try finishMigration(database)
+        #expect(other.close() == 0)
+        let source = try Connection(path: fixture.source)
+        defer { source.close() }
+        #expect(
+            try texts(source.fetchAll("SELECT count(*), sum(amount) FROM old_accounts")) == ["200|\(20_000 + 20 * 200)"]
         )
     }
 
