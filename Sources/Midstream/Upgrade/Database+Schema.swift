@@ -23,20 +23,16 @@ extension DatabaseAccess {
     /// - Throws: As ``upgrade(to:options:)``.
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
         let wanted = try schema.image()
-        let (migrations, records) = try StateStore(connection: connection).load()
-        let moving = records.filter { $0.phase == .copying || $0.phase == .starting }.map(\.target)
-        let ownMigrations = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
-        let ownSources = records.filter { $0.phase != .done && ownMigrations.contains($0.migration) }.map(\.source)
-        let fenced = try connection.fetchAll(
-            "SELECT DISTINCT tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name GLOB 'midstream_fence_*'"
-        ).map { try $0.get(0, as: String.self) }
+        let moving = try StateStore(connection: connection).load().tables.filter {
+            $0.phase == .copying || $0.phase == .starting
+        }.map(\.target)
         let file = SchemaPlanner.File(
             isSmall: { [connection] name, rows in
                 let table = SQLIdentifier.quoted(name)
                 return try connection.fetchOne("SELECT 1 FROM main.\(table) LIMIT 1 OFFSET ?", [max(0, rows)]) == nil
             },
             isMoving: { name in moving.contains { SQLIdentifier.equal($0, name) } },
-            isSource: { name in (ownSources + fenced).contains { SQLIdentifier.equal($0, name) } },
+            movingAway: MovingAway(connection: connection),
             columns: { [connection] name in
                 try connection.fetchAll("PRAGMA main.table_xinfo(\(SQLIdentifier.quoted(name)))").map {
                     try $0.get("name")

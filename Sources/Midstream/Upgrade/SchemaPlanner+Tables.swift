@@ -29,7 +29,7 @@ extension SchemaPlanner {
             goal = try keeping(undeclared, of: texts, in: declared)
         }
         for index in texts.indexes where declared.indexes.named(index.name) == nil {
-            if options.allowsDrops, !isSource(old) { continue }
+            if try options.allowsDrops && !isSource(old) { continue }
             plan.undeclared.append(index.name)
             goal.indexes.append(index)
         }
@@ -46,7 +46,7 @@ extension SchemaPlanner {
         let needsAlter = goal.shape != old.shape || !columns.renamed.isEmpty
         let hasOldIndexes = !old.indexes.missing(in: goal.indexes).isEmpty
         guard needsAlter || hasOldIndexes || !newIndexes.isEmpty || isMoving && !newTriggers.isEmpty else { return }
-        if isSource(old) { throw Self.source(old.name) }
+        try checkChange(of: old)
         let lacks = try scratch().missing.first {
             $0.object.type != .trigger && SQLIdentifier.equal($0.object.owner, old.name)
         }

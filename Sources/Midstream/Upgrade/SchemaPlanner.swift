@@ -27,8 +27,8 @@ struct SchemaPlanner {
         var isSmall: (String, Int) throws -> Bool
         /// Whether rows of a table are still moving.
         var isMoving: (String) -> Bool
-        /// Whether rows of a table are moving into another.
-        var isSource: (String) -> Bool
+        /// Tells which tables' rows are moving into others.
+        var movingAway: MovingAway
         /// The columns of a virtual table.
         var columns: (String) throws -> [String]
         /// Why an expression on a table's row does not compile.
@@ -106,7 +106,7 @@ struct SchemaPlanner {
 
     private mutating func drop(_ table: TableImage) throws {
         let isView = wanted.views.named(table.name) != nil
-        if !options.allowsDrops || present.isShadow(table.name) || isSource(table) {
+        if try !options.allowsDrops || present.isShadow(table.name) || isSource(table) {
             if isView {
                 throw MigrationError(
                     .misuse,
@@ -124,18 +124,17 @@ struct SchemaPlanner {
         )
     }
 
-    func isSource(_ table: TableImage) -> Bool { file.isSource(formerName(table.name)) }
+    /// Whether another table has yet to take a table's rows.
+    func isSource(_ table: TableImage) throws -> Bool {
+        try file.movingAway.destination(of: formerName(table.name)) != nil
+    }
+
+    /// - Throws: ``MigrationError`` where another table has yet to take a table's rows.
+    func checkChange(of table: TableImage) throws {
+        try file.movingAway.checkChange(of: formerName(table.name))
+    }
 
     func formerName(_ table: String) -> String { SchemaOptions.value(of: table, in: formerNames) ?? table }
-
-    /// Another table has yet to take the rows of this one.
-    static func source(_ name: String) -> MigrationError {
-        MigrationError(
-            .misuse,
-            "table \(name) must change, and its rows are moving to another table: let that end first",
-            table: name
-        )
-    }
 
     static func unreadable(_ name: String) -> MigrationError {
         MigrationError(
@@ -151,11 +150,11 @@ struct SchemaPlanner {
         let renames = SchemaRenames(
             kind: "table",
             table: nil,
-            present: present.tables.map(\.name),
+            present: present.tables.map(\.name).filter { !present.isShadow($0) },
             declared: wanted.tables.map(\.name)
         )
         for (old, new) in try renames.pending(options.renamedTables) {
-            if file.isSource(old) { throw Self.source(old) }
+            try file.movingAway.checkChange(of: old)
             let quoted = SQLIdentifier.quoted(new)
             formerNames[new] = old
             try run(new, "rename table \(old)", ["ALTER TABLE \(SQLIdentifier.quoted(old)) RENAME TO \(quoted)"])
@@ -179,7 +178,7 @@ struct SchemaPlanner {
             let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
             let mappings = try mappings(old, declared, renamed)
             if renamed.isEmpty, mappings.isEmpty { continue }
-            if isSource(old) { throw Self.source(old.name) }
+            try checkChange(of: old)
             let key = SQLIdentifier.lowercased(old.name)
             columns[key] = ColumnChange(renamed: renamed, mappings: mappings)
             if renamed.isEmpty { continue }
@@ -323,7 +322,7 @@ struct SchemaPlanner {
                 guard let new = declared.named(index.name), !SQLIdentifier.equal(new.owner, table.name) else {
                     continue
                 }
-                if isSource(table) { throw Self.source(table.name) }
+                try checkChange(of: table)
                 try drop(index, "drop, to be made anew")
                 present.removeIndex(index.name)
             }

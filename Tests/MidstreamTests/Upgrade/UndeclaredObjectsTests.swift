@@ -154,7 +154,7 @@ import Testing
         #expect(plan.undeclared == ["old"])
         let changed = DatabaseSchema(sql: new + "CREATE TABLE old(id INTEGER PRIMARY KEY, a TEXT)")
         let error = #expect(throws: MigrationError.self) { try pair.database.upgrade(to: changed, options: options) }
-        #expect(error?.message.contains("moving to another table") == true)
+        #expect(error?.message.contains("are moving to table new") == true)
         try finishMigration(pair.database)
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM new") == 300)
     }
