@@ -17,7 +17,7 @@ extension SchemaPlanner {
     }
 
     mutating func change(_ old: TableImage, to declared: TableImage) throws {
-        let columns = columns[SQLIdentifier.lowercased(old.name)] ?? ColumnChange(renamed: [:], mappings: [:])
+        let columns = columns[SQLIdentifier.lowercased(old.name)] ?? ColumnChange()
         let texts = columns.texts ?? old
         let undeclared = texts.definition.columns.filter { column in
             declared.schema.columnIndex(column.name) == nil
@@ -190,10 +190,8 @@ extension SchemaPlanner {
     private mutating func alter(_ change: TableChange, isSmall: Bool) throws -> [String]? {
         let table = "ALTER TABLE \(SQLIdentifier.quoted(change.old.name))"
         let goal = change.goal
-        var statements: [String] = []
-        for (old, new) in change.columns.renamed.sorted(by: { $0.key < $1.key }) {
-            statements.append("\(table) RENAME COLUMN \(SQLIdentifier.quoted(old)) TO \(SQLIdentifier.quoted(new))")
-        }
+        var statements = change.columns.statements
+        if !statements.isEmpty || !change.dropped.isEmpty, try scratch().hasBrokenPrograms { return nil }
         // The rows are rewritten.
         if !change.dropped.isEmpty, !isSmall { return nil }
         for column in change.dropped {

@@ -180,14 +180,14 @@ struct SchemaPlanner {
             if renamed.isEmpty, mappings.isEmpty { continue }
             try checkChange(of: old)
             let key = SQLIdentifier.lowercased(old.name)
-            columns[key] = ColumnChange(renamed: renamed, mappings: mappings)
-            if renamed.isEmpty { continue }
             let statements = pairs.map { pair in
                 let new = declared.schema.columnIndex(pair.new).map { declared.definition.columns[$0] }
                 return
                     "ALTER TABLE \(SQLIdentifier.quoted(old.name)) RENAME COLUMN \(SQLIdentifier.quoted(pair.old)) TO "
                     + (new.map { declared.definition.text($0.nameRange) } ?? SQLIdentifier.quoted(pair.new))
             }
+            columns[key] = ColumnChange(renamed: renamed, mappings: mappings, statements: statements)
+            if renamed.isEmpty { continue }
             let summary = pairs.map { "column \($0.old) is called \($0.new)" }.joined(separator: ", ")
             let canAlter = try mappings.isEmpty && !file.isMoving(formerName(old.name)) && scratch().missing.isEmpty
             if canAlter, (try? run(old.name, "alter, since \(summary)", statements)) != nil {
@@ -333,9 +333,11 @@ struct SchemaPlanner {
 /// What becomes of a table's columns.
 struct ColumnChange {
     /// New names, as they are declared, by the old ones in lower case.
-    var renamed: [String: String]
+    var renamed: [String: String] = [:]
     /// What columns are made of.
-    var mappings: [String: ColumnMapping]
+    var mappings: [String: ColumnMapping] = [:]
+    /// What gives the names.
+    var statements: [String] = []
     /// The table with its new names; `nil` where they cannot be told.
     var texts: TableImage?
 }

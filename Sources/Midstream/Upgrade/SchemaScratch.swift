@@ -34,6 +34,15 @@ final class SchemaScratch {
 
     func close() { connection.close() }
 
+    /// Whether views or triggers name what is not there: with these, SQLite neither renames nor drops columns.
+    var hasBrokenPrograms: Bool {
+        missing.contains { object, error in
+            let message = (error as? SQLiteError)?.message ?? ""
+            return [.view, .trigger].contains(object.type)
+                && (message.contains("no such table") || message.contains("no such column"))
+        }
+    }
+
     /// Takes views and triggers out that do not compile, and returns them.
     ///
     /// Renaming a table has SQLite read them all; before version 3.26 it does not.

@@ -189,6 +189,14 @@ import Testing
         let plan = try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options())
         #expect(plan.changes.map(\.name).sorted() == ["t", "u"])
         #expect(plan.undeclared == ["broken", "tr"])
+        let options = options {
+            $0.renamedColumns = ["t": ["a": "c"]]
+            $0.allowsDrops = true
+            $0.rowsChangedAtOnce = 1000
+        }
+        let broken = "CREATE VIEW broken AS SELECT x FROM gone; CREATE TABLE other(y); "
+        try pair.database.upgrade(to: DatabaseSchema(sql: broken + "CREATE TABLE t(c TEXT NOT NULL)"), options: options)
+        #expect(try rows(pair, "SELECT name FROM sqlite_master WHERE type = 'table'") == ["other", "t"])
     }
 
     @Test func functionsOfTheApplicationMayBeInOtherTables() throws {
