@@ -64,7 +64,9 @@ extension SchemaPlanner {
             let altered = try SchemaImage.table(old.name, scratch().connection)
             return try changeIndexes(altered?.indexes ?? [], goal.indexes)
         }
-        try rebuild(change, texts.triggers + newTriggers, newIndexes)
+        // Those that change are gone by now.
+        let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
+        try rebuild(change, triggers + newTriggers, newIndexes)
     }
 
     private var setsRowsAside: Bool {
@@ -82,14 +84,14 @@ extension SchemaPlanner {
     // MARK: Columns
 
     /// The new names of columns by those that they have.
-    func columnRenames(_ old: TableImage, _ declared: TableImage) throws -> [(old: String, new: String)] {
+    func columnRenames(_ old: TableImage?, _ declared: TableImage) throws -> [(old: String, new: String)] {
         let renames = SchemaRenames(
             kind: "column",
-            table: old.name,
-            present: old.schema.columns.map(\.name),
+            table: declared.name,
+            present: old?.schema.columns.map(\.name) ?? [],
             declared: declared.schema.columns.map(\.name)
         )
-        return try renames.pending(SchemaOptions.value(of: old.name, in: options.renamedColumns) ?? [:])
+        return try renames.pending(SchemaOptions.value(of: declared.name, in: options.renamedColumns) ?? [:])
     }
 
     /// What columns are made of that come, get another name, or hold other values than before. What names a column that the

@@ -173,8 +173,8 @@ struct SchemaPlanner {
             }
         }
         for declared in wanted.tables {
+            let pairs = try columnRenames(present.table(declared.name), declared)
             guard let old = present.table(declared.name) else { continue }
-            let pairs = try columnRenames(old, declared)
             let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
             let mappings = try mappings(old, declared, renamed)
             if renamed.isEmpty, mappings.isEmpty { continue }

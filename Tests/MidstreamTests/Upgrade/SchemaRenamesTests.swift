@@ -154,4 +154,37 @@ import Testing
         #expect(try rows(pair, "SELECT text FROM notes") == ["a", ""])
         #expect(try pair.database.upgrade(to: schema, options: options).isEmpty)
     }
+
+    @Test(arguments: [false, true]) func triggersAndIndexesOfConvertedColumnsAreMade(_ allowsDrops: Bool) throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE notes(id INTEGER PRIMARY KEY, content TEXT); CREATE TABLE log(what);
+            CREATE INDEX i ON notes(content); CREATE INDEX other ON notes(content, id);
+            CREATE TRIGGER tr AFTER UPDATE ON notes BEGIN INSERT INTO log VALUES (NEW.content); END;
+            CREATE TRIGGER tr2 AFTER UPDATE ON notes BEGIN INSERT INTO log VALUES (NEW.id); END;
+            CREATE TRIGGER tr3 AFTER DELETE ON notes BEGIN INSERT INTO log VALUES (OLD.id); END;
+            INSERT INTO notes VALUES (1, 'a'), (2, NULL);
+            """
+        )
+        let schema = DatabaseSchema(
+            sql: """
+                CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT NOT NULL); CREATE TABLE log(what);
+                CREATE INDEX i ON notes(text);
+                CREATE TRIGGER tr AFTER UPDATE ON notes BEGIN INSERT INTO log VALUES (NEW.text); END;
+                CREATE TRIGGER tr3 AFTER DELETE ON notes BEGIN INSERT INTO log VALUES (OLD.id); END;
+                """
+        )
+        let options = options(columns: ["notes": ["content": "text"]]) {
+            $0.columns = ["notes": ["text": .expression("coalesce(content, '')")]]
+            // Without RENAME COLUMN, what is not declared cannot follow.
+            $0.allowsDrops = allowsDrops || !SQLiteFeature.renameColumn.isAvailable
+        }
+        let undeclared = options.allowsDrops ? [] : ["other", "tr2"]
+        #expect(try pair.database.upgrade(to: schema, options: options).undeclared.sorted() == undeclared)
+        try pair.database.execute("UPDATE notes SET text = text || 'x'")
+        try pair.database.execute("DELETE FROM notes WHERE id = 2")
+        let logged = undeclared.isEmpty ? ["2", "ax", "x"] : ["1", "2", "2", "ax", "x"]
+        #expect(try rows(pair, "SELECT what FROM log").sorted() == logged)
+        #expect(try pair.database.plan(for: schema, options: options).isEmpty)
+    }
 }
