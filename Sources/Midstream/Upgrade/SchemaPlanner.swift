@@ -85,7 +85,7 @@ struct SchemaPlanner {
     }
 
     /// Drops an index, a view or a trigger, which the copy may lack.
-    private mutating func drop(_ object: SchemaObject, _ summary: String) throws {
+    mutating func drop(_ object: SchemaObject, _ summary: String) throws {
         let sql = "DROP \(object.type.rawValue.uppercased()) "
         let name = SQLIdentifier.quoted(object.name)
         try scratch().connection.execute(sql + "IF EXISTS " + name)
