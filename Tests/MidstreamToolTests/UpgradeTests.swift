@@ -36,7 +36,8 @@ import Testing
         let before = try folder.dump("app.db")
         let plan = try tool(arguments + ["--plan"])
         #expect(plan.status == 0, "\(plan.error)")
-        #expect(plan.output.contains("messages: rebuild, since column body is called text, column sender is NOT NULL"))
+        #expect(plan.output.contains("messages: alter, since column body is called text"))
+        #expect(plan.output.contains("messages: rebuild, since column sender is NOT NULL\n"))
         #expect(plan.output.contains("people: create\n    CREATE TABLE people(name TEXT)"))
         #expect(plan.output.contains("not declared, and stays: other"))
         #expect(try folder.dump("app.db") == before)
@@ -51,10 +52,19 @@ import Testing
             try folder.value("app.db", "SELECT count(*) FROM sqlite_master WHERE name LIKE 'midstream%'") == .integer(0)
         )
         let again = try tool(arguments + ["--json"])
-        #expect(again.output == "{\"plan\":{\"changes\":[],\"undeclared\":[\"other\"]}}\n")
+        #expect(again.output == "{\"plan\":{\"changes\":[],\"undeclared\":[\"other\"],\"rebuilt\":[]}}\n")
         let dropping = try tool(arguments + ["--allow-drop"])
         #expect(dropping.output.contains("other: drop"))
         #expect(try folder.value("app.db", "SELECT count(*) FROM sqlite_master WHERE name = 'other'") == .integer(0))
+    }
+
+    @Test func whatIsCopiedAtOnceIsTold() throws {
+        let path = try folder.database("app.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1), (2);")
+        let arguments = ["upgrade", path, "--schema", try script("CREATE TABLE t(a NOT NULL)")]
+        #expect(try !tool(arguments + ["--plan"]).output.contains("copied"))
+        #expect(try tool(arguments).output.contains("t: copied in the transaction\n"))
+        let json = try tool(["upgrade", path, "--json", "--schema", try script("CREATE TABLE t(a TEXT)")])
+        #expect(json.output.contains("\"rebuilt\":[{\"name\":\"t\",\"way\":\"atOnce\"}]"), "\(json.output)")
     }
 
     @Test func whatCannotBeUnderstoodIsTold() throws {

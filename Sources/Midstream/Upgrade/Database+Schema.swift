@@ -25,28 +25,34 @@ extension DatabaseAccess {
         let wanted = try schema.image()
         let moving = try StateStore(connection: connection).load().tables.filter {
             $0.phase == .copying || $0.phase == .starting
-        }
-        let present = try connection.fetchAll(
-            "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE sql IS NOT NULL AND sql NOT LIKE 'CREATE VIRTUAL%' "
-                + "ORDER BY rowid"
-        ).filter { row in
-            try [0, 1].allSatisfy { index in
-                let name: String = try row.get(index)
-                return !name.hasPrefix("sqlite_") && !name.hasPrefix(StateStore.prefix)
+        }.map(\.target)
+        let file = SchemaPlanner.File(
+            isSmall: { [connection] name, rows in
+                let table = SQLIdentifier.quoted(name)
+                return try connection.fetchOne("SELECT 1 FROM main.\(table) LIMIT 1 OFFSET ?", [max(0, rows)]) == nil
+            },
+            isMoving: { name in moving.contains { SQLIdentifier.equal($0, name) } },
+            movingAway: MovingAway(connection: connection),
+            columns: { [connection] name in
+                try connection.fetchAll("PRAGMA main.table_xinfo(\(SQLIdentifier.quoted(name)))").map {
+                    try $0.get("name")
+                }
+            },
+            refusal: { [connection] expression, name in
+                do {
+                    let sql = "SELECT (\(expression)\n) FROM main.\(SQLIdentifier.quoted(name))"
+                    _ = try connection.prepare(sql)
+                    return nil
+                } catch {
+                    return error as? SQLiteError
+                }
             }
-        }
-        var planner = try SchemaPlanner(
+        )
+        var planner = SchemaPlanner(
             wanted: wanted,
             options: options,
-            present: try present.map { try $0.get(2) },
-            file: SchemaPlanner.File(
-                isSmall: { [connection] name, rows in
-                    let table = SQLIdentifier.quoted(name)
-                    return try connection.fetchOne("SELECT 1 FROM main.\(table) LIMIT 1 OFFSET ?", [max(0, rows)])
-                        == nil
-                },
-                isMoving: { name in moving.contains { SQLIdentifier.equal($0.target, name) } }
-            )
+            present: try SchemaImage(connection),
+            file: file
         )
         return try planner.make()
     }
@@ -60,7 +66,7 @@ extension DatabaseAccess {
     /// - Parameters:
     ///   - schema: What the file is to have.
     ///   - options: What may be dropped, and what is renamed.
-    /// - Returns: What was done.
+    /// - Returns: What was done, and in ``SchemaPlan/rebuilt`` how rows come into the new shapes.
     /// - Throws: ``MigrationError`` when something must be said by `options` first; ``/SQLiteConnection/SQLiteError`` when a
     ///   statement does not compile. Nothing has been changed then.
     @discardableResult
@@ -68,12 +74,10 @@ extension DatabaseAccess {
         guard kind == .writer, isInBlock else {
             throw MigrationError(.misuse, "a schema is upgraded in a write block")
         }
-        let plan = try plan(for: schema, options: options)
+        var plan = try plan(for: schema, options: options)
         do {
-            try withoutForeignKeys {
-                try connection.savepoint("midstream_schema") {
-                    for change in plan.changes { try make(change) }
-                }
+            plan.rebuilt = try withoutForeignKeys {
+                try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
             }
         } catch {
             // Its TEMP objects are those from before.
@@ -83,11 +87,11 @@ extension DatabaseAccess {
         return plan
     }
 
-    private func make(_ change: SchemaChange) throws {
+    private func make(_ change: SchemaChange) throws -> RebuiltTable? {
         guard let rebuilding = change.rebuild else {
             for sql in change.sql { try execute(sql) }
-            return
+            return nil
         }
-        try rebuild(change.name, rebuilding.fill)
+        return try rebuild(change.name, rebuilding.fill)
     }
 }

@@ -56,11 +56,13 @@ public struct DatabaseSchema: Sendable, Hashable {
 public struct SchemaOptions: Sendable {
     /// Whether tables, columns, indexes, views and triggers that are not declared are dropped. They stay otherwise.
     public var allowsDrops = false
-    /// New names of tables, by those that they have.
+    /// New names of tables, by those that they have. They may stay when the tables have got them; one that cannot be given is
+    /// an error.
     public var renamedTables: [String: String] = [:]
     /// New names of columns by those that they have, by the table's new name.
     public var renamedColumns: [String: [String: String]] = [:]
-    /// What columns are made of when their table is rebuilt, by the table's and the column's new name.
+    /// What columns are made of that come, get another name, or change their type, their collation or NOT NULL: by the table's
+    /// and the column's new name. What names a column that the file has not belongs to an earlier change, and is left out.
     public var columns: [String: [String: ColumnMapping]] = [:]
     /// What becomes of rows that do not fit a table's new shape: see ``TableRebuild/refusedRows``.
     public var refusedRows = RefusedRowPolicy.stop

@@ -56,8 +56,10 @@ struct Rebuild {
             (move, reason) = try self.move(migration, from: backup, to: new)
         }
 
-        let isSmall = try hasAtMost(wish.rowsCopiedAtOnce, backup)
+        // Only a move can set rows aside.
+        let isSmall = try (move == nil || !setsRowsAside) && hasAtMost(wish.rowsCopiedAtOnce, backup)
         let isOnline = move != nil && !isSmall
+        if isOnline { try checkOtherKeys(columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
         for trigger in wish.triggers { try connection.execute(trigger) }
         if canJoin {
@@ -78,7 +80,11 @@ struct Rebuild {
         return RebuiltTable(name: new.name, way: isOnline ? .online : .atOnce, reason: isSmall ? nil : reason)
     }
 
-    private func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
+    private var setsRowsAside: Bool {
+        if case .setAside = wish.refusedRows { true } else { false }
+    }
+
+    func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
         MigrationError(code, message, table: old.name)
     }
 
@@ -99,8 +105,7 @@ struct Rebuild {
             )
             return (beginning, nil)
         } catch let error as MigrationError {
-            // What would collide is told by SQLite's own error.
-            guard [.unequalTables, .unsupported, .keyCollision].contains(error.code) else { throw error }
+            guard [.unequalTables, .unsupported].contains(error.code) else { throw error }
             return (nil, error.message)
         }
     }

@@ -8,40 +8,70 @@ struct SchemaImage {
     var views: [SchemaObject] = []
     /// Triggers of views, by the view that they are on.
     var triggersOfViews: [SchemaObject] = []
+    /// What virtual tables are called.
+    private(set) var virtualTables: [String] = []
+    /// Tables whose definition cannot be made out.
+    private(set) var unreadable: [SchemaObject] = []
 
     init(_ connection: Connection) throws {
-        let reader = SchemaReader(connection: connection, schema: "main")
-        let objects = try connection.fetchAll(
-            "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
-        ).map { row in
-            (
-                type: try row.get(0, as: String.self),
-                object: SchemaObject(name: try row.get(1), owner: try row.get(2), sql: try row.get(3))
-            )
-        }.filter { !$0.object.name.hasPrefix(StateStore.prefix) }
-        func all(_ type: String) -> [SchemaObject] { objects.filter { $0.type == type }.map(\.object) }
-        views = all("view")
-        triggersOfViews = all("trigger").filter { trigger in
-            views.contains { SQLIdentifier.equal($0.name, trigger.owner) }
+        let objects = try Self.objects(connection)
+        let owned = Dictionary(grouping: objects) { SQLIdentifier.lowercased($0.owner) }
+        for object in objects where object.type == .table {
+            if object.isVirtual {
+                virtualTables.append(object.name)
+            } else if let table = try TableImage(object, owned, connection) {
+                tables.append(table)
+            } else {
+                unreadable.append(object)
+            }
         }
-        for name in try reader.tableNames() {
-            // What a virtual table has for itself may be anything.
-            guard let schema = try reader.table(name), let definition = CreateTable(schema.sql) else { continue }
-            func own(_ type: String) -> [SchemaObject] { all(type).filter { SQLIdentifier.equal($0.owner, name) } }
-            tables.append(
-                TableImage(
-                    schema: schema,
-                    definition: definition,
-                    indexes: own("index"),
-                    triggers: own("trigger"),
-                    shape: try TableShape(schema, definition)
-                )
-            )
+        views = objects.filter { $0.type == .view }
+        triggersOfViews = views.flatMap { view in
+            (owned[SQLIdentifier.lowercased(view.name)] ?? []).filter { $0.type == .trigger }
+        }
+    }
+
+    /// The application's objects, in the order of their creation.
+    private static func objects(_ connection: Connection, of owner: String? = nil) throws -> [SchemaObject] {
+        try connection.fetchAll(
+            "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE sql IS NOT NULL "
+                + "AND (?1 IS NULL OR tbl_name = ?1 COLLATE NOCASE) ORDER BY rowid",
+            [owner]
+        ).compactMap { row in
+            guard let type = SchemaObject.Kind(rawValue: try row.get(0)) else { return nil }
+            return SchemaObject(type: type, name: try row.get(1), owner: try row.get(2), sql: try row.get(3))
+        }.filter { object in
+            ![object.name, object.owner].contains { $0.hasPrefix("sqlite_") || $0.hasPrefix(StateStore.prefix) }
         }
     }
 
     func table(_ name: String) -> TableImage? {
         tables.first { SQLIdentifier.equal($0.schema.name, name) }
+    }
+
+    /// One table as a connection has it.
+    static func table(_ name: String, _ connection: Connection) throws -> TableImage? {
+        let objects = try objects(connection, of: name)
+        guard let table = objects.first(where: { $0.type == .table && !$0.isVirtual }) else { return nil }
+        return try TableImage(table, [SQLIdentifier.lowercased(name): objects], connection)
+    }
+
+    /// Says of a copy what another knows of virtual tables, for which it has tables, and of unreadable ones.
+    mutating func takeKinds(of other: SchemaImage) {
+        virtualTables = other.virtualTables
+        unreadable = other.unreadable
+        tables.removeAll { table in virtualTables.contains { SQLIdentifier.equal($0, table.name) } }
+    }
+
+    /// The triggers of tables and views.
+    var allTriggers: [SchemaObject] { tables.flatMap(\.triggers) + triggersOfViews }
+
+    /// Whether a table is what a virtual table keeps its rows in.
+    ///
+    /// Source: <https://www.sqlite.org/vtab.html#the_xshadowname_method>.
+    func isShadow(_ name: String) -> Bool {
+        let name = SQLIdentifier.lowercased(name)
+        return virtualTables.contains { name.hasPrefix(SQLIdentifier.lowercased($0) + "_") }
     }
 }
 
@@ -54,17 +84,59 @@ struct TableImage {
     var shape: TableShape
 
     var name: String { schema.name }
+
+    /// - Parameter owned: The objects of each table, by its name in lower case.
+    /// - Returns: `nil` when the definition cannot be made out.
+    fileprivate init?(_ object: SchemaObject, _ owned: [String: [SchemaObject]], _ connection: Connection) throws {
+        guard let schema = try SchemaReader(connection: connection, schema: "main").table(object.name),
+            let definition = CreateTable(schema.sql)
+        else { return nil }
+        let own = owned[SQLIdentifier.lowercased(object.name)] ?? []
+        self.schema = schema
+        self.definition = definition
+        indexes = own.filter { $0.type == .index }
+        triggers = own.filter { $0.type == .trigger }
+        shape = try TableShape(schema, definition)
+    }
 }
 
-/// An index, a view or a trigger. Two with the same name and words are the same.
+/// A table, an index, a view or a trigger. Two with the same name and words are the same.
 struct SchemaObject {
+    enum Kind: String {
+        case table, index, view, trigger
+    }
+
+    var type: Kind
     var name: String
     /// The table or view that it is on; a view's is its own name.
     var owner: String
     var sql: String
+    /// The words without the names of the object and of its owner, which may be quoted or not.
+    private var words: String
+
+    init(type: Kind, name: String, owner: String, sql: String) {
+        self.type = type
+        self.name = name
+        self.owner = owner
+        self.sql = sql
+        // A table is compared by its shape.
+        words = type == .table ? "" : Self.words(sql)
+    }
+
+    private static func words(_ sql: String) -> String {
+        let outline = SQLScript(sql).outline()
+        var edits = SQLEdits()
+        for name in [outline.target, outline.onTable] {
+            if let name { edits.replace(name.range, with: " midstream_name ") }
+        }
+        return CreateTable.words((try? edits.apply(to: sql)) ?? sql)
+    }
+
+    /// SQLite writes these two words itself.
+    var isVirtual: Bool { type == .table && sql.hasPrefix("CREATE VIRTUAL") }
 
     func isSame(as other: SchemaObject) -> Bool {
-        SQLIdentifier.equal(name, other.name) && CreateTable.words(sql) == CreateTable.words(other.sql)
+        SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner) && words == other.words
     }
 }
 

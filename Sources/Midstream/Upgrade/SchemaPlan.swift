@@ -1,7 +1,7 @@
 /// What brings a file to a declared schema.
 ///
 ///     print(try database.plan(for: schema))
-///     // messages: rebuild online, since column sent comes, column body is NOT NULL
+///     // messages: rebuild, since column body is NOT NULL, column sent comes
 ///     //     CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, sent REAL)
 ///     //     CREATE INDEX messages_by_time ON messages(sent)
 public struct SchemaPlan: Sendable {
@@ -9,6 +9,9 @@ public struct SchemaPlan: Sendable {
     public internal(set) var changes: [SchemaChange] = []
     /// What the schema does not declare, and stays since drops are not allowed: `table.column`, or another object's name.
     public internal(set) var undeclared: [String] = []
+
+    /// The tables that were rebuilt, and how; nothing of a plan that has not been carried out.
+    public internal(set) var rebuilt: [RebuiltTable] = []
 
     /// Whether the file has all that the schema declares.
     public var isEmpty: Bool { changes.isEmpty }
@@ -25,13 +28,13 @@ public struct SchemaChange: Sendable {
     }
 
     /// The table, view, index or trigger that changes.
-    public var name: String
+    public internal(set) var name: String
     /// How the change is made.
-    public var way: Way
+    public internal(set) var way: Way
     /// Why, in words.
-    public var summary: String
+    public internal(set) var summary: String
     /// The statements; of a rebuild those of the new shape.
-    public var sql: [String]
+    public internal(set) var sql: [String]
     /// What is rebuilt.
     var rebuild: Rebuilding?
 

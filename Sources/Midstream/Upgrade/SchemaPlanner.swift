@@ -4,17 +4,22 @@ internal import SQLiteConnection
 /// Finds the cheapest exact way from the schema that a file has to the one that is wanted.
 ///
 /// What a statement comes to is not foretold but tried, on an empty copy of the schema: where ALTER TABLE gives the shape that
-/// is wanted, it is taken.
+/// is wanted, it is taken. Where nothing changes, no copy is made.
 struct SchemaPlanner {
     let wanted: SchemaImage
     let options: SchemaOptions
     let file: File
-    /// An empty copy of the file's schema, to which each change is made.
-    private let scratch: Connection
-    private var plan = SchemaPlan()
-    private var rebuilds: [SchemaChange] = []
+    /// The file's schema, as the changes that are planned leave its names, views and triggers.
+    var present: SchemaImage
+    var plan = SchemaPlan()
+    var rebuilds: [SchemaChange] = []
     /// The names that renamed tables have in the file, by the new ones.
-    private var formerNames: [String: String] = [:]
+    var formerNames: [String: String] = [:]
+    /// What becomes of columns that get other names or other values, by the table's name in lower case.
+    var columns: [String: ColumnChange] = [:]
+    private var copy: SchemaScratch?
+    /// Objects that are not declared, and go with what they are on: they are created again.
+    private var remade: [SchemaObject] = []
 
     /// What the file's tables are like, by the names that they have now.
     struct File {
@@ -22,21 +27,30 @@ struct SchemaPlanner {
         var isSmall: (String, Int) throws -> Bool
         /// Whether rows of a table are still moving.
         var isMoving: (String) -> Bool
+        /// Tells which tables' rows are moving into others.
+        var movingAway: MovingAway
+        /// The columns of a virtual table.
+        var columns: (String) throws -> [String]
+        /// Why an expression on a table's row does not compile.
+        var refusal: (_ expression: String, _ table: String) -> SQLiteError?
     }
 
-    init(wanted: SchemaImage, options: SchemaOptions, present: [String], file: File) throws {
+    init(wanted: SchemaImage, options: SchemaOptions, present: SchemaImage, file: File) {
         self.wanted = wanted
         self.options = options
+        self.present = present
         self.file = file
-        scratch = try Connection(path: ":memory:")
-        for sql in present { try scratch.execute(sql) }
     }
 
     mutating func make() throws -> SchemaPlan {
-        defer { scratch.close() }
+        defer { copy?.close() }
+        for table in wanted.tables {
+            if let object = present.unreadable.named(table.name) { throw Self.unreadable(object.name) }
+        }
         try renameTables()
+        try renameColumns()
         try dropOldPrograms()
-        let present = try SchemaImage(scratch)
+        try dropMovedIndexes()
         for table in wanted.tables where present.table(table.name) == nil {
             try run(table.name, "create", [table.schema.sql] + table.indexes.map(\.sql))
         }
@@ -44,280 +58,321 @@ struct SchemaPlanner {
             if let old = present.table(table.name) { try change(old, to: table) }
         }
         plan.changes += rebuilds
-        for table in present.tables where wanted.table(table.name) == nil {
-            try drop(table.name, "TABLE", table.name)
-        }
+        for table in present.tables where wanted.table(table.name) == nil { try drop(table) }
+        plan.undeclared += present.unreadable.map(\.name).filter { wanted.views.named($0) == nil }
         try createNewPrograms()
+        try checkPrograms()
         return plan
     }
 
     // MARK: Statements
 
+    /// The copy, to which each change is made.
+    mutating func scratch() throws -> SchemaScratch {
+        if let copy { return copy }
+        let made = try SchemaScratch(present, columns: file.columns)
+        copy = made
+        return made
+    }
+
     /// Plans statements, and runs them on the copy.
-    private mutating func run(_ name: String, _ summary: String, _ statements: [String]) throws {
-        for sql in statements { try scratch.execute(sql) }
+    mutating func run(_ name: String, _ summary: String, _ statements: [String]) throws {
+        let connection = try scratch().connection
+        try connection.savepoint("midstream_change") {
+            for sql in statements { try connection.execute(sql) }
+        }
         plan.changes.append(SchemaChange(name: name, way: .statements, summary: summary, sql: statements))
     }
 
-    /// Drops what is not declared, if that is allowed.
-    private mutating func drop(_ name: String, _ type: String, _ shown: String) throws {
-        guard options.allowsDrops else {
-            plan.undeclared.append(shown)
-            return
-        }
-        try run(name, "drop", ["DROP \(type) \(SQLIdentifier.quoted(name))"])
+    /// Drops an index, a view or a trigger, which the copy may lack.
+    mutating func drop(_ object: SchemaObject, _ summary: String) throws {
+        let sql = "DROP \(object.type.rawValue.uppercased()) "
+        let name = SQLIdentifier.quoted(object.name)
+        try scratch().connection.execute(sql + "IF EXISTS " + name)
+        plan.changes.append(SchemaChange(name: object.name, way: .statements, summary: summary, sql: [sql + name]))
     }
 
+    /// Drops an object that is not declared, if that is allowed.
+    ///
+    /// - Returns: Whether it goes.
+    private mutating func dropUndeclared(_ object: SchemaObject) throws -> Bool {
+        guard options.allowsDrops else {
+            plan.undeclared.append(object.name)
+            return false
+        }
+        try drop(object, "drop")
+        return true
+    }
+
+    private mutating func drop(_ table: TableImage) throws {
+        let isView = wanted.views.named(table.name) != nil
+        if try !options.allowsDrops || present.isShadow(table.name) || isSource(table) {
+            if isView {
+                throw MigrationError(
+                    .misuse,
+                    "\(table.name) is a table, and the schema declares a view of that name: drop or rename the table first",
+                    table: table.name
+                )
+            }
+            if !present.isShadow(table.name) { plan.undeclared.append(table.name) }
+            return
+        }
+        let name = SQLIdentifier.quoted(table.name)
+        try scratch().connection.execute("DROP TABLE IF EXISTS \(name)")
+        plan.changes.append(
+            SchemaChange(name: table.name, way: .statements, summary: "drop", sql: ["DROP TABLE \(name)"])
+        )
+    }
+
+    /// Whether another table has yet to take a table's rows.
+    func isSource(_ table: TableImage) throws -> Bool {
+        try file.movingAway.destination(of: formerName(table.name)) != nil
+    }
+
+    /// - Throws: ``MigrationError`` where another table has yet to take a table's rows.
+    func checkChange(of table: TableImage) throws {
+        try file.movingAway.checkChange(of: formerName(table.name))
+    }
+
+    func formerName(_ table: String) -> String { SchemaOptions.value(of: table, in: formerNames) ?? table }
+
+    static func unreadable(_ name: String) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "the definition of table \(name) cannot be read: make the table anew by statements of your own",
+            table: name
+        )
+    }
+
+    // MARK: Names
+
     private mutating func renameTables() throws {
-        for (old, new) in options.renamedTables.sorted(by: { $0.key < $1.key }) {
-            let present = try SchemaImage(scratch)
-            guard let table = present.table(old), present.table(new) == nil, wanted.table(new) != nil else { continue }
-            formerNames[new] = table.name
-            try run(
-                new,
-                "rename table \(table.name)",
-                ["ALTER TABLE \(SQLIdentifier.quoted(table.name)) RENAME TO \(SQLIdentifier.quoted(new))"]
-            )
+        let renames = SchemaRenames(
+            kind: "table",
+            table: nil,
+            present: present.tables.map(\.name).filter { !present.isShadow($0) },
+            declared: wanted.tables.map(\.name)
+        )
+        for (old, new) in try renames.pending(options.renamedTables) {
+            try file.movingAway.checkChange(of: old)
+            let quoted = SQLIdentifier.quoted(new)
+            formerNames[new] = old
+            try run(new, "rename table \(old)", ["ALTER TABLE \(SQLIdentifier.quoted(old)) RENAME TO \(quoted)"])
+        }
+        if !formerNames.isEmpty { try readCopy() }
+    }
+
+    private mutating func renameColumns() throws {
+        for name in options.renamedColumns.keys.sorted() + options.columns.keys.sorted() {
+            guard wanted.table(name) != nil else {
+                throw MigrationError(
+                    .misuse,
+                    "columns of table \(name) are given names or values, and the schema does not declare it",
+                    table: name
+                )
+            }
+        }
+        for declared in wanted.tables {
+            let pairs = try columnRenames(present.table(declared.name), declared)
+            guard let old = present.table(declared.name) else { continue }
+            let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
+            let mappings = try mappings(old, declared, renamed)
+            if renamed.isEmpty, mappings.isEmpty { continue }
+            try checkChange(of: old)
+            let key = SQLIdentifier.lowercased(old.name)
+            let statements = pairs.map { pair in
+                let new = declared.schema.columnIndex(pair.new).map { declared.definition.columns[$0] }
+                return
+                    "ALTER TABLE \(SQLIdentifier.quoted(old.name)) RENAME COLUMN \(SQLIdentifier.quoted(pair.old)) TO "
+                    + (new.map { declared.definition.text($0.nameRange) } ?? SQLIdentifier.quoted(pair.new))
+            }
+            columns[key] = ColumnChange(renamed: renamed, mappings: mappings, statements: statements)
+            if renamed.isEmpty { continue }
+            let summary = pairs.map { "column \($0.old) is called \($0.new)" }.joined(separator: ", ")
+            let canAlter = try mappings.isEmpty && !file.isMoving(formerName(old.name)) && scratch().missing.isEmpty
+            if canAlter, (try? run(old.name, "alter, since \(summary)", statements)) != nil {
+                columns[key] = nil
+                try readCopy()
+            } else {
+                let texts = try renamedTexts(old, statements)
+                columns[key]?.texts = texts
+            }
         }
     }
+
+    /// The file's schema as the copy has it by now, with what the copy lacks.
+    private mutating func readCopy() throws {
+        let copy = try scratch()
+        var image = try SchemaImage(copy.connection)
+        image.keep(copy.missing.map(\.object), of: present, formerNames)
+        present = image
+    }
+
+    /// What belongs to a table when its columns have their new names. Other objects that name them are made anew.
+    ///
+    /// - Returns: `nil` where SQLite cannot say.
+    private mutating func renamedTexts(_ old: TableImage, _ statements: [String]) throws -> TableImage? {
+        let copy = try scratch()
+        guard
+            let image = try? copy.trying({
+                for sql in statements { try copy.connection.execute(sql) }
+                return try SchemaImage(copy.connection)
+            })
+        else { return nil }
+        for table in image.tables where wanted.table(table.name) == nil {
+            guard let before = present.table(table.name), before.shape != table.shape else { continue }
+            throw MigrationError(
+                .unsupported,
+                "table \(table.name), which is not declared, names columns of table \(old.name) that get other names: declare it",
+                table: table.name
+            )
+        }
+        func remake(_ objects: [SchemaObject], _ declared: [SchemaObject], _ now: [SchemaObject]) throws {
+            for object in objects where declared.named(object.name) == nil {
+                guard let new = now.named(object.name), !new.isSame(as: object) else { continue }
+                if options.allowsDrops { continue }
+                try drop(object, "drop, to be made anew")
+                remade.append(new)
+            }
+        }
+        let others = present.tables.filter { $0.name != old.name }.flatMap(\.triggers) + present.triggersOfViews
+        try remake(others, wanted.allTriggers, image.allTriggers)
+        try remake(present.views, wanted.views, image.views)
+        return image.table(old.name)
+    }
+
+    // MARK: Views and triggers
 
     /// Views and triggers that change go first: ALTER TABLE asks that all of them can be understood.
     private mutating func dropOldPrograms() throws {
-        let present = try SchemaImage(scratch)
+        let declared = wanted.allTriggers
         for view in present.views {
-            guard let declared = wanted.views.named(view.name) else {
-                try drop(view.name, "VIEW", view.name)
-                continue
+            let isReplaced = wanted.table(view.name) != nil
+            let new = wanted.views.named(view.name)
+            if let new, view.isSame(as: new) { continue }
+            if new != nil || isReplaced {
+                try drop(view, "drop, to be made anew")
+            } else if !remade.contains(where: { $0.type == .view && $0.name == view.name }) {
+                guard try dropUndeclared(view) else { continue }
+            } else {
+                plan.undeclared.append(view.name)
             }
-            if !view.isSame(as: declared) {
-                try run(view.name, "drop, to be made anew", ["DROP VIEW \(SQLIdentifier.quoted(view.name))"])
+            // Its triggers go with it.
+            for trigger in present.triggersOfViews where SQLIdentifier.equal(trigger.owner, view.name) {
+                if declared.named(trigger.name) != nil || options.allowsDrops { continue }
+                if remade.named(trigger.name) == nil { remade.append(trigger) }
+                plan.undeclared.append(trigger.name)
             }
+            present.views.removeAll { $0.name == view.name }
+            present.triggersOfViews.removeAll { SQLIdentifier.equal($0.owner, view.name) }
         }
-        let declared = wanted.triggersOfViews + wanted.tables.flatMap(\.triggers)
-        for trigger in try SchemaImage(scratch).allTriggers {
-            guard let new = declared.named(trigger.name) else {
-                try drop(trigger.name, "TRIGGER", trigger.name)
-                continue
+        for trigger in present.allTriggers {
+            if let new = declared.named(trigger.name) {
+                if trigger.isSame(as: new) { continue }
+                try drop(trigger, "drop, to be made anew")
+            } else if remade.named(trigger.name) != nil {
+                plan.undeclared.append(trigger.name)
+            } else {
+                guard try dropUndeclared(trigger) else { continue }
             }
-            if !trigger.isSame(as: new) {
-                try run(trigger.name, "drop, to be made anew", ["DROP TRIGGER \(SQLIdentifier.quoted(trigger.name))"])
-            }
+            present.removeTrigger(trigger.name)
         }
     }
 
     private mutating func createNewPrograms() throws {
-        for view in wanted.views.missing(in: try SchemaImage(scratch).views) {
-            try run(view.name, "create", [view.sql])
-        }
-        for trigger in wanted.allTriggers.missing(in: try SchemaImage(scratch).allTriggers) {
+        for view in wanted.views.missing(in: present.views) { try run(view.name, "create", [view.sql]) }
+        for view in remade where view.type == .view { try run(view.name, "create again", [view.sql]) }
+        for trigger in wanted.allTriggers.missing(in: present.allTriggers) {
             try run(trigger.name, "create", [trigger.sql])
         }
-    }
-
-    // MARK: Tables
-
-    private mutating func change(_ old: TableImage, to declared: TableImage) throws {
-        let renamed = renames(old, declared)
-        let undeclared = old.definition.columns.filter { column in
-            declared.schema.columnIndex(column.name) == nil && renamed[SQLIdentifier.lowercased(column.name)] == nil
-        }
-        var definition = declared.definition
-        var indexes = declared.indexes
-        if !options.allowsDrops {
-            plan.undeclared += undeclared.map { "\(old.name).\($0.name)" }
-            let more = definition.adding(columns: undeclared.map { old.definition.text($0.range) })
-            definition = CreateTable(more) ?? definition
-        }
-        for index in old.indexes where declared.indexes.named(index.name) == nil {
-            if options.allowsDrops { continue }
-            plan.undeclared.append(index.name)
-            indexes.append(index)
-        }
-        let goal = try Self.image(definition.text, indexes)
-        let change = Change(old: old, goal: goal, renamed: renamed, dropped: options.allowsDrops ? undeclared : [])
-        let name = SchemaOptions.value(of: old.name, in: formerNames) ?? old.name
-        let isMoving = file.isMoving(name)
-        let isSmall = try !isMoving && file.isSmall(name, options.rowsChangedAtOnce)
-        let newIndexes = goal.indexes.missing(in: old.indexes)
-        let newTriggers = declared.triggers.missing(in: old.triggers)
-        let needsAlter = goal.shape != old.shape || !renamed.isEmpty
-        let needsRows = !newIndexes.isEmpty && !isSmall
-        guard needsAlter || needsRows || isMoving && !newTriggers.isEmpty else {
-            return try changeIndexes(old, goal, newIndexes)
-        }
-        if !isMoving, !needsRows, let statements = try alter(change, isSmall: isSmall) {
-            plan.changes.append(
-                SchemaChange(name: old.name, way: .statements, summary: change.summary("alter"), sql: statements)
-            )
-            return try changeIndexes(old, goal, newIndexes)
-        }
-        try rebuild(change, old.triggers + newTriggers, newIndexes)
-    }
-
-    /// The new names of columns by the old ones, in lower case, of those that still have the old ones.
-    private func renames(_ old: TableImage, _ declared: TableImage) -> [String: String] {
-        let wanted = SchemaOptions.value(of: old.name, in: options.renamedColumns) ?? [:]
-        let pairs = wanted.filter { from, to in
-            old.schema.columnIndex(from) != nil && old.schema.columnIndex(to) == nil
-                && declared.schema.columnIndex(to) != nil
-        }
-        return Dictionary(
-            pairs.map { (SQLIdentifier.lowercased($0.key), SQLIdentifier.lowercased($0.value)) }
-        ) { first, _ in first }
-    }
-
-    /// A table as a text defines it.
-    private static func image(_ createTable: String, _ indexes: [SchemaObject]) throws -> TableImage {
-        let connection = try Connection(path: ":memory:")
-        defer { connection.close() }
-        try connection.execute(createTable)
-        for index in indexes { try connection.execute(index.sql) }
-        guard let image = try SchemaImage(connection).tables.first else {
-            throw MigrationError(.misuse, "this table cannot be read: \(createTable)")
-        }
-        return image
-    }
-
-    private mutating func changeIndexes(_ old: TableImage, _ goal: TableImage, _ new: [SchemaObject]) throws {
-        let present = try SchemaImage(scratch).table(old.name)?.indexes ?? []
-        for index in present where !goal.indexes.contains(where: index.isSame) {
-            let isChanged = goal.indexes.named(index.name) != nil
-            try run(
-                index.name,
-                isChanged ? "drop, to be made anew" : "drop",
-                ["DROP INDEX \(SQLIdentifier.quoted(index.name))"]
-            )
-        }
-        for index in goal.indexes.missing(in: try SchemaImage(scratch).table(old.name)?.indexes ?? []) {
-            try run(index.name, "create", [index.sql])
-        }
-    }
-
-    // MARK: ALTER TABLE
-
-    /// What is to become of a table.
-    private struct Change {
-        let old: TableImage
-        let goal: TableImage
-        /// New names of columns by the old ones, in lower case.
-        let renamed: [String: String]
-        let dropped: [CreateTable.Column]
-
-        func summary(_ verb: String) -> String {
-            let words = old.shape.differences(to: goal.shape, renamed: renamed)
-            return words.isEmpty ? verb : "\(verb), since \(words.joined(separator: ", "))"
-        }
-    }
-
-    /// The statements that make a change, run on the copy; `nil` where they cannot, or take a time that grows with the rows.
-    private func alter(_ change: Change, isSmall: Bool) throws -> [String]? {
-        let table = "ALTER TABLE \(SQLIdentifier.quoted(change.old.name))"
-        let goal = change.goal
-        var statements: [String] = []
-        for (old, new) in change.renamed.sorted(by: { $0.key < $1.key }) {
-            statements.append("\(table) RENAME COLUMN \(SQLIdentifier.quoted(old)) TO \(SQLIdentifier.quoted(new))")
-        }
-        // The rows are rewritten.
-        if !change.dropped.isEmpty, !isSmall { return nil }
-        for column in change.dropped {
-            statements.append("\(table) DROP COLUMN \(SQLIdentifier.quoted(column.name))")
-        }
-        for column in goal.definition.columns {
-            let name = SQLIdentifier.lowercased(column.name)
-            if change.old.shape.columns[name] != nil || change.renamed.values.contains(name) { continue }
-            guard canAdd(column, to: goal, isSmall: isSmall) else { return nil }
-            statements.append("\(table) ADD COLUMN \(goal.definition.text(column.range))")
-        }
-        do {
-            try scratch.savepoint("alter") {
-                for sql in statements { try scratch.execute(sql) }
-                guard try SchemaImage(scratch).table(change.old.name)?.shape == goal.shape else { throw OtherShape() }
+        for trigger in remade where trigger.type == .trigger {
+            do {
+                try run(trigger.name, "create again", [trigger.sql])
+            } catch {
+                throw Self.undeclared(trigger, error)
             }
-            return statements
-        } catch is OtherShape {
-            return nil
-        } catch is SQLiteError {
-            return nil
         }
     }
 
-    private struct OtherShape: Error {}
-
-    /// Whether ADD COLUMN gives rows that there are what it gives new ones. Whether SQLite takes it of an empty table tells
-    /// nothing of that.
-    ///
-    /// Source: <https://www.sqlite.org/lang_altertable.html#alter_table_add_column>.
-    private func canAdd(_ column: CreateTable.Column, to goal: TableImage, isSmall: Bool) -> Bool {
-        guard let shape = goal.shape.columns[SQLIdentifier.lowercased(column.name)] else { return false }
-        // All rows are checked.
-        let isChecked = goal.schema.isStrict || !goal.shape.checks.isEmpty
-        if isChecked, !isSmall { return false }
-        // Something else than the default, and so for all rows.
-        if SchemaOptions.value(of: column.name, in: options.columns(of: goal.name)) != nil { return false }
-        if let generation = shape.generation { return !generation.hasSuffix(" stored") && !shape.isNotNull }
-        let isForeign = column.constraints.contains { $0.kind == .foreignKey }
-        guard let value = shape.defaultValue, value != "null" else { return !shape.isNotNull }
-        if isForeign { return false }
-        return !["current_time", "current_date", "current_timestamp"].contains(value) && isConstant(column, goal)
-    }
-
-    /// Whether a column's default is written without parentheses.
-    private func isConstant(_ column: CreateTable.Column, _ goal: TableImage) -> Bool {
-        column.constraints.filter { $0.kind == .default }.allSatisfy {
-            !goal.definition.words($0.body).hasPrefix("default (")
+    /// What is not declared, and stays, must compile as it did before.
+    private mutating func checkPrograms() throws {
+        guard let copy else { return }
+        let programs = try SchemaImage(copy.connection)
+        for (object, error) in try copy.broken(among: programs.views + programs.allTriggers) {
+            let declared = object.type == .view ? wanted.views : wanted.allTriggers
+            if declared.named(object.name) == nil { throw Self.undeclared(object, error) }
         }
     }
 
-    // MARK: Rebuilding
-
-    private mutating func rebuild(_ change: Change, _ triggers: [SchemaObject], _ newIndexes: [SchemaObject]) throws {
-        let (old, goal) = (change.old, change.goal)
-        var columns = options.columns(of: goal.name)
-        for (from, to) in change.renamed where SchemaOptions.value(of: to, in: columns) == nil {
-            columns[to] = .column(from)
-        }
-        for column in goal.schema.columns where old.schema.columnIndex(column.name) == nil {
-            let isGiven = SchemaOptions.value(of: column.name, in: columns) != nil || column.generation != nil
-            if isGiven || !column.isNotNull || column.defaultValue != nil { continue }
-            if goal.schema.rowIDColumn.map({ goal.schema.columns[$0].name }) == column.name { continue }
-            throw MigrationError(
-                .unequalTables,
-                "column \(column.name) of table \(goal.name) is new, NOT NULL and without default: say by SchemaOptions.columns "
-                    + "what the rows have there",
-                table: goal.name
-            )
-        }
-        let rebuilding = SchemaChange.Rebuilding(
-            schema: goal.schema.sql,
-            indexes: goal.indexes.map(\.sql),
-            triggers: triggers.map(\.sql),
-            columns: columns,
-            refusedRows: options.refusedRows,
-            rowsCopiedAtOnce: options.rowsChangedAtOnce
+    static func undeclared(_ object: SchemaObject, _ error: any Error) -> MigrationError {
+        let words = (error as? SQLiteError)?.message ?? "\(error)"
+        return MigrationError(
+            .misuse,
+            "\(object.type.rawValue) \(object.name) is not declared, and does not fit the declared schema (\(words)): declare "
+                + "it, or drop it",
+            table: object.type == .view ? nil : object.owner
         )
-        var summary = change.summary("rebuild")
-        if goal.shape == old.shape {
-            summary +=
-                newIndexes.isEmpty
-                ? " for new triggers" : ", since index \(newIndexes.map(\.name).joined(separator: ", ")) comes"
+    }
+
+    /// An index whose name another table's has gets out of the way.
+    private mutating func dropMovedIndexes() throws {
+        let declared = wanted.tables.flatMap(\.indexes)
+        for table in present.tables {
+            for index in table.indexes {
+                guard let new = declared.named(index.name), !SQLIdentifier.equal(new.owner, table.name) else {
+                    continue
+                }
+                try checkChange(of: table)
+                try drop(index, "drop, to be made anew")
+                present.removeIndex(index.name)
+            }
         }
-        let statements = [goal.schema.sql] + rebuilding.indexes + rebuilding.triggers
-        rebuilds.append(
-            SchemaChange(name: goal.name, way: .rebuild, summary: summary, sql: statements, rebuild: rebuilding)
-        )
-        try scratch.execute("DROP TABLE \(SQLIdentifier.quoted(old.name))")
-        for sql in statements { try scratch.execute(sql) }
     }
 }
 
-extension SchemaOptions {
-    /// What columns of a table are made of.
-    fileprivate func columns(of table: String) -> [String: ColumnMapping] {
-        Self.value(of: table, in: columns) ?? [:]
-    }
+/// What becomes of a table's columns.
+struct ColumnChange {
+    /// New names, as they are declared, by the old ones in lower case.
+    var renamed: [String: String] = [:]
+    /// What columns are made of.
+    var mappings: [String: ColumnMapping] = [:]
+    /// What gives the names.
+    var statements: [String] = []
+    /// The table with its new names; `nil` where they cannot be told.
+    var texts: TableImage?
 }
 
 extension SchemaImage {
-    /// The triggers of tables and views.
-    fileprivate var allTriggers: [SchemaObject] { tables.flatMap(\.triggers) + triggersOfViews }
+    fileprivate mutating func removeTrigger(_ name: String) {
+        triggersOfViews.removeAll { $0.name == name }
+        for index in tables.indices { tables[index].triggers.removeAll { $0.name == name } }
+    }
+
+    fileprivate mutating func removeIndex(_ name: String) {
+        for index in tables.indices { tables[index].indexes.removeAll { $0.name == name } }
+    }
+
+    /// Takes over what a copy lacks.
+    fileprivate mutating func keep(_ objects: [SchemaObject], of other: SchemaImage, _ formerNames: [String: String]) {
+        for object in objects {
+            let owner = formerNames.first { SQLIdentifier.equal($0.value, object.owner) }?.key ?? object.owner
+            var object = object
+            if object.type != .view { object.owner = owner }
+            switch object.type {
+            case .table: tables += other.tables.filter { $0.name == object.name }
+            case .view: views.append(object)
+            case .index, .trigger:
+                if let index = tables.firstIndex(where: { SQLIdentifier.equal($0.name, owner) }) {
+                    if object.type == .index {
+                        tables[index].indexes.append(object)
+                    } else {
+                        tables[index].triggers.append(object)
+                    }
+                } else if object.type == .trigger {
+                    triggersOfViews.append(object)
+                }
+            }
+        }
+        takeKinds(of: other)
+    }
 }

@@ -88,9 +88,9 @@ public struct SchemaUpgrades: Sendable {
 /// What an upgrade has done, or would do.
 public struct UpgradeReport: Sendable, Hashable {
     /// The names of the steps that have run, in their order.
-    public var steps: [String] = []
+    public internal(set) var steps: [String] = []
     /// Whether ``SchemaUpgrades/freshSchema`` took their place.
-    public var isFresh = false
+    public internal(set) var isFresh = false
     /// The tables that were rebuilt.
-    public var rebuilt: [RebuiltTable] = []
+    public internal(set) var rebuilt: [RebuiltTable] = []
 }

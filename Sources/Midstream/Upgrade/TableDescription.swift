@@ -67,13 +67,14 @@ public struct TableDescription: Sendable, Hashable {
 
     /// The CREATE TABLE, and a CREATE INDEX for each index.
     public var statements: [String] {
-        let rowID = primaryKey.count == 1 && !isWithoutRowID ? primaryKey.first : nil
+        // One that is no column is left to SQLite to refuse.
+        let rowID = primaryKey.count == 1 && !isWithoutRowID ? primaryKey.first { self[$0] != nil } : nil
         var definitions = columns.map { column in
             let isKey = rowID.map { SQLIdentifier.equal($0, column.name) } ?? false
             return column.definition(key: isKey ? " PRIMARY KEY" + (isAutoIncrement ? " AUTOINCREMENT" : "") : "")
         }
         if rowID == nil, !primaryKey.isEmpty { definitions.append("PRIMARY KEY \(Self.list(primaryKey))") }
-        definitions += uniqueKeys.map { "UNIQUE \(Self.list($0))" } + checks.map { "CHECK (\($0))" }
+        definitions += uniqueKeys.map { "UNIQUE \(Self.list($0))" } + checks.map { "CHECK (\($0)\n)" }
         let options = (isWithoutRowID ? ["WITHOUT ROWID"] : []) + (isStrict ? ["STRICT"] : [])
         let table =
             "CREATE TABLE \(SQLIdentifier.quoted(name))(\n    \(definitions.joined(separator: ",\n    "))\n)"
@@ -121,8 +122,8 @@ public struct ColumnDescription: Sendable, Hashable {
         if isUnique { text += " UNIQUE" }
         if let defaultValue { text += " DEFAULT \(SQLLiteral.text(of: defaultValue))" }
         if let collation { text += " COLLATE \(SQLIdentifier.quoted(collation))" }
-        if let check { text += " CHECK (\(check))" }
-        if let generation { text += " AS (\(generation))" }
+        if let check { text += " CHECK (\(check)\n)" }
+        if let generation { text += " AS (\(generation)\n)" }
         if let references { text += " REFERENCES \(references)" }
         return text
     }

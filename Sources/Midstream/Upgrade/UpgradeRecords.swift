@@ -69,7 +69,9 @@ struct UpgradeRecords {
     /// Records a step that has run.
     func record(_ step: SchemaUpgrades.Step) throws {
         try record(step.name)
-        try setVersion(step.version)
+        // A step that a later build has put before others that have run has a lower one.
+        let current = try connection.fetchValue(Int64.self, "PRAGMA main.user_version") ?? 0
+        if let version = step.version, version > current { try setVersion(version) }
     }
 
     /// Has other programs find the version where they look for it.

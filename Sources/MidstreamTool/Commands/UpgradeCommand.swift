@@ -69,10 +69,17 @@ struct UpgradeCommand: Command {
         let plan = try CommandFailure.naming(target) {
             try isPlan ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
         }
-        output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n")
+        output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n" + Self.copied(plan))
         if isPlan || !plan.changes.contains(where: { $0.way == .rebuild }) { return .success }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         return run.show(try run.move(database, target: target, keys: keys))
+    }
+
+    /// The tables whose rows did not wait to be moved.
+    private static func copied(_ plan: SchemaPlan) -> String {
+        plan.rebuilt.filter { $0.way == .atOnce }.map { table in
+            "\(table.name): copied in the transaction\(table.reason.map { ", since \($0)" } ?? "")\n"
+        }.joined()
     }
 
     private static func json(_ plan: SchemaPlan) -> JSON {
@@ -84,8 +91,15 @@ struct UpgradeCommand: Command {
                 ("sql", JSON(array: change.sql.map { JSON($0) })),
             ])
         }
+        let rebuilt = plan.rebuilt.map { table in
+            JSON(
+                members: [("name", JSON(table.name)), ("way", JSON(table.way == .online ? "online" : "atOnce"))]
+                    + (table.reason.map { [("reason", JSON($0))] } ?? [])
+            )
+        }
         let members = [
             ("changes", JSON(array: changes)), ("undeclared", JSON(array: plan.undeclared.map { JSON($0) })),
+            ("rebuilt", JSON(array: rebuilt)),
         ]
         return JSON(object: ["plan": JSON(members: members)])
     }

@@ -103,6 +103,18 @@ public struct CreateTable: Sendable {
         }.joined(separator: " ")
     }
 
+    /// The bare and quoted words of a range without quotes, in lower case.
+    public func identifiers(_ range: Range<Int>) -> Set<String> {
+        let found = tokens.filter { token in
+            range.contains(token.range.lowerBound) && [.identifier, .quotedIdentifier, .string].contains(token.kind)
+        }
+        return Set(found.map { SQLIdentifier.lowercased(name($0)) })
+    }
+
+    private func name(_ token: Token) -> String {
+        SQLIdentifier.unquoted(String(decoding: bytes[token.range], as: UTF8.self))
+    }
+
     /// The SQL of a range, its tokens one space apart: without comments, bare words in lower case.
     public func sql(_ range: Range<Int>) -> String {
         tokens.filter { range.contains($0.range.lowerBound) }.map { token in
@@ -111,7 +123,7 @@ public struct CreateTable: Sendable {
         }.joined(separator: " ")
     }
 
-    /// The parentheses of a CHECK or of a generated column, with all between.
+    /// The first parentheses of a constraint, such as a CHECK's, with all between.
     public func parentheses(of constraint: Constraint) -> Range<Int>? {
         let body = tokens.filter { constraint.body.contains($0.range.lowerBound) }
         guard let start = body.first(where: { $0.kind == .leftParen }) else { return nil }
@@ -172,11 +184,14 @@ public struct CreateTable: Sendable {
         return (try? edits.apply(to: text)) ?? text
     }
 
-    /// The text with more columns, behind the last one.
-    public func adding(columns definitions: [String]) -> String {
-        guard let last = columns.last, !definitions.isEmpty else { return text }
+    /// The text with more columns, behind the last one, and more constraints behind all.
+    public func adding(columns definitions: [String], constraints others: [String] = []) -> String {
+        guard let last = columns.last else { return text }
         var edits = SQLEdits()
-        edits.insert(", " + definitions.joined(separator: ", "), at: last.range.upperBound)
+        let end = constraints.last?.range.upperBound ?? last.range.upperBound
+        let (more, behind) = (definitions.map { ", " + $0 }.joined(), others.map { ", " + $0 }.joined())
+        edits.insert(end == last.range.upperBound ? more + behind : more, at: last.range.upperBound)
+        if end != last.range.upperBound { edits.insert(behind, at: end) }
         return (try? edits.apply(to: text)) ?? text
     }
 

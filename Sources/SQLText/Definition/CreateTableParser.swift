@@ -124,6 +124,7 @@ struct CreateTableParser {
         }
         var constraints: [CreateTable.Constraint] = []
         while isColumnConstraint {
+            if takeEmptyConstraint() { continue }
             guard let constraint = takeConstraint(isOfTable: false) else { return nil }
             constraints.append(constraint)
         }
@@ -137,6 +138,15 @@ struct CreateTableParser {
     }
 
     // MARK: Constraints
+
+    /// Passes names of constraints that have nothing behind them, which SQLite takes too.
+    private mutating func takeEmptyConstraint() -> Bool {
+        let start = position
+        while take("constraint") { _ = takeName() }
+        if position > start, kind == .comma || kind == .rightParen { return true }
+        position = start
+        return false
+    }
 
     private mutating func takeConstraint(isOfTable: Bool) -> CreateTable.Constraint? {
         let start = position

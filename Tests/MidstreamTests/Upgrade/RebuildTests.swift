@@ -287,4 +287,62 @@ import Testing
         let error = #expect(throws: MigrationError.self) { try pair.database.cancelMigration() }
         #expect(error?.message.contains("has been rebuilt") == true)
     }
+
+    /// Copied at once, they would fail the upgrade.
+    @Test(arguments: [0, 1000]) func rowsThatAreRefusedAreSetAside(_ rowsCopiedAtOnce: Int) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 'x'), (2, NULL), (3, 'z');"
+        )
+        try pair.database.write { access in
+            _ = try access.rebuild("t") { table in
+                table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)"
+                table.refusedRows = .setAside
+                table.rowsCopiedAtOnce = rowsCopiedAtOnce
+            }
+        }
+        try finishMigration(pair.database)
+        #expect(texts(try pair.database.fetchAll("SELECT * FROM t")) == ["1|x", "3|z"])
+    }
+
+    @Test(
+        .needs(.partialIndexes),
+        .needs(.indexesOnExpressions),
+        arguments: [
+            "t(a) WHERE t.b = 1", "t(a COLLATE NOCASE DESC, b) WHERE b", "t(a + 1)", "t((a + 1) DESC, 'x,y' || b)",
+        ]
+    )
+    func aUniqueIndexOfAnyKindIsChecked(_ terms: String) throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (1, NULL, 1), (2, NULL, 1), (3, 7, 1);
+            INSERT INTO t VALUES (4, 8, 1);
+            """
+        )
+        func rebuild() throws -> RebuiltTable {
+            try pair.database.write { access in
+                try access.rebuild("t") { table in
+                    table.indexes = ["CREATE UNIQUE INDEX u ON \(terms)"]
+                    table.rowsCopiedAtOnce = 0
+                }
+            }
+        }
+        try pair.execute("UPDATE t SET a = 7 WHERE id = 4")
+        let error = #expect(throws: MigrationError.self) { try rebuild() }
+        #expect(error?.code == .keyCollision, "\(error?.message ?? "")")
+        try pair.execute("UPDATE t SET a = 8 WHERE id = 4")
+        #expect(try rebuild().way == .online)
+        #expect(throws: SQLiteError.self) { try pair.database.execute("INSERT INTO t VALUES (5, 7, 1)") }
+        try pair.execute("INSERT INTO t VALUES (5, 9, 1)")
+        try finishMigration(pair.database)
+        pair.expectSame()
+    }
+
+    @Test func aConstraintsNameMayHaveNoConstraint() throws {
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT CONSTRAINT foo, b CONSTRAINT bar)")
+        try pair.database.write { access in
+            _ = try access.rebuild("t") { $0.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, b)" }
+        }
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, b CONSTRAINT c)")
+        #expect(try pair.database.plan(for: schema).isEmpty)
+    }
 }

@@ -183,4 +183,17 @@ import Testing
         falling.add("fourth", version: 2) { _ in }
         #expect(throws: MigrationError.self) { try database.upgrade(falling) }
     }
+
+    @Test func theVersionDoesNotSink() throws {
+        let pair = try UpgradePair("CREATE TABLE x(a)")
+        func upgrades(_ versions: [Int64]) -> SchemaUpgrades {
+            var upgrades = SchemaUpgrades()
+            for version in versions { upgrades.add("step \(version)", version: version) { _ in } }
+            return upgrades
+        }
+        for versions in [[1, 3], [1, 2, 3]] as [[Int64]] {
+            try pair.database.upgrade(upgrades(versions))
+            #expect(try pair.database.fetchValue(Int.self, "PRAGMA user_version") == 3)
+        }
+    }
 }

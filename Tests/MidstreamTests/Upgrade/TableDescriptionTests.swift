@@ -69,6 +69,21 @@ import Testing
         )
     }
 
+    @Test func aKeyThatIsNoColumnIsRefused() throws {
+        let table = TableDescription("t", columns: [ColumnDescription("id", "INTEGER")], primaryKey: ["idd"])
+        let pair = try UpgradePair("CREATE TABLE other(x)")
+        #expect(throws: SQLiteError.self) { try pair.database.plan(for: DatabaseSchema([table])) }
+    }
+
+    @Test func expressionsMayEndWithAComment() throws {
+        var table = TableDescription("t", columns: [ColumnDescription("id", "INTEGER")])
+        table.checks = ["id > 0 -- positive"]
+        table["id"]?.check = "id < 9 -- small"
+        let connection = try Connection(path: ":memory:")
+        for sql in table.statements { try connection.execute(sql) }
+        #expect(throws: SQLiteError.self) { try connection.execute("INSERT INTO t VALUES (9)") }
+    }
+
     @Test func theShortcutIsComparedWithTheSteps() throws {
         var upgrades = SchemaUpgrades()
         upgrades.add("first", version: 1) { access in

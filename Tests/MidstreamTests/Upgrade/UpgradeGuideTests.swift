@@ -143,6 +143,15 @@ private func declaredSchema() throws -> (DatabaseSchema, SchemaOptions) {
         #expect(try database.plan(for: schema, options: options).isEmpty)
         #expect(texts(try database.fetchAll("SELECT id, person, text FROM notes")) == ["1|1|"])
         #expect(try database.fetchAll(Person.self, "SELECT * FROM people").map(\.age) == [0])
+        // The next version, with the same options.
+        let next = DatabaseSchema(
+            sql: schema.statements.joined(separator: ";").replacing(
+                "\"text\" TEXT",
+                with: "\"text\" TEXT CHECK (text <> 'x')"
+            )
+        )
+        #expect(try database.upgrade(to: next, options: options).changes.map(\.name) == ["notes"])
+        #expect(texts(try database.fetchAll("SELECT id, person, text FROM notes")) == ["1|1|"])
     }
 
     @Test func theGuideHasThisCode() throws {

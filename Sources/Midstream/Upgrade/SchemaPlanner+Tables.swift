@@ -1,0 +1,322 @@
+internal import SQLText
+internal import SQLiteConnection
+
+extension SchemaPlanner {
+    /// What is to become of a table.
+    struct TableChange {
+        let old: TableImage
+        let goal: TableImage
+        let columns: ColumnChange
+        let dropped: [CreateTable.Column]
+
+        func summary(_ verb: String) -> String {
+            let renamed = columns.renamed.mapValues(SQLIdentifier.lowercased)
+            let words = old.shape.differences(to: goal.shape, renamed: renamed)
+            return words.isEmpty ? verb : "\(verb), since \(words.joined(separator: ", "))"
+        }
+    }
+
+    mutating func change(_ old: TableImage, to declared: TableImage) throws {
+        let columns = columns[SQLIdentifier.lowercased(old.name)] ?? ColumnChange()
+        let texts = columns.texts ?? old
+        let undeclared = texts.definition.columns.filter { column in
+            declared.schema.columnIndex(column.name) == nil
+                && columns.renamed[SQLIdentifier.lowercased(column.name)] == nil
+        }
+        var goal = declared
+        if !options.allowsDrops, !undeclared.isEmpty {
+            plan.undeclared += undeclared.map { "\(old.name).\($0.name)" }
+            goal = try keeping(undeclared, of: texts, in: declared)
+        }
+        for index in texts.indexes where declared.indexes.named(index.name) == nil {
+            // Another table may have got it.
+            if old.indexes.named(index.name) == nil { continue }
+            if try options.allowsDrops && !isSource(old) { continue }
+            plan.undeclared.append(index.name)
+            goal.indexes.append(index)
+        }
+        let change = TableChange(
+            old: old,
+            goal: goal,
+            columns: columns,
+            dropped: options.allowsDrops ? undeclared : []
+        )
+        let name = formerName(old.name)
+        let newIndexes = goal.indexes.missing(in: old.indexes)
+        let newTriggers = declared.triggers.missing(in: old.triggers)
+        let isMoving = file.isMoving(name)
+        let needsAlter = goal.shape != old.shape || !columns.renamed.isEmpty
+        let hasOldIndexes = !old.indexes.missing(in: goal.indexes).isEmpty
+        guard needsAlter || hasOldIndexes || !newIndexes.isEmpty || isMoving && !newTriggers.isEmpty else { return }
+        try checkChange(of: old)
+        let lacks = try scratch().missing.first {
+            $0.object.type != .trigger && SQLIdentifier.equal($0.object.owner, old.name)
+        }
+        if let lacks, needsAlter || !newIndexes.isEmpty { throw lacks.error }
+        // Rows that are set aside need a move.
+        let isSmall = try !isMoving && !setsRowsAside && file.isSmall(name, options.rowsChangedAtOnce)
+        let needsRows = !newIndexes.isEmpty && !isSmall
+        guard needsAlter || needsRows || isMoving && !newTriggers.isEmpty else {
+            return try changeIndexes(old.indexes, goal.indexes)
+        }
+        if !isMoving, !needsRows, columns.mappings.isEmpty, let statements = try alter(change, isSmall: isSmall) {
+            plan.changes.append(
+                SchemaChange(name: old.name, way: .statements, summary: change.summary("alter"), sql: statements)
+            )
+            let altered = try SchemaImage.table(old.name, scratch().connection)
+            return try changeIndexes(altered?.indexes ?? [], goal.indexes)
+        }
+        // Those that change are gone by now.
+        let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
+        try rebuild(change, triggers + newTriggers, newIndexes)
+    }
+
+    private var setsRowsAside: Bool {
+        if case .setAside = options.refusedRows { true } else { false }
+    }
+
+    private mutating func changeIndexes(_ old: [SchemaObject], _ goal: [SchemaObject]) throws {
+        for index in old.missing(in: goal) {
+            let summary = goal.named(index.name) != nil ? "drop, to be made anew" : "drop"
+            try drop(index, summary)
+        }
+        for index in goal.missing(in: old) { try run(index.name, "create", [index.sql]) }
+    }
+
+    // MARK: Columns
+
+    /// The new names of columns by those that they have.
+    func columnRenames(_ old: TableImage?, _ declared: TableImage) throws -> [(old: String, new: String)] {
+        let renames = SchemaRenames(
+            kind: "column",
+            table: declared.name,
+            present: old?.schema.columns.map(\.name) ?? [],
+            declared: declared.schema.columns.map(\.name)
+        )
+        return try renames.pending(SchemaOptions.value(of: declared.name, in: options.renamedColumns) ?? [:])
+    }
+
+    /// What columns are made of that come, get another name, or hold other values than before. What names a column that the
+    /// table has not belongs to an earlier change.
+    func mappings(_ old: TableImage, _ declared: TableImage, _ renamed: [String: String]) throws -> [String:
+        ColumnMapping]
+    {
+        let given = SchemaOptions.value(of: old.name, in: options.columns) ?? [:]
+        return try given.filter { name, mapping in
+            let key = SQLIdentifier.lowercased(name)
+            guard let new = declared.shape.columns[key] else {
+                throw MigrationError(
+                    .misuse,
+                    "SchemaOptions.columns says what column \(name) of table \(old.name) is made of, and the schema does not "
+                        + "declare it",
+                    table: old.name
+                )
+            }
+            let isRenamed = renamed.values.contains { SQLIdentifier.equal($0, name) }
+            if !isRenamed, let was = old.shape.columns[key], was.type == new.type, was.collation == new.collation,
+                was.isNotNull == new.isNotNull
+            {
+                return false
+            }
+            return hasColumns(of: mapping, old)
+        }
+    }
+
+    private func hasColumns(of mapping: ColumnMapping, _ old: TableImage) -> Bool {
+        switch mapping {
+        case .column(let name): return old.schema.columnIndex(name) != nil || MappedColumns.isRowIDName(name)
+        case .expression(let text):
+            // In double quotes, a name that is none is a string.
+            let renamed = SchemaOptions.value(of: old.name, in: options.renamedColumns) ?? [:]
+            let names = ExpressionShape.names(in: text)
+            let isOld = renamed.keys.contains { name in
+                old.schema.columnIndex(name) == nil && names.contains(SQLIdentifier.lowercased(name))
+            }
+            return !isOld && file.refusal(text, formerName(old.name))?.message.hasPrefix("no such column") != true
+        case .value, .defaultValue: return true
+        }
+    }
+
+    /// A declared table with columns that are not declared, and with the constraints that name them.
+    private func keeping(
+        _ columns: [CreateTable.Column],
+        of old: TableImage,
+        in declared: TableImage
+    ) throws -> TableImage {
+        let constraints = old.definition.constraints.filter { constraint in
+            let names = old.definition.parentheses(of: constraint).map(old.definition.identifiers) ?? []
+            return columns.contains { names.contains(SQLIdentifier.lowercased($0.name)) }
+        }
+        let hasKey = !(declared.definition.columns.flatMap(\.constraints) + declared.definition.constraints)
+            .allSatisfy { $0.kind != .primaryKey }
+        for column in columns {
+            let names = column.name + " of table \(old.name)"
+            let isKey =
+                (column.constraints
+                + constraints.filter { constraint in
+                    old.definition.parentheses(of: constraint).map(old.definition.identifiers)?
+                        .contains(SQLIdentifier.lowercased(column.name)) ?? false
+                }).contains { $0.kind == .primaryKey }
+            if isKey, hasKey {
+                throw MigrationError(
+                    .misuse,
+                    "column \(names) is not declared, and its PRIMARY KEY is not the declared one: declare it, or allow drops",
+                    table: old.name
+                )
+            }
+            guard let index = old.schema.columnIndex(column.name), old.schema.rowIDColumn != index else { continue }
+            let schema = old.schema.columns[index]
+            if schema.isNotNull, schema.defaultValue == nil, schema.generation == nil {
+                throw MigrationError(
+                    .misuse,
+                    "column \(names) is not declared, NOT NULL and without default, so that no INSERT by the declared schema "
+                        + "would succeed: declare it, or allow drops",
+                    table: old.name
+                )
+            }
+        }
+        let text = declared.definition.adding(
+            columns: columns.map { old.definition.text($0.range) },
+            constraints: constraints.map { old.definition.text($0.range) }
+        )
+        let connection = try Connection(path: ":memory:")
+        defer { connection.close() }
+        try connection.execute(text)
+        guard var image = try SchemaImage.table(declared.name, connection) else { throw Self.unreadable(declared.name) }
+        image.indexes = declared.indexes
+        image.triggers = declared.triggers
+        return image
+    }
+
+    // MARK: ALTER TABLE
+
+    /// The statements that make a change, run on the copy; `nil` where they cannot, or take a time that grows with the rows.
+    private mutating func alter(_ change: TableChange, isSmall: Bool) throws -> [String]? {
+        let table = "ALTER TABLE \(SQLIdentifier.quoted(change.old.name))"
+        let goal = change.goal
+        var statements = change.columns.statements
+        if !statements.isEmpty || !change.dropped.isEmpty, try scratch().hasBrokenPrograms { return nil }
+        // The rows are rewritten.
+        if !change.dropped.isEmpty, !isSmall { return nil }
+        for column in change.dropped {
+            statements.append("\(table) DROP COLUMN \(SQLIdentifier.quoted(column.name))")
+        }
+        let renamed = Set(change.columns.renamed.values.map(SQLIdentifier.lowercased))
+        for column in goal.definition.columns {
+            let name = SQLIdentifier.lowercased(column.name)
+            if change.old.shape.columns[name] != nil || renamed.contains(name) { continue }
+            guard canAdd(column, to: goal, isSmall: isSmall) else { return nil }
+            statements.append("\(table) ADD COLUMN \(goal.definition.text(column.range))")
+        }
+        let connection = try scratch().connection
+        do {
+            try connection.savepoint("alter") {
+                for sql in statements { try connection.execute(sql) }
+                guard try SchemaImage.table(change.old.name, connection)?.shape == goal.shape else {
+                    throw OtherShape()
+                }
+            }
+            return statements
+        } catch is OtherShape {
+            return nil
+        } catch is SQLiteError {
+            return nil
+        }
+    }
+
+    private struct OtherShape: Error {}
+
+    /// Whether ADD COLUMN gives rows that there are what it gives new ones. Whether SQLite takes it of an empty table tells
+    /// nothing of that.
+    ///
+    /// Source: <https://www.sqlite.org/lang_altertable.html#alter_table_add_column>.
+    private func canAdd(_ column: CreateTable.Column, to goal: TableImage, isSmall: Bool) -> Bool {
+        guard let shape = goal.shape.columns[SQLIdentifier.lowercased(column.name)] else { return false }
+        // All rows are checked.
+        let isChecked = goal.schema.isStrict || !goal.shape.checks.isEmpty
+        if isChecked, !isSmall { return false }
+        if let generation = shape.generation { return !generation.hasSuffix(" stored") && !shape.isNotNull }
+        let isForeign = column.constraints.contains { $0.kind == .foreignKey }
+        guard let value = shape.defaultValue, value != "null" else { return !shape.isNotNull }
+        if isForeign { return false }
+        return !["current_time", "current_date", "current_timestamp"].contains(value) && isConstant(column, goal)
+    }
+
+    /// Whether a column's default is written without parentheses.
+    private func isConstant(_ column: CreateTable.Column, _ goal: TableImage) -> Bool {
+        column.constraints.filter { $0.kind == .default }.allSatisfy {
+            !goal.definition.words($0.body).hasPrefix("default (")
+        }
+    }
+
+    // MARK: Rebuilding
+
+    private mutating func rebuild(
+        _ change: TableChange,
+        _ triggers: [SchemaObject],
+        _ newIndexes: [SchemaObject]
+    ) throws {
+        let (old, goal) = (change.old, change.goal)
+        var columns = change.columns.mappings
+        for (from, to) in change.columns.renamed where SchemaOptions.value(of: to, in: columns) == nil {
+            columns[to] = .column(from)
+        }
+        for column in goal.schema.columns where old.schema.columnIndex(column.name) == nil {
+            let isGiven = SchemaOptions.value(of: column.name, in: columns) != nil || column.generation != nil
+            if isGiven || !column.isNotNull || column.defaultValue != nil { continue }
+            if goal.schema.rowIDColumn.map({ goal.schema.columns[$0].name }) == column.name { continue }
+            throw MigrationError(
+                .unequalTables,
+                "column \(column.name) of table \(goal.name) is new, NOT NULL and without default: say by SchemaOptions.columns "
+                    + "what the rows have there",
+                table: goal.name
+            )
+        }
+        let rebuilding = SchemaChange.Rebuilding(
+            schema: goal.schema.sql,
+            indexes: goal.indexes.map(\.sql),
+            triggers: triggers.map(\.sql),
+            columns: columns,
+            refusedRows: options.refusedRows,
+            rowsCopiedAtOnce: options.rowsChangedAtOnce
+        )
+        var summary = change.summary("rebuild")
+        if goal.shape == old.shape, change.columns.renamed.isEmpty {
+            summary +=
+                newIndexes.isEmpty
+                ? " for new triggers" : ", since index \(newIndexes.map(\.name).joined(separator: ", ")) comes"
+        }
+        let statements = [goal.schema.sql] + rebuilding.indexes + rebuilding.triggers
+        rebuilds.append(
+            SchemaChange(name: goal.name, way: .rebuild, summary: summary, sql: statements, rebuild: rebuilding)
+        )
+        let copy = try scratch()
+        try copy.connection.execute("DROP TABLE \(SQLIdentifier.quoted(old.name))")
+        try copy.connection.execute(goal.schema.sql)
+        let declared = wanted.table(goal.name)
+        for object in goal.indexes + triggers {
+            // What the copy cannot take is as it was, but for names.
+            if let missing = copy.missing.first(where: {
+                $0.object.type == object.type && $0.object.name == object.name
+            }) {
+                if SchemaOptions.value(of: old.name, in: formerNames) == nil, change.columns.renamed.isEmpty {
+                    continue
+                }
+                throw Self.undeclared(object, missing.error)
+            }
+            do {
+                try copy.connection.execute(object.sql)
+            } catch {
+                let names = object.type == .index ? declared?.indexes : declared?.triggers
+                throw names?.named(object.name) == nil ? Self.undeclared(object, error) : error
+            }
+        }
+        present.setTriggers(triggers, of: old.name)
+    }
+}
+
+extension SchemaImage {
+    fileprivate mutating func setTriggers(_ triggers: [SchemaObject], of name: String) {
+        for index in tables.indices where tables[index].name == name { tables[index].triggers = triggers }
+    }
+}

@@ -1,0 +1,72 @@
+internal import SQLText
+
+/// New names of tables, or of a table's columns: which of them are yet to be given, and in which order.
+struct SchemaRenames {
+    /// `table`, or `column`.
+    let kind: String
+    /// The table of columns.
+    let table: String?
+    /// The names that are there.
+    let present: [String]
+    /// The names that are declared.
+    let declared: [String]
+
+    /// - Parameter wanted: New names by the old ones.
+    /// - Returns: Those to be given, in an order in which each new name is free, as the file and the declaration write them.
+    /// - Throws: ``MigrationError`` when one is not declared, or cannot be given.
+    func pending(_ wanted: [String: String]) throws -> [(old: String, new: String)] {
+        var left = wanted.sorted { $0.key < $1.key }.filter { !SQLIdentifier.equal($0.key, $0.value) }
+        for (old, new) in left where named(new, declared) == nil {
+            throw refuse("\(kind) \(old) is to be called \(new), which the schema does not declare")
+        }
+        var names = present
+        var pending: [(old: String, new: String)] = []
+        while !left.isEmpty {
+            // One whose new name is not the old one of another.
+            guard
+                let index = left.firstIndex(where: { pair in !left.contains { SQLIdentifier.equal($0.key, pair.value) }
+                })
+            else {
+                throw refuse(
+                    "\(kind)s \(left.map(\.key).joined(separator: ", ")) would change their names in a circle, and whether they "
+                        + "have done so cannot be told: use names that are new"
+                )
+            }
+            let (old, new) = left.remove(at: index)
+            guard let there = named(old, names) else {
+                try expect(new, instead: old, names, wanted)
+                continue
+            }
+            if named(new, names) != nil {
+                // The old name is used again.
+                if named(old, declared) != nil { continue }
+                throw refuse(
+                    "\(kind) \(old) cannot be called \(new), since there is one of that name: drop or rename it first"
+                )
+            }
+            names.removeAll { SQLIdentifier.equal($0, there) }
+            names.append(new)
+            pending.append((there, named(new, declared) ?? new))
+        }
+        return pending
+    }
+
+    /// Where neither name is there, the old one may be misspelt, if there is something that it can have meant.
+    private func expect(_ new: String, instead old: String, _ names: [String], _ wanted: [String: String]) throws {
+        let others = names.filter { name in
+            named(name, declared) == nil && !wanted.keys.contains { SQLIdentifier.equal($0, name) }
+        }
+        if named(new, names) != nil || others.isEmpty { return }
+        if wanted.contains(where: { SQLIdentifier.equal($0.value, new) && named($0.key, names) != nil }) { return }
+        throw refuse(
+            "there is no \(kind) \(old) that could be called \(new), and none of the new name; not declared are "
+                + others.joined(separator: ", ")
+        )
+    }
+
+    private func named(_ name: String, _ names: [String]) -> String? { names.first { SQLIdentifier.equal($0, name) } }
+
+    private func refuse(_ message: String) -> MigrationError {
+        MigrationError(.misuse, (table.map { "table \($0): " } ?? "") + message, table: table)
+    }
+}

@@ -1,0 +1,88 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// An empty copy of a file's schema, on which changes are tried.
+///
+/// What it cannot take, since it uses functions or collations of the application's or things that are not there, is left out.
+final class SchemaScratch {
+    let connection: Connection
+    /// What is left out, and why.
+    private(set) var missing: [(object: SchemaObject, error: any Error)] = []
+    private var programs: [SchemaObject] = []
+
+    /// - Parameter columns: Gives the columns of a virtual table. A table that has them stands for it.
+    init(_ image: SchemaImage, columns: (String) throws -> [String]) throws {
+        connection = try Connection(path: ":memory:")
+        for name in image.virtualTables {
+            guard let names = try? columns(name), !names.isEmpty else { continue }
+            let list = names.map(SQLIdentifier.quoted).joined(separator: ", ")
+            try connection.execute("CREATE TABLE \(SQLIdentifier.quoted(name))(\(list))")
+        }
+        programs = image.views + image.allTriggers
+        let tables = image.tables.map { table in
+            SchemaObject(type: .table, name: table.name, owner: table.name, sql: table.schema.sql)
+        }
+        for object in tables + image.tables.flatMap(\.indexes) + programs {
+            do {
+                try connection.execute(object.sql)
+            } catch {
+                missing.append((object, error))
+            }
+        }
+        for (object, error) in try broken(among: programs) { missing.append((object, error)) }
+    }
+
+    func close() { connection.close() }
+
+    /// Whether views or triggers name what is not there: with these, SQLite neither renames nor drops columns.
+    var hasBrokenPrograms: Bool {
+        missing.contains { object, error in
+            let message = (error as? SQLiteError)?.message ?? ""
+            return [.view, .trigger].contains(object.type)
+                && (message.contains("no such table") || message.contains("no such column"))
+        }
+    }
+
+    /// Takes views and triggers out that do not compile, and returns them.
+    ///
+    /// Renaming a table has SQLite read them all; before version 3.26 it does not.
+    ///
+    /// Source: <https://www.sqlite.org/lang_altertable.html#compatibility_note>.
+    func broken(among programs: [SchemaObject]) throws -> [(object: SchemaObject, error: any Error)] {
+        var broken: [(object: SchemaObject, error: any Error)] = []
+        while let error = failure() {
+            let found = programs.first { program in
+                let name = "error in \(program.type.rawValue) \(program.name)"
+                return error.message.hasPrefix(name + ": ") || error.message.hasPrefix(name + " after ")
+            }
+            guard let found, !broken.contains(where: { $0.object.name == found.name }) else { break }
+            broken.append((found, error))
+            let name = SQLIdentifier.quoted(found.name)
+            try connection.execute("DROP \(found.type == .view ? "VIEW" : "TRIGGER") \(name)")
+        }
+        return broken
+    }
+
+    private func failure() -> SQLiteError? {
+        do {
+            try connection.savepoint("midstream_probe") {
+                try connection.execute("CREATE TABLE midstream_probe(a)")
+                try connection.execute("ALTER TABLE midstream_probe RENAME TO midstream_probed")
+                try connection.execute("DROP TABLE midstream_probed")
+            }
+            return nil
+        } catch {
+            return error as? SQLiteError
+        }
+    }
+
+    /// What is tried, without its effect.
+    func trying<Result>(_ body: () throws -> Result) throws -> Result {
+        try connection.execute("SAVEPOINT midstream_trial")
+        defer {
+            try? connection.execute("ROLLBACK TO midstream_trial")
+            try? connection.execute("RELEASE midstream_trial")
+        }
+        return try body()
+    }
+}

@@ -1,0 +1,190 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Tables and columns that a declared schema gives other names, and columns that it gives other values.
+@Suite struct SchemaRenamesTests {
+    private func options(
+        tables: [String: String] = [:],
+        columns: [String: [String: String]] = [:],
+        _ change: (inout SchemaOptions) -> Void = { _ in }
+    ) -> SchemaOptions {
+        var options = SchemaOptions()
+        options.allowsDrops = true
+        options.rowsChangedAtOnce = 0
+        options.renamedTables = tables
+        options.renamedColumns = columns
+        change(&options)
+        return options
+    }
+
+    private func rows(_ pair: UpgradePair, _ sql: String) throws -> [String] { texts(try pair.database.fetchAll(sql)) }
+
+    private func expectRefusal(
+        _ pair: UpgradePair,
+        _ sql: String,
+        _ options: SchemaOptions,
+        _ words: String,
+        _ location: SourceLocation = #_sourceLocation
+    ) {
+        let error = #expect(throws: MigrationError.self, sourceLocation: location) {
+            try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        }
+        #expect(error?.message.contains(words) == true, "\(error?.message ?? "")", sourceLocation: location)
+        pair.expectSame(location)
+    }
+
+    @Test func tablesThatTakeEachOthersNamesAreRenamedInOrder() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE a(x); INSERT INTO a VALUES ('a'); CREATE TABLE b(x); INSERT INTO b VALUES ('b');"
+        )
+        let schema = DatabaseSchema(sql: "CREATE TABLE b(x); CREATE TABLE c(x)")
+        let options = options(tables: ["a": "b", "b": "c"])
+        for _ in 0..<2 {
+            try pair.database.upgrade(to: schema, options: options)
+            #expect(try rows(pair, "SELECT b.x, c.x FROM b, c") == ["a|b"])
+        }
+    }
+
+    @Test(.needs(.renameColumn)) func columnsThatTakeEachOthersNamesAreRenamedInOrder() throws {
+        let pair = try UpgradePair("CREATE TABLE t(a, b); INSERT INTO t VALUES ('a', 'b');")
+        let options = options(columns: ["t": ["a": "b", "b": "c"]])
+        for constraint in ["", ", CHECK (b <> '')"] {
+            let schema = DatabaseSchema(sql: "CREATE TABLE t(b, c\(constraint))")
+            try pair.database.upgrade(to: schema, options: options)
+            #expect(try rows(pair, "SELECT b, c FROM t") == ["a|b"])
+        }
+    }
+
+    @Test func namesThatCannotBeGivenAreRefused() throws {
+        let pair = try UpgradePair("CREATE TABLE a(x, y); INSERT INTO a VALUES (1, 2); CREATE TABLE b(x);")
+        let both = "CREATE TABLE a(x, y); CREATE TABLE b(x)"
+        expectRefusal(pair, both, options(tables: ["a": "b", "b": "a"]), "in a circle")
+        expectRefusal(pair, both, options(columns: ["a": ["x": "y", "y": "x"]]), "in a circle")
+        expectRefusal(pair, "CREATE TABLE b(x)", options(tables: ["a": "b"]), "there is one of that name")
+        expectRefusal(pair, "CREATE TABLE a(y)", options(columns: ["a": ["x": "y"]]), "there is one of that name")
+        expectRefusal(pair, "CREATE TABLE c(x)", options(tables: ["aa": "c"]), "there is no table aa")
+        expectRefusal(pair, "CREATE TABLE a(z, y)", options(columns: ["a": ["xx": "z"]]), "there is no column xx")
+        expectRefusal(pair, "CREATE TABLE c(x)", options(tables: ["a": "cc"]), "does not declare")
+        expectRefusal(pair, "CREATE TABLE a(z, y)", options(columns: ["a": ["x": "zz"]]), "does not declare")
+        expectRefusal(pair, both, options(columns: ["c": ["x": "y"]]), "does not declare")
+        // The names are good for a file that has neither.
+        let fresh = try Database(path: pair.folder.file("fresh.db"))
+        try fresh.upgrade(
+            to: DatabaseSchema(sql: "CREATE TABLE c(z)"),
+            options: options(tables: ["a": "c"], columns: ["c": ["x": "z"]])
+        )
+    }
+
+    @Test func aRenamedColumnHasItsDeclaredSpelling() throws {
+        struct Note: Codable { var id: Int64?, bodyText: String? }
+        for type in ["TEXT", "TEXT NOT NULL"] {
+            let pair = try UpgradePair(
+                "CREATE TABLE notes(id INTEGER PRIMARY KEY, content \(type)); INSERT INTO notes VALUES (1, 'a');"
+            )
+            let options = options(columns: ["notes": ["content": "bodyText"]])
+            let schema = DatabaseSchema([try TableDescription("notes", of: Note.self, primaryKey: ["id"])])
+            try pair.database.upgrade(to: schema, options: options)
+            #expect(try pair.database.fetchOne(Note.self, "SELECT * FROM notes")?.bodyText == "a")
+        }
+    }
+
+    @Test(.needs(.renameColumn)) func aRenamedColumnKeepsItsIndex() throws {
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT); CREATE INDEX i ON t(body);")
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, Text TEXT); CREATE INDEX i ON t(Text)")
+        let plan = try pair.database.upgrade(to: schema, options: options(columns: ["t": ["body": "Text"]]))
+        #expect(plan.changes.map(\.way) == [.statements])
+        #expect(try pair.database.plan(for: schema).isEmpty)
+    }
+
+    @Test func aRenamedTableKeepsItsIndex() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE people(name TEXT); CREATE INDEX i ON people(name); INSERT INTO people VALUES ('a');"
+        )
+        let schema = DatabaseSchema(sql: "CREATE TABLE Parents(name TEXT); CREATE INDEX i ON Parents(name)")
+        let plan = try pair.database.upgrade(to: schema, options: options(tables: ["people": "Parents"]))
+        #expect(plan.changes.map(\.summary) == ["rename table people"])
+        #expect(try pair.database.plan(for: schema).isEmpty)
+    }
+
+    // MARK: Values
+
+    private func notes() throws -> UpgradePair {
+        try UpgradePair(
+            "CREATE TABLE notes(id INTEGER PRIMARY KEY, content TEXT); INSERT INTO notes VALUES (1, 'a'), (2, NULL);"
+        )
+    }
+
+    /// The same options with the next version's schema. SQLite takes a name in quotes that is none for a string.
+    @Test(arguments: ["content", "\"content\""]) func optionsServeTheNextVersionToo(_ name: String) throws {
+        let pair = try notes()
+        let options = options(columns: ["notes": ["content": "text"]]) {
+            $0.columns = ["notes": ["text": .expression("coalesce(\(name), '')")]]
+        }
+        for constraint in ["", ", CHECK (length(text) < 100)"] {
+            let sql = "CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT NOT NULL\(constraint))"
+            try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+            #expect(try rows(pair, "SELECT * FROM notes") == ["1|a", "2|"])
+        }
+        try finishMigration(pair.database)
+        #expect(try rows(pair, "SELECT * FROM notes") == ["1|a", "2|"])
+    }
+
+    @Test func aConversionIsMadeOnce() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE prices(id INTEGER PRIMARY KEY, amount REAL); INSERT INTO prices VALUES (1, 12.5);"
+        )
+        let options = options { $0.columns = ["prices": ["amount": .expression("CAST(amount * 100 AS INTEGER)")]] }
+        for more in ["", ", note COLLATE NOCASE", ", note COLLATE NOCASE, CHECK (amount >= 0)"] {
+            let sql = "CREATE TABLE prices(id INTEGER PRIMARY KEY, amount INTEGER\(more))"
+            try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+            #expect(try rows(pair, "SELECT id, amount FROM prices") == ["1|1250"])
+        }
+    }
+
+    /// ALTER TABLE could rename it, but not convert it.
+    @Test func aRenamedColumnIsConverted() throws {
+        let pair = try notes()
+        let options = options(columns: ["notes": ["content": "text"]]) {
+            $0.columns = ["notes": ["text": .expression("coalesce(content, '')")]]
+        }
+        let schema = DatabaseSchema(sql: "CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT)")
+        try pair.database.upgrade(to: schema, options: options)
+        #expect(try rows(pair, "SELECT text FROM notes") == ["a", ""])
+        #expect(try pair.database.upgrade(to: schema, options: options).isEmpty)
+    }
+
+    @Test(arguments: [false, true]) func triggersAndIndexesOfConvertedColumnsAreMade(_ allowsDrops: Bool) throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE notes(id INTEGER PRIMARY KEY, content TEXT); CREATE TABLE log(what);
+            CREATE INDEX i ON notes(content); CREATE INDEX other ON notes(content, id);
+            CREATE TRIGGER tr AFTER UPDATE ON notes BEGIN INSERT INTO log VALUES (NEW.content); END;
+            CREATE TRIGGER tr2 AFTER UPDATE ON notes BEGIN INSERT INTO log VALUES (NEW.id); END;
+            CREATE TRIGGER tr3 AFTER DELETE ON notes BEGIN INSERT INTO log VALUES (OLD.id); END;
+            INSERT INTO notes VALUES (1, 'a'), (2, NULL);
+            """
+        )
+        let schema = DatabaseSchema(
+            sql: """
+                CREATE TABLE notes(id INTEGER PRIMARY KEY, text TEXT NOT NULL); CREATE TABLE log(what);
+                CREATE INDEX i ON notes(text);
+                CREATE TRIGGER tr AFTER UPDATE ON notes BEGIN INSERT INTO log VALUES (NEW.text); END;
+                CREATE TRIGGER tr3 AFTER DELETE ON notes BEGIN INSERT INTO log VALUES (OLD.id); END;
+                """
+        )
+        let options = options(columns: ["notes": ["content": "text"]]) {
+            $0.columns = ["notes": ["text": .expression("coalesce(content, '')")]]
+            // Without RENAME COLUMN, what is not declared cannot follow.
+            $0.allowsDrops = allowsDrops || !SQLiteFeature.renameColumn.isAvailable
+        }
+        let undeclared = options.allowsDrops ? [] : ["other", "tr2"]
+        #expect(try pair.database.upgrade(to: schema, options: options).undeclared.sorted() == undeclared)
+        try pair.database.execute("UPDATE notes SET text = text || 'x'")
+        try pair.database.execute("DELETE FROM notes WHERE id = 2")
+        let logged = undeclared.isEmpty ? ["2", "ax", "x"] : ["1", "2", "2", "ax", "x"]
+        #expect(try rows(pair, "SELECT what FROM log").sorted() == logged)
+        #expect(try pair.database.plan(for: schema, options: options).isEmpty)
+    }
+}
