@@ -122,7 +122,10 @@ extension ApplicationTest {
                 try access.forEachRow("SELECT id, amount FROM entries ORDER BY id") { statement in
                     let id = statement.int64(at: 0)
                     seen.append(statement.int64(at: 1))
-                    try access.execute("UPDATE entries SET amount = amount + 1000 WHERE id IN (?, ?)", [id + 1, id + 2])
+                    try access.execute(
+                        "UPDATE entries SET amount = amount + 1000 WHERE id IN (?, ?)",
+                        [id + 1, id + 2]
+                    )
                     if id % 10 == 0 { try access.execute("DELETE FROM entries WHERE id = ?", [id + 3]) }
                     return true
                 }
