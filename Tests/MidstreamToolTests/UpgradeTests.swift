@@ -36,8 +36,11 @@ import Testing
         let before = try folder.dump("app.db")
         let plan = try tool(arguments + ["--plan"])
         #expect(plan.status == 0, "\(plan.error)")
-        #expect(plan.output.contains("messages: alter, since column body is called text"))
-        #expect(plan.output.contains("messages: rebuild, since column sender is NOT NULL\n"))
+        // In one change, where SQLite cannot rename columns.
+        #expect(plan.output.contains("since column body is called text"))
+        #expect(
+            plan.output.contains("messages: rebuild, since column") && plan.output.contains("column sender is NOT NULL")
+        )
         #expect(plan.output.contains("people: create\n    CREATE TABLE people(name TEXT)"))
         #expect(plan.output.contains("not declared, and stays: other"))
         #expect(try folder.dump("app.db") == before)
