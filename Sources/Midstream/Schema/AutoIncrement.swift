@@ -17,7 +17,10 @@ enum AutoIncrement {
     /// Raises it, where it is less. Older versions of SQLite note NULL for an empty table.
     static func raise(of table: String, in schema: String, to sequence: Int64, _ connection: Connection) throws {
         let sequences = SQLIdentifier.quoted(schema) + ".sqlite_sequence"
-        try connection.execute("UPDATE \(sequences) SET seq = max(coalesce(seq, 0), ?1) WHERE name = ?2", [sequence, table])
+        try connection.execute(
+            "UPDATE \(sequences) SET seq = max(coalesce(seq, 0), ?1) WHERE name = ?2",
+            [sequence, table]
+        )
         if connection.changes == 0 {
             try connection.execute("INSERT INTO \(sequences)(name, seq) VALUES (?1, ?2)", [table, sequence])
         }

@@ -77,7 +77,14 @@ struct Rebuild {
             try Claims(connection: connection, migration: migration).stake(move.record)
             try move.letMove()
         }
-        return RebuiltTable(name: new.name, way: isOnline ? .online : .atOnce, reason: isSmall ? nil : reason)
+        // What has yet to arrive of an earlier rebuild comes in steps, whatever became of the rows that had.
+        let comesOn = canJoin && !feeds.isEmpty
+        if !canJoin { reason = reason ?? "the rows of its earlier rebuild could not move on in steps" }
+        return RebuiltTable(
+            name: new.name,
+            way: isOnline || comesOn ? .online : .atOnce,
+            reason: isSmall && canJoin ? nil : reason
+        )
     }
 
     private var setsRowsAside: Bool {

@@ -82,6 +82,26 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
     }
 
+    @Test(arguments: [true, false]) func itIsToldHowTheRowsOfAnEarlierRebuildCome(_ canMoveOn: Bool) throws {
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(3000, into: "t", "i, i"))
+        let first = canMoveOn ? "a TEXT" : "a INTEGER"
+        try pair.database.write { access in
+            _ = try access.rebuild("t") { $0.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, \(first))" }
+        }
+        let rebuilt = try pair.database.write { access in
+            try access.rebuild("t") { table in
+                table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, b)"
+                // Of a value that is converted on its way nothing else can be made on its way.
+                table.columns["b"] = .expression(canMoveOn ? "id + 1" : "a + 1")
+            }
+        }
+        #expect(rebuilt.way == .online)
+        #expect((rebuilt.reason == nil) == canMoveOn)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE b = id + 1") == 3000)
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(b) FROM t") == 3000)
+    }
+
     // MARK: Sources
 
     @Test(arguments: ["DROP TABLE old", "ALTER TABLE main.OLD RENAME TO other", "ALTER TABLE \"old\" ADD COLUMN b"])
