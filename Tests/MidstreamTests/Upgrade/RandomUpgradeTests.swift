@@ -8,7 +8,7 @@ import Testing
 @Suite struct RandomUpgradeTests {
     @Test func aFileComesToTheDeclaredSchemaWithAllItsRows() throws {
         let count = Files.environment("MIDSTREAM_FUZZ_UPGRADES").flatMap { Int($0) } ?? 60
-        let seed = Files.environment("MIDSTREAM_FUZZ_SEED").flatMap { UInt64($0) } ?? UInt64.random(in: 0..<1_000_000)
+        let seed = Files.environment("MIDSTREAM_FUZZ_SEED").flatMap { UInt64($0) } ?? 1
         print("upgrades: \(count) pairs of schemas, MIDSTREAM_FUZZ_SEED=\(seed)")
         var ways: [String: Int] = [:]
         for number in 0..<UInt64(count) {
