@@ -282,6 +282,7 @@ struct Router {
         route.traits.isSimple =
             outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
             && !mayCompareColumns(outline)
+        route.traits.showsNoOrder = isOneTable && outline.isOneAggregate
         return route
     }
 

@@ -17,6 +17,8 @@ struct UnionPlanner {
     /// Whether the statement may say which indexes are used: then no other is read for its columns, where there are rowids.
     /// Without, SQLite reads a covering index all the same.
     let namesIndexes: Bool
+    /// Whether no order of the rows shows in what the statement gives.
+    let showsNoOrder: Bool
     /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
     /// which it does not speak to virtual tables.
     let mayTakeFirstAsMinimum: Bool
@@ -40,7 +42,8 @@ struct UnionPlanner {
             if byRowID.total <= best.total { best = byRowID }
         }
 
-        if scope == .whole, !namesIndexes || !table.key.isRowID, best.rows == Self.assumedRows, !best.consumesOrder,
+        if scope == .whole, !showsNoOrder, !namesIndexes || !table.key.isRowID,
+            best.rows == Self.assumedRows, !best.consumesOrder,
             let index = table.coveringIndexes.index(for: info.usedColumns), index.terms.allSatisfy(canMerge)
         {
             best.merge = merge(terms: index.terms, fixed: [], order: [], follows: true)

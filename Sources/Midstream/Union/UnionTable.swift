@@ -78,6 +78,7 @@ class UnionTable: VirtualTable {
             hasRowMembership: traits.hasRowMembership,
             hasPattern: traits.hasPattern,
             namesIndexes: traits.namesIndexes,
+            showsNoOrder: traits.showsNoOrder,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum
         )
         info.setPlan(number(of: planner.plan(info)))

@@ -1,0 +1,39 @@
+internal import SQLText
+
+extension StatementOutline {
+    private static let aggregates: Set = ["count", "max", "min"]
+    /// What gives more than one row, or lets the order of rows show.
+    private static let otherWords = SQLNameSet(["group", "over", "limit", "union", "except", "intersect", "values"])
+
+    /// Whether it is `SELECT max(…) FROM …`, or the same with `min` or `count`, and nothing else is asked for: one row, in
+    /// which the order of the table's rows does not show.
+    ///
+    /// - Complexity: O(n) in the bytes of the statement.
+    var isOneAggregate: Bool {
+        guard kind == .select, isComplete, functionCalls.count == 1, Self.aggregates.contains(functionCalls[0].name),
+            !mentions(Self.otherWords)
+        else { return false }
+        let text = text(range)
+        let bytes = Array(text.utf8)
+        let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
+        func word(_ index: Int) -> String {
+            tokens.indices.contains(index)
+                ? SQLIdentifier.lowercased(String(decoding: bytes[tokens[index].range], as: UTF8.self)) : ""
+        }
+        guard word(0) == "select", Self.aggregates.contains(word(1)), word(2) == "(" else { return false }
+        var depth = 1
+        var next = 3
+        while depth > 0, next < tokens.count {
+            switch tokens[next].kind {
+            case .leftParen: depth += 1
+            case .rightParen: depth -= 1
+            // With two arguments, max() and min() are no aggregates.
+            case .comma where depth == 1: return false
+            default: break
+            }
+            next += 1
+        }
+        if word(next) == "as" { next += 2 }
+        return word(next) == "from"
+    }
+}
