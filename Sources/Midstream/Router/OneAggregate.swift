@@ -13,18 +13,12 @@ extension StatementOutline {
         guard kind == .select, isComplete, functionCalls.count == 1, Self.aggregates.contains(functionCalls[0].name),
             !mentions(Self.otherWords)
         else { return false }
-        let text = text(range)
-        let bytes = Array(text.utf8)
-        let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
-        func word(_ index: Int) -> String {
-            tokens.indices.contains(index)
-                ? SQLIdentifier.lowercased(String(decoding: bytes[tokens[index].range], as: UTF8.self)) : ""
-        }
-        guard word(0) == "select", Self.aggregates.contains(word(1)), word(2) == "(" else { return false }
+        let words = StatementWords(self)
+        guard words[0] == "select", Self.aggregates.contains(words[1]), words[2] == "(" else { return false }
         var depth = 1
         var next = 3
-        while depth > 0, next < tokens.count {
-            switch tokens[next].kind {
+        while depth > 0, next < words.tokens.count {
+            switch words.tokens[next].kind {
             case .leftParen: depth += 1
             case .rightParen: depth -= 1
             // With two arguments, max() and min() are no aggregates.
@@ -33,7 +27,7 @@ extension StatementOutline {
             }
             next += 1
         }
-        if word(next) == "as" { next += 2 }
-        return word(next) == "from"
+        if words[next] == "as" { next += 2 }
+        return words[next] == "from"
     }
 }

@@ -12,27 +12,21 @@ struct WholeCount {
             let reference = outline.tableReferences.first, reference.indexedBy == nil, !reference.isTableFunction,
             !outline.isHiddenByCommonTable(reference)
         else { return nil }
-        let text = outline.text(outline.range)
-        let bytes = Array(text.utf8)
-        let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
-        func word(_ index: Int) -> String {
-            tokens.indices.contains(index)
-                ? SQLIdentifier.lowercased(String(decoding: bytes[tokens[index].range], as: UTF8.self)) : ""
-        }
-        guard word(0) == "select", word(1) == "count", word(2) == "(", word(3) == "*", word(4) == ")" else {
+        let words = StatementWords(outline)
+        guard words[0] == "select", words[1] == "count", words[2] == "(", words[3] == "*", words[4] == ")" else {
             return nil
         }
         var next = 5
-        var name = String(decoding: bytes[tokens[1].range.lowerBound..<tokens[4].range.upperBound], as: UTF8.self)
-        if word(next) == "as", tokens.indices.contains(next + 1) {
-            name = SQLIdentifier.unquoted(String(decoding: bytes[tokens[next + 1].range], as: UTF8.self))
+        var name = words.text(1...4)
+        if words[next] == "as", words.tokens.indices.contains(next + 1) {
+            name = SQLIdentifier.unquoted(words.text(next + 1...next + 1))
             next += 2
         }
-        guard word(next) == "from" else { return nil }
+        guard words[next] == "from" else { return nil }
         next += reference.name.schema == nil ? 2 : 4
         // An alias of the table changes nothing.
-        if word(next) == "as" { next += 2 } else if next == tokens.count - 1 { next += 1 }
-        guard next == tokens.count else { return nil }
+        if words[next] == "as" { next += 2 } else if next == words.tokens.count - 1 { next += 1 }
+        guard next == words.tokens.count else { return nil }
         table = reference.name
         resultName = name
     }

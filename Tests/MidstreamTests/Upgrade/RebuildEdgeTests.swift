@@ -119,6 +119,22 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM new") == 300)
     }
 
+    @Test func tablesOfOtherFilesMayHaveTheNameOfASource() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE old(id INTEGER PRIMARY KEY, a); CREATE TABLE new(id INTEGER PRIMARY KEY, a);"
+                + Self.rows(30, into: "old", "i, i")
+        )
+        try pair.database.addMigration(source: .sameDatabase) { $0.sourceTable = $0.name == "new" ? "old" : nil }
+        try pair.database.stepMigration(rows: 10)
+        try pair.database.withoutTransaction { access in
+            try access.execute("ATTACH ':memory:' AS aux; CREATE TABLE aux.old(x); ALTER TABLE aux.old ADD COLUMN y")
+            try access.execute("DROP TABLE aux.old; CREATE TEMP TABLE old(x); DROP TABLE old")
+            #expect(throws: MigrationError.self) { try access.execute("DROP TABLE old") }
+        }
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM new") == 30)
+    }
+
     @Test func theSourceOfAnotherFileIsNotRebuilt() throws {
         let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(100, into: "t", "i, i"))
         let other = try Database(path: pair.folder.file("new.db"))
