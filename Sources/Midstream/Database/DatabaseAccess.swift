@@ -35,8 +35,8 @@ public final class DatabaseAccess {
     private var ignoresChecks = false
     /// Called when the schema of the target may have got new tables.
     var onSchemaChange: (() -> Void)?
-    /// The tables that were rebuilt since this was emptied.
-    var rebuilt: [RebuiltTable] = []
+    /// The tables that a step of an upgrade has rebuilt; `nil` while none runs.
+    var rebuilt: [RebuiltTable]?
     /// Called when tables were drained, with their names and why.
     var onDrain: (([String], String) -> Void)?
 

@@ -13,6 +13,11 @@ public enum RefusedRowPolicy: Sendable {
     ///
     /// The closure is called within the step's transaction: it must not use the database.
     case ask(@Sendable (RefusedRow) -> RefusedRowDecision)
+
+    /// Whether rows are put aside, which a move alone can do.
+    var setsAside: Bool {
+        if case .setAside = self { true } else { false }
+    }
 }
 
 /// A row that the target does not take.

@@ -9,6 +9,17 @@ struct SchemaReader {
 
     private var prefix: String { SQLIdentifier.quoted(schema) }
 
+    /// Whether a table has at most so many rows.
+    ///
+    /// - Complexity: O(n) in that number.
+    func hasAtMost(_ rows: Int, _ table: String) throws -> Bool {
+        try connection.fetchOne(
+            "SELECT 1 FROM \(prefix).\(SQLIdentifier.quoted(table)) LIMIT 1 OFFSET ?",
+            [max(0, rows)]
+        )
+            == nil
+    }
+
     /// The names of the application's tables, in the order of their creation.
     func tableNames() throws -> [String] {
         try connection.fetchAll(

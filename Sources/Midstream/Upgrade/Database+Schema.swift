@@ -28,8 +28,7 @@ extension DatabaseAccess {
         }.map(\.target)
         let file = SchemaPlanner.File(
             isSmall: { [connection] name, rows in
-                let table = SQLIdentifier.quoted(name)
-                return try connection.fetchOne("SELECT 1 FROM main.\(table) LIMIT 1 OFFSET ?", [max(0, rows)]) == nil
+                try SchemaReader(connection: connection, schema: "main").hasAtMost(rows, name)
             },
             isMoving: { name in moving.contains { SQLIdentifier.equal($0, name) } },
             movingAway: MovingAway(connection: connection),

@@ -76,7 +76,8 @@ private struct UpgradeRun {
         }
         if !state.isRecorded { try records.record(state.names) }
         guard let step = upgrades.steps.first(where: { !state.names.contains($0.name) }) else { return false }
-        access.rebuilt.removeAll()
+        access.rebuilt = []
+        defer { access.rebuilt = nil }
         try step.body(access)
         guard access.isInTransaction else {
             throw MigrationError(
@@ -86,7 +87,7 @@ private struct UpgradeRun {
         }
         try records.record(step)
         report.steps.append(step.name)
-        report.rebuilt += access.rebuilt
+        report.rebuilt += access.rebuilt ?? []
         return true
     }
 

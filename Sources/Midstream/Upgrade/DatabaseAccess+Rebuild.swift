@@ -38,11 +38,12 @@ extension DatabaseAccess {
         guard let old = try reader.table(table), !old.name.hasPrefix(StateStore.prefix) else {
             throw MigrationError(.missingTable, "there is no table \(table) to rebuild", table: table)
         }
+        let objects = try SchemaImage.objects(connection, of: old.name)
         var wish = TableRebuild(
             name: old.name,
             schema: old.sql,
-            indexes: try texts("index", of: old.name),
-            triggers: try texts("trigger", of: old.name)
+            indexes: objects.filter { $0.type == .index }.map(\.sql),
+            triggers: objects.filter { $0.type == .trigger }.map(\.sql)
         )
         try change(&wish)
         try check(wish, old)
@@ -50,17 +51,8 @@ extension DatabaseAccess {
         let rebuilt = try withoutForeignKeys {
             try overlay.suspended { try connection.savepoint("midstream_rebuild") { try rebuild.run() } }
         }
-        self.rebuilt.append(rebuilt)
+        self.rebuilt?.append(rebuilt)
         return rebuilt
-    }
-
-    /// The definitions of a table's indexes or triggers, without the engine's own.
-    private func texts(_ type: String, of table: String) throws -> [String] {
-        try connection.fetchAll(
-            "SELECT name, sql FROM main.sqlite_master WHERE type = ? AND tbl_name = ? COLLATE NOCASE AND sql IS NOT NULL "
-                + "ORDER BY rowid",
-            [type, table]
-        ).filter { try !$0.get(0, as: String.self).hasPrefix(StateStore.prefix) }.map { try $0.get(1) }
     }
 
     private func check(_ wish: TableRebuild, _ old: TableSchema) throws {

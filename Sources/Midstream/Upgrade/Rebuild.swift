@@ -44,9 +44,7 @@ struct Rebuild {
         let columns = try matching.storedRecords()
         var (move, reason) = try self.move(migration, from: backup, to: new)
         let chains = try feeds.compactMap { feed -> Chain? in
-            guard let move, let migration = migrations.first(where: { $0.id == feed.migration }),
-                let source = try SchemaReader(connection: connection, schema: migration.schema).table(feed.source)
-            else { return nil }
+            guard let move, let (_, source) = try origin(of: feed, migrations) else { return nil }
             return Chain(first: feed, a: source, b: backup, second: move.record, c: new)
         }
         let joined = chains.map { $0.joined() }
@@ -57,7 +55,8 @@ struct Rebuild {
         }
 
         // Only a move can set rows aside.
-        let isSmall = try (move == nil || !setsRowsAside) && hasAtMost(wish.rowsCopiedAtOnce, backup)
+        let isSmall =
+            try (move == nil || !wish.refusedRows.setsAside) && reader.hasAtMost(wish.rowsCopiedAtOnce, backup.name)
         let isOnline = move != nil && !isSmall
         if isOnline { try checkOtherKeys(columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
@@ -85,10 +84,6 @@ struct Rebuild {
             way: isOnline || comesOn ? .online : .atOnce,
             reason: isSmall && canJoin ? nil : reason
         )
-    }
-
-    private var setsRowsAside: Bool {
-        if case .setAside = wish.refusedRows { true } else { false }
     }
 
     func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
@@ -124,16 +119,20 @@ struct Rebuild {
         ).map { "DROP TRIGGER IF EXISTS main." + SQLIdentifier.quoted(try $0.get(0)) }
     }
 
-    private func hasAtMost(_ rows: Int, _ table: TableSchema) throws -> Bool {
-        let name = SQLIdentifier.quoted(table.name)
-        return try connection.fetchOne("SELECT 1 FROM main.\(name) LIMIT 1 OFFSET ?", [max(0, rows)]) == nil
+    /// Where the rows of an earlier move into the table come from.
+    private func origin(
+        of feed: TableRecord,
+        _ migrations: [MigrationRecord]
+    ) throws -> (MigrationRecord, TableSchema)? {
+        guard let migration = migrations.first(where: { $0.id == feed.migration }),
+            let source = try SchemaReader(connection: connection, schema: migration.schema).table(feed.source)
+        else { return nil }
+        return (migration, source)
     }
 
     /// Ends a move into the table that cannot go on as one into the new shape.
     private func moveRest(_ feed: TableRecord, _ migrations: [MigrationRecord], into backup: TableSchema) throws {
-        guard let migration = migrations.first(where: { $0.id == feed.migration }),
-            let source = try SchemaReader(connection: connection, schema: migration.schema).table(feed.source)
-        else { return }
+        guard let (migration, source) = try origin(of: feed, migrations) else { return }
         guard !feed.firesTriggers else {
             throw refuse(
                 .unsupported,

@@ -32,7 +32,7 @@ struct SchemaImage {
     }
 
     /// The application's objects, in the order of their creation.
-    private static func objects(_ connection: Connection, of owner: String? = nil) throws -> [SchemaObject] {
+    static func objects(_ connection: Connection, of owner: String? = nil) throws -> [SchemaObject] {
         try connection.fetchAll(
             "SELECT type, name, tbl_name, sql FROM main.sqlite_master WHERE sql IS NOT NULL "
                 + "AND (?1 IS NULL OR tbl_name = ?1 COLLATE NOCASE) ORDER BY rowid",

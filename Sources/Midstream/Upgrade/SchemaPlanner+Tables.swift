@@ -54,7 +54,7 @@ extension SchemaPlanner {
         }
         if let lacks, needsAlter || !newIndexes.isEmpty { throw lacks.error }
         // Rows that are set aside need a move.
-        let isSmall = try !isMoving && !setsRowsAside && file.isSmall(name, options.rowsChangedAtOnce)
+        let isSmall = try !isMoving && !options.refusedRows.setsAside && file.isSmall(name, options.rowsChangedAtOnce)
         let needsRows = !newIndexes.isEmpty && !isSmall
         guard needsAlter || needsRows || isMoving && !newTriggers.isEmpty else {
             return try changeIndexes(old.indexes, goal.indexes)
@@ -69,10 +69,6 @@ extension SchemaPlanner {
         // Those that change are gone by now.
         let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
         try rebuild(change, triggers + newTriggers, newIndexes)
-    }
-
-    private var setsRowsAside: Bool {
-        if case .setAside = options.refusedRows { true } else { false }
     }
 
     private mutating func changeIndexes(_ old: [SchemaObject], _ goal: [SchemaObject]) throws {
@@ -217,9 +213,7 @@ extension SchemaPlanner {
                 }
             }
             return statements
-        } catch is OtherShape {
-            return nil
-        } catch is SQLiteError {
+        } catch  where error is OtherShape || error is SQLiteError {
             return nil
         }
     }
