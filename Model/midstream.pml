@@ -146,6 +146,9 @@ inline commit() {
 
 #ifdef BUG_BEGIN_UNCHECKED
 #define stillAbsent true
+#elif defined(BUG_BEGIN_BY_RECORDS)
+/* The record of a move that has ended is gone, as that of one that has not begun. */
+#define stillAbsent (target.phase == ABSENT || target.phase == DONE)
 #else
 #define stillAbsent (target.phase == ABSENT)
 #endif

@@ -38,6 +38,7 @@ struct Setup {
     ) throws -> [String: String] {
         // One that was begun and could not be fenced, since somebody held the source.
         if try stepper.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume() }
+        let version = try StateStore.schemaVersion(connection)
         let (migrations, records) = try stepper.load()
         let path = try sourcePath(source, retirement)
         if path == .some(nil), source != .sameDatabase { return [:] }
@@ -64,13 +65,13 @@ struct Setup {
         let isNew = !migrations.contains(migration)
         do {
             try attach(migration, source)
-            let begun = try check(wanted, migration, records)
+            let begun = try check(wanted, migration, records, at: version)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
                 if isNew { try Retirement(stepper: stepper, migration: migration).detachSource() }
                 return asked
             }
-            try store(begun, migration, ifStill: migrations, records)
+            try store(begun, migration, ifStillAt: version)
         } catch {
             if isNew { try? stepper.detach(migration) }
             throw error
@@ -126,7 +127,8 @@ struct Setup {
     private func check(
         _ wanted: [TableMigration],
         _ migration: MigrationRecord,
-        _ records: [TableRecord]
+        _ records: [TableRecord],
+        at version: Int64
     ) throws -> [Beginning] {
         let targets = SchemaReader(connection: connection, schema: "main")
         let sources = SchemaReader(connection: connection, schema: migration.schema)
@@ -163,7 +165,7 @@ struct Setup {
                 continue
             }
             if own != nil {
-                guard try isUnchanged(records) else { throw Overtaken() }
+                guard try isStill(at: version) else { throw Overtaken() }
                 throw MigrationError(
                     .foreignState,
                     "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
@@ -234,19 +236,13 @@ struct Setup {
         }
     }
 
-    private func isUnchanged(_ records: [TableRecord]) throws -> Bool {
-        try stepper.load().tables.map(\.id) == records.map(\.id)
-    }
+    /// Whether no move has begun or ended since. The stored moves alone do not tell: all of one may have come and gone.
+    private func isStill(at version: Int64) throws -> Bool { try StateStore.schemaVersion(connection) == version }
 
-    private func store(
-        _ begun: [Beginning],
-        _ migration: MigrationRecord,
-        ifStill migrations: [MigrationRecord],
-        _ records: [TableRecord]
-    ) throws {
+    private func store(_ begun: [Beginning], _ migration: MigrationRecord, ifStillAt version: Int64) throws {
         let table = try stepper.store.exists() ? "midstream_state" : begun.first?.record.target
         try stepper.waitingTransaction(lockingBy: table ?? "midstream_state") {
-            guard try isUnchanged(records), try stepper.load().migrations == migrations else { throw Overtaken() }
+            guard try isStill(at: version) else { throw Overtaken() }
             try stepper.store.create()
             try stepper.store.save(migration)
             for beginning in begun { try beginning.store(in: stepper.store) }

@@ -29,6 +29,28 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
     }
 
+    /// Another process moves the table from beginning to end between the look at what is stored and the storing.
+    @Test func whatHasMovedWhileItIsAddedIsNotBegunAgain() async throws {
+        let fixture = try MovingFixture(rows: 50, isSameFile: true)
+        let database = try Database(path: fixture.target)
+        let other = try Connection(path: fixture.target)
+        try other.execute("BEGIN IMMEDIATE")
+        let threads = Threads()
+        threads.start("beginner") { _ in
+            try database.addMigration(source: .sameDatabase) { table in
+                if table.name == "accounts" { table.sourceTable = "old_accounts" }
+            }
+        }
+        usleep(300_000)
+        try other.execute("INSERT INTO accounts SELECT * FROM old_accounts")
+        try other.execute("DROP TABLE old_accounts")
+        try other.execute("COMMIT")
+        #expect(await threads.join() == [])
+        #expect(try database.stepMigration().isFinished)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
     /// Somebody holds the source, so that the beginning is cut short; before it goes on, a row gets a key of the source's.
     @Test(arguments: [true, false]) func aRowThatCollidesByNowIsToldAndNothingBegins(_ reopens: Bool) throws {
         let fixture = try MovingFixture(rows: 50)

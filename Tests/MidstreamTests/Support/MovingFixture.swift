@@ -5,17 +5,19 @@ import SQLiteConnection
 struct MovingFixture: Sendable {
     let folder: TemporaryFolder
     let rows: Int
+    let isSameFile: Bool
 
-    var source: String { folder.file("old.db") }
+    var source: String { isSameFile ? target : folder.file("old.db") }
     var target: String { folder.file("new.db") }
     /// The sum of all amounts.
     var total: Int64 { Int64(rows) * 100 }
 
     static let columns = "(id INTEGER PRIMARY KEY, owner TEXT, amount INTEGER NOT NULL)"
 
-    init(rows: Int) throws {
+    init(rows: Int, isSameFile: Bool = false) throws {
         folder = TemporaryFolder()
         self.rows = rows
+        self.isSameFile = isSameFile
         let old = try Connection(path: source)
         try old.execute("CREATE TABLE old_accounts\(Self.columns)")
         try old.execute("CREATE INDEX old_by_owner ON old_accounts(owner)")
