@@ -775,6 +775,8 @@ public final class DatabaseAccess {
     /// Holds the gate while `body` runs, and for as long as a transaction is open after it.
     private func insideGate<Result>(_ body: () throws -> Result) rethrows -> Result {
         guard let gate, !isInside else { return try body() }
+        // Within the gate it would keep out whoever makes the steps.
+        overlay.awaitReturn()
         gate.enter()
         isInside = true
         defer { leaveGateIfIdle() }

@@ -79,6 +79,11 @@ struct MoveSQL: Sendable {
             + (key.isRowID ? "" : " LEFT JOIN \(watermark)") + " WHERE id = \(id)"
     }
 
+    /// The stage of `Undo` while the last rows are on their way to the source.
+    var stageOfLastRows: String {
+        "SELECT undo_stage FROM main.midstream_tables WHERE id = \(id) AND watermark IS NULL AND undo_stage % 2 = 1"
+    }
+
     /// The engine's own tables.
     var createTables: [String] {
         let ledger = "CREATE TABLE \(ledger)(\(key.ledgerColumns))\(key.ledgerOptions)"

@@ -42,6 +42,8 @@ final class Overlay {
     private(set) var boundByTemporaryTriggers: Set<Int64> = []
     /// The moving tables whose names, or those of views of them, mean TEMP tables or views of the application's.
     private(set) var hiddenByTemporaryTables: Set<Int64> = []
+    /// The stages of returning tables that have been waited for long enough: see `awaitReturn`.
+    var awaitedStages: [Int64: Int64] = [:]
     /// What foreign keys tie to moving tables.
     private(set) var foreignKeys = ForeignKeyTies()
 

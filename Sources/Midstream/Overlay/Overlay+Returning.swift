@@ -1,0 +1,28 @@
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+extension Overlay {
+    /// The longest that a writer waits for one stage.
+    private static let patience: Duration = .milliseconds(300)
+
+    /// Waits before a write while the last rows of a table return to its source.
+    ///
+    /// A row that is written between the collecting of its key and its return stays in the target, and whoever writes all
+    /// the while would keep some there for ever. The gate holds back writers of the process that steps; those of others
+    /// look at the stored stage, and wait for each once: a reader with an old snapshot may make it long.
+    func awaitReturn() {
+        for table in byName.values.flatMap(\.feeds) where table.isReturning {
+            let start = ContinuousClock.now
+            while let stage = try? table.integer(table.sql.stageOfLastRows), stage != awaitedStages[table.id] {
+                guard .now - start < Self.patience else {
+                    awaitedStages[table.id] = stage
+                    break
+                }
+                usleep(1000)
+            }
+        }
+    }
+}
