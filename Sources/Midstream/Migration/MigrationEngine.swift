@@ -84,7 +84,8 @@ final class MigrationEngine: Sendable {
     func cancel(_ names: [String]?) throws {
         try withStepper { stepper in
             try Setup(stepper: stepper).resume()
-            let (migrations, records) = try stepper.load()
+            let (migrations, all) = try stepper.load()
+            let records = all.filter(\.isOwn)
             for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
                 throw MigrationError(
                     .misuse,
@@ -157,7 +158,7 @@ final class MigrationEngine: Sendable {
     ) throws -> MigrationProgress {
         let (migrations, records) = try store.load()
         let target = store.connection.fileName(schema: "main") ?? ""
-        let tables = try records.map { record in
+        let tables = try records.filter(\.isOwn).map { record in
             let migration = migrations.first { $0.id == record.migration }
             let settled = record.phase == .copying && record.undoStage == nil ? try store.ledgerCount(record) : 0
             return MigrationProgress.Table(

@@ -114,12 +114,25 @@ struct MoveSQL: Sendable {
         )
     }
 
+    /// Whether the source's row is beyond what the stepper has passed, which is that number, or the key of `watermark`.
+    private func isBeyondStored(_ number: String) -> String {
+        key.isRowID
+            ? "\(key.source[0]) > \(number)"
+            : "EXISTS (SELECT 1 FROM \(watermark) WHERE \(key.compares(key.source, .after, key.ledger)))"
+    }
+
+    /// Pending rows of the source, as what follows a term of WHERE, where the stored watermark is that.
+    func isPending(after watermark: Int64?) -> String {
+        switch watermark {
+        case nil: " AND \(isUnsettled)"
+        case .max: " AND 0"
+        case let number?: " AND \(isBeyondStored("\(number)")) AND \(isUnsettled)"
+        }
+    }
+
     /// The number of rows on both sides, in one statement and so in one snapshot.
     func wholeCount(named name: String) -> String {
-        let isBeyond =
-            key.isRowID
-            ? "\(key.source[0]) > watermark"
-            : "EXISTS (SELECT 1 FROM \(watermark) WHERE \(key.compares(key.source, .after, key.ledger)))"
+        let isBeyond = isBeyondStored("watermark")
         return
             "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
             + "THEN 0 WHEN undo_stage IS NULL AND total IS NOT NULL "

@@ -19,6 +19,8 @@ final class MovingTable {
     let inner: MovingTable?
     /// Whether its rows return to the source, which changes then.
     let isReturning: Bool
+    /// The table of another file that its rows move on to, in words. Then it is read alone.
+    let destination: String?
     /// Whether a TEMP table or view of the application's has its name, so that there is no union table.
     let isHidden: Bool
     let sql: MoveSQL
@@ -58,6 +60,7 @@ final class MovingTable {
         condition = record.condition
         self.inner = inner
         isReturning = record.undoStage != nil
+        destination = record.destination
         self.isHidden = isHidden
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }

@@ -22,8 +22,18 @@ extension MovingTable {
         return try lookup.step()
     }
 
+    /// Refuses to write what is another file's by now, as the fence refuses it for rows that have come.
+    private func checkOwn() throws {
+        guard let destination else { return }
+        throw SQLiteError(
+            code: .constraintTrigger,
+            message: "table \(name) is moving to \(destination): write it there"
+        )
+    }
+
     /// Promotes a row that is pending.
     func promote(_ key: RowKey) throws {
+        try checkOwn()
         let before = connection.totalChanges
         statements.isPromoting = true
         defer {
@@ -44,6 +54,7 @@ extension MovingTable {
 
     /// Notes that a pending row is gone.
     func discard(_ key: RowKey) throws {
+        try checkOwn()
         let statement = try statement(sql.settle)
         defer { statement.reset() }
         try statement.bind(key, at: 1)

@@ -1,13 +1,15 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Two moves within one file of which the second begins before the first has ended: of A to B, and now of B to C.
+/// Two moves of which the second begins before the first has ended: of A to B, and now of B to C.
 ///
 /// The first goes on as a move of A to C, with its watermark and ledger: what they say has been settled is in B, and comes
 /// from there. So C has two sources, and nobody needs B to be whole.
 struct Chain {
     /// The move of A to B.
     let first: TableRecord
+    /// The file of A, as that of C has it.
+    let origin: MigrationRecord
     let a: TableSchema
     let b: TableSchema
     /// The move of B to C.
@@ -15,21 +17,45 @@ struct Chain {
     let c: TableSchema
 
     /// Has the first move go on as that of A to C, in the transaction that is open.
-    func store(_ joined: TableRecord, _ migration: MigrationRecord, in store: StateStore) throws {
+    func store(_ joined: TableRecord, in store: StateStore) throws {
         let connection = store.connection
         for trigger in MoveSQL.dropTriggers(joined.id) { try connection.execute(trigger) }
         try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [joined.id])
         try store.save(joined)
-        let sql = MoveSQL(record: joined, migration: migration, target: c, source: a)
+        let sql = sql(joined)
         if c.isAutoIncrement, let largest: Int64 = try connection.fetchValue(sql.largestSourceKey) {
             try AutoIncrement.raise(of: c.name, in: "main", to: largest, connection)
         }
         for trigger in sql.triggers(of: c) { try connection.execute(trigger) }
     }
 
+    /// Copies what the file of B knows of the first move, where that is another than C's.
+    func copyState(_ joined: TableRecord, from schema: String, to store: StateStore) throws {
+        let connection = store.connection
+        try store.save(origin)
+        let sql = sql(joined)
+        for table in sql.createTables { try connection.execute(table) }
+        for table in sql.key.isRowID ? [joined.ledger] : [joined.ledger, joined.watermarkTable] {
+            try connection.execute("INSERT INTO main.\(table) SELECT * FROM \(schema).\(table)")
+        }
+    }
+
+    /// No row of C may have a key of a row of A that is to come. Ledger and watermark are C's by now.
+    func checkCollisions(_ joined: TableRecord, _ connection: Connection) throws {
+        let sql = sql(joined)
+        try Compatibility(connection: connection, target: c, source: a, sql: sql, others: [])
+            .checkCollisions(of: sql.isPending(after: joined.watermark))
+    }
+
+    private func sql(_ joined: TableRecord) -> MoveSQL {
+        MoveSQL(record: joined, migration: origin, target: c, source: a)
+    }
+
     /// The move of A to C; `nil` where that cannot be said in SQL exactly, so that the first must end before.
     func joined() -> TableRecord? {
         guard second.condition == nil, !first.firesTriggers else { return nil }
+        // The checksum is of rows as they are in B.
+        guard first.verification != .complete || first.watermark == nil else { return nil }
         let outer = MappedColumns(target: c, source: b, records: second.columns)
         guard hasSameKey(outer), c.uniqueIndexes.allSatisfy({ isUniqueInB($0, outer) }) else { return nil }
         let inner = MappedColumns(target: b, source: a, records: first.columns)
@@ -37,6 +63,8 @@ struct Chain {
             first
         }
         var joined = first
+        joined.migration = origin.id
+        joined.destination = nil
         joined.target = second.target
         joined.firesTriggers = second.firesTriggers
         joined.columns = []

@@ -28,9 +28,17 @@ struct Claims {
         /// PRIMARY KEY, and then one of the two changes, unless none does.
         var firstRowID: Int64?
         var lastRowID: Int64?
+
+        /// The table that takes the rows, in words.
+        var destination: String { "table \(targetTable) of \(targetFile)" }
     }
 
-    func all() throws -> [Claim] {
+    func all() throws -> [Claim] { try Self.all(in: schema, connection) }
+
+    /// The claims on tables of a file.
+    ///
+    /// - Parameter schema: What it is attached as.
+    static func all(in schema: String, _ connection: Connection) throws -> [Claim] {
         let exists = try connection.fetchValue(
             Int64.self,
             "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
@@ -38,7 +46,7 @@ struct Claims {
         guard exists != nil else { return [] }
         return try connection.fetchAll(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid FROM \(table) ORDER BY id"
+                + "first_rowid, last_rowid FROM \(schema).midstream_claims ORDER BY id"
         ).map {
             Claim(
                 id: try $0.get(0),
@@ -55,9 +63,12 @@ struct Claims {
     }
 
     /// The target's file as the source names it.
-    func targetFile() -> String {
-        let target = connection.fileName(schema: "main") ?? ""
-        return FilePath.relative(target, toFolderOf: connection.fileName(schema: migration.schema) ?? target)
+    func targetFile() -> String { file(of: "main") }
+
+    /// An attached file as the source names it.
+    func file(of other: String) -> String {
+        let path = connection.fileName(schema: other) ?? ""
+        return FilePath.relative(path, toFolderOf: connection.fileName(schema: migration.schema) ?? path)
     }
 
     /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
@@ -84,6 +95,31 @@ struct Claims {
             [record.id, record.source, targetFile(), record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
         try fence(record)
+    }
+
+    /// Has a claim belong to the table of another file, with a fence that says so.
+    ///
+    /// - Parameters:
+    ///   - record: The move as that file has it, or is to have it.
+    ///   - file: That file.
+    ///   - others: Whose it may be by now.
+    func assign(_ record: TableRecord, to file: String, among others: [String]) throws {
+        guard let claim = try all().first(where: { $0.id == record.id }), others.contains(claim.targetFile) else {
+            throw MigrationError(
+                .foreignState,
+                "source table \(record.source) of \(connection.fileName(schema: migration.schema) ?? "the source") belongs to "
+                    + "neither of \(others.joined(separator: " and ")): one of the files was replaced, or is a copy",
+                table: record.target
+            )
+        }
+        try connection.execute(
+            "UPDATE \(table) SET target_file = ?1, target_table = ?2 WHERE id = ?3",
+            [file, record.target, record.id]
+        )
+        let own = try fenceNames(of: record.source).filter { $0.hasSuffix("_\(record.id)") }
+        guard !own.isEmpty else { return }
+        for name in own { try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))") }
+        try fence(record, of: file)
     }
 
     /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
@@ -214,14 +250,14 @@ struct Claims {
         }
     }
 
-    private func fence(_ record: TableRecord) throws {
+    private func fence(_ record: TableRecord, of file: String? = nil) throws {
         // A fence is enough for a table of another file. In the target's own file, where there are no claims, a fence
         // that stays is what tells that the table has moved.
         if try !isSameFile && !fences(of: record.source).isEmpty { return }
         for event in ["INSERT", "UPDATE", "DELETE"] {
             try connection.execute(
                 "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) BEFORE \(event) ON "
-                    + "\(SQLIdentifier.quoted(record.source)) BEGIN SELECT RAISE(ABORT, \(Self.message(record, targetFile()))); END"
+                    + "\(SQLIdentifier.quoted(record.source)) BEGIN SELECT RAISE(ABORT, \(Self.message(record, file ?? targetFile()))); END"
             )
         }
     }
@@ -279,6 +315,8 @@ struct Claims {
             "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
             [moved, StateStore.schemaVersion(connection), record.id]
         )
+        // What had yet to come into it came into the target.
+        try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
         let sharing = try all().filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"

@@ -218,7 +218,9 @@ struct Compatibility {
     }
 
     /// No row of the target may have a key of a row that is to come.
-    func checkCollisions() throws {
+    ///
+    /// - Parameter rows: Which of the source's rows, as what follows a term of WHERE; `nil` for all that belong.
+    func checkCollisions(of rows: String? = nil) throws {
         if try connection.fetchOne("SELECT 1 FROM \(sql.target) LIMIT 1") == nil { return }
         // Without rowids, the key is among the indexes.
         let rowID = sql.key.isRowID ? "midstream_target.\(sql.key.target[0])" : "NULL"
@@ -235,7 +237,7 @@ struct Compatibility {
         for comparison in comparisons {
             let row = try connection.fetchOne(
                 "SELECT \(rowID) FROM \(sql.target) AS midstream_target WHERE EXISTS "
-                    + "(SELECT 1 FROM \(sql.source) WHERE \(comparison)\(sql.condition)) LIMIT 1"
+                    + "(SELECT 1 FROM \(sql.source) WHERE \(comparison)\(rows ?? sql.condition)) LIMIT 1"
             )
             if let row {
                 let key: Int64? = try row.get(0)

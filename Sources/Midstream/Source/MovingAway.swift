@@ -15,12 +15,9 @@ struct MovingAway {
         }) {
             return "table \(record.target)"
         }
-        let claims = Claims(
-            connection: connection,
-            migration: MigrationRecord(id: 0, sourcePath: nil, retirement: .keep)
-        )
-        return try claims.all().first { $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table) }
-            .map { "table \($0.targetTable) of \($0.targetFile)" }
+        return try Claims.all(in: "main", connection).first {
+            $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table)
+        }?.destination
     }
 
     /// - Throws: ``MigrationError`` where a table's rows are moving, and a change of it would lose them.

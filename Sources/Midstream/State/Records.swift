@@ -51,6 +51,10 @@ struct TableRecord: Hashable, Sendable {
     /// Where the rowids are that could not be read and were left out; `nil` while there are none.
     var unreadableRowsTable: String?
 
+    /// The table of another file that has taken this move over, in words, while there are rows to come: then nothing is
+    /// written here any more. It is not stored, but known by that file's claim on the target's table.
+    var destination: String?
+
     /// What becomes of rows that the target does not take.
     enum RefusedRows: Int64 {
         case stop = 0
@@ -80,6 +84,8 @@ struct TableRecord: Hashable, Sendable {
     var isPassed: Bool { watermark == .max }
     /// Whether rows go from the source to the target, and not back.
     var isMoving: Bool { phase == .copying && undoStage == nil }
+    /// Whether it is this file's, and not another's that has taken it over.
+    var isOwn: Bool { destination == nil }
 }
 
 enum LowerBound {

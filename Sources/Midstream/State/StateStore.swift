@@ -11,12 +11,14 @@ struct StateStore {
     static let prefix = "midstream_"
 
     let connection: Connection
+    /// The schema that the file is attached under.
+    var schema = "main"
 
     /// Whether the file has migrations.
     func exists() throws -> Bool {
         try connection.fetchValue(
             Int64.self,
-            "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'midstream_state'"
+            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_state'"
         ) != nil
     }
 
@@ -25,10 +27,10 @@ struct StateStore {
         if try exists() { return }
         try connection.execute(
             script: """
-                CREATE TABLE main.midstream_state(format INTEGER NOT NULL);
-                CREATE TABLE main.midstream_migrations(
+                CREATE TABLE \(schema).midstream_state(format INTEGER NOT NULL);
+                CREATE TABLE \(schema).midstream_migrations(
                     id INTEGER PRIMARY KEY, source TEXT, retirement TEXT NOT NULL);
-                CREATE TABLE main.midstream_tables(
+                CREATE TABLE \(schema).midstream_tables(
                     id INTEGER PRIMARY KEY, migration INTEGER NOT NULL, target TEXT NOT NULL COLLATE NOCASE,
                     source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,
                     copied INTEGER NOT NULL DEFAULT 0, settled INTEGER NOT NULL DEFAULT 0, total INTEGER,
@@ -36,18 +38,18 @@ struct StateStore {
                     verification INTEGER NOT NULL DEFAULT 1, checksum INTEGER NOT NULL DEFAULT 0,
                     undo_stage INTEGER, fires_triggers INTEGER NOT NULL DEFAULT 0,
                     unreadable_rows INTEGER NOT NULL DEFAULT 0, unreadable_rows_table TEXT);
-                CREATE TABLE main.midstream_columns(
+                CREATE TABLE \(schema).midstream_columns(
                     id INTEGER NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, is_expression INTEGER NOT NULL,
                     PRIMARY KEY (id, name)) WITHOUT ROWID;
                 """
         )
-        try connection.execute("INSERT INTO main.midstream_state(format) VALUES (?)", [Self.format])
+        try connection.execute("INSERT INTO \(schema).midstream_state(format) VALUES (?)", [Self.format])
     }
 
     /// Drops the tables in the transaction that is open.
     func drop() throws {
         for table in ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"] {
-            try connection.execute("DROP TABLE main.\(table)")
+            try connection.execute("DROP TABLE \(schema).\(table)")
         }
     }
 
@@ -62,7 +64,7 @@ struct StateStore {
 
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         guard try exists() else { return ([], []) }
-        let format: Int64? = try connection.fetchValue("SELECT format FROM main.midstream_state")
+        let format: Int64? = try connection.fetchValue("SELECT format FROM \(schema).midstream_state")
         guard format == Self.format else {
             throw MigrationError(
                 .foreignState,
@@ -71,7 +73,7 @@ struct StateStore {
             )
         }
         let migrations = try connection.fetchAll(
-            "SELECT id, source, retirement FROM main.midstream_migrations ORDER BY rowid"
+            "SELECT id, source, retirement FROM \(schema).midstream_migrations ORDER BY rowid"
         )
         .map { row in
             MigrationRecord(
@@ -80,9 +82,27 @@ struct StateStore {
                 retirement: SourceRetirement(rawValue: try row.get(2)) ?? .keep
             )
         }
-        let tables = try connection.fetchAll("SELECT \(Self.tableColumns) FROM main.midstream_tables ORDER BY rowid")
-            .map { try tableRecord($0, columns: columns(of: $0.get(0))) }
-        return (migrations, tables)
+        let tables = try connection.fetchAll(
+            "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
+        )
+        .map { try tableRecord($0, columns: columns(of: $0.get(0))) }
+        return (migrations, try tables.map(withDestination))
+    }
+
+    /// The same, with where its rows go on to. What moves into a table that has been claimed by another file is that file's
+    /// from then on, and is left as it is.
+    private func withDestination(_ record: TableRecord) throws -> TableRecord {
+        guard record.phase == .copying else { return record }
+        var record = record
+        record.destination = try destination(of: record.target)
+        return record
+    }
+
+    /// The table of another file that takes the rows of one of this file, in words; `nil` where there is none.
+    func destination(of table: String) throws -> String? {
+        try Claims.all(in: schema, connection).first {
+            $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table)
+        }?.destination
     }
 
     private static let tableColumns =
@@ -116,22 +136,28 @@ struct StateStore {
     }
 
     private func columns(of table: Int64) throws -> [ColumnRecord] {
-        try connection.fetchAll("SELECT name, origin, is_expression FROM main.midstream_columns WHERE id = ?", [table])
-            .map { row in
-                let origin: String = try row.get(1)
-                return ColumnRecord(
-                    name: try row.get(0),
-                    origin: row[2] == .integer(0) ? .column(origin) : .expression(origin)
-                )
-            }
+        try connection.fetchAll(
+            "SELECT name, origin, is_expression FROM \(schema).midstream_columns WHERE id = ?",
+            [table]
+        )
+        .map { row in
+            let origin: String = try row.get(1)
+            return ColumnRecord(
+                name: try row.get(0),
+                origin: row[2] == .integer(0) ? .column(origin) : .expression(origin)
+            )
+        }
     }
 
     /// Reads one table's state, without its columns, which are asked for once and not with each batch; `nil` when it is over
     /// and gone.
     func table(_ id: Int64) throws -> TableRecord? {
         do {
-            return try connection.fetchOne("SELECT \(Self.tableColumns) FROM main.midstream_tables WHERE id = ?", [id])
-                .map { try tableRecord($0, columns: []) }
+            return try connection.fetchOne(
+                "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables WHERE id = ?",
+                [id]
+            )
+            .map { try tableRecord($0, columns: []) }
         } catch let error as SQLiteError where error.isMissingTable {
             return nil
         }
@@ -141,7 +167,7 @@ struct StateStore {
     func save(_ record: TableRecord) throws {
         try connection.execute(
             """
-            INSERT OR REPLACE INTO main.midstream_tables(\(Self.tableColumns))
+            INSERT OR REPLACE INTO \(schema).midstream_tables(\(Self.tableColumns))
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
@@ -159,7 +185,7 @@ struct StateStore {
                 case .expression(let text): (text, true)
                 }
             try connection.execute(
-                "INSERT OR REPLACE INTO main.midstream_columns(id, name, origin, is_expression) VALUES (?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO \(schema).midstream_columns(id, name, origin, is_expression) VALUES (?, ?, ?, ?)",
                 [record.id, column.name, origin, isExpression]
             )
         }
@@ -168,7 +194,7 @@ struct StateStore {
     /// Drops the tables in the transaction that is open, if no table moves any more.
     func dropIfOver() throws {
         let unfinished = try connection.fetchOne(
-            "SELECT 1 FROM main.midstream_tables WHERE phase < ? LIMIT 1",
+            "SELECT 1 FROM \(schema).midstream_tables WHERE phase < ? LIMIT 1",
             [MigrationPhase.done.rawValue]
         )
         if unfinished == nil { try drop() }
@@ -178,22 +204,29 @@ struct StateStore {
     /// one that is not done, everything.
     func remove(_ record: TableRecord) throws {
         for table in [record.ledger, record.watermarkTable] {
-            try connection.execute("DROP TABLE IF EXISTS main.\(table)")
+            try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }
-        try connection.execute("DELETE FROM main.midstream_tables WHERE id = ?", [record.id])
-        try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [record.id])
+        try connection.execute("DELETE FROM \(schema).midstream_tables WHERE id = ?", [record.id])
+        try connection.execute("DELETE FROM \(schema).midstream_columns WHERE id = ?", [record.id])
         try connection.execute(
-            "DELETE FROM main.midstream_migrations WHERE id = ?1 "
-                + "AND NOT EXISTS (SELECT 1 FROM main.midstream_tables WHERE migration = ?1)",
+            "DELETE FROM \(schema).midstream_migrations WHERE id = ?1 "
+                + "AND NOT EXISTS (SELECT 1 FROM \(schema).midstream_tables WHERE migration = ?1)",
             [record.migration]
         )
         try dropIfOver()
     }
 
+    /// Removes the moves into a table that have rows to come yet, which another file has taken over with the table's own.
+    func removeMoves(into table: String) throws {
+        for record in try load().tables where record.phase == .copying && SQLIdentifier.equal(record.target, table) {
+            try remove(record)
+        }
+    }
+
     /// Writes a migration.
     func save(_ record: MigrationRecord) throws {
         try connection.execute(
-            "INSERT OR REPLACE INTO main.midstream_migrations(id, source, retirement) VALUES (?, ?, ?)",
+            "INSERT OR REPLACE INTO \(schema).midstream_migrations(id, source, retirement) VALUES (?, ?, ?)",
             [record.id, record.sourcePath, record.retirement.rawValue]
         )
     }

@@ -14,7 +14,9 @@ struct Retirement {
         if record.phase == .copied {
             guard try beginRetiring(record) else { return .busy }
         }
-        guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
+        guard try stepper.isProvenUnread(record.id, since: .end), try !isInUse(record) else {
+            return .waitingForReaders
+        }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
@@ -42,6 +44,20 @@ struct Retirement {
             )
         }
         return done != nil
+    }
+
+    /// Whether the file that this move was taken over from still shows its table with the source's rows: it does until that
+    /// table has been released itself.
+    private func isInUse(_ record: TableRecord) throws -> Bool {
+        let (migrations, tables) = try stepper.store.load()
+        let others = tables.filter {
+            $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target)
+        }
+        return try migrations.contains { other in
+            guard other.sourcePath != nil, others.contains(where: { $0.migration == other.id }) else { return false }
+            try stepper.attach(other)
+            return try StateStore(connection: stepper.connection, schema: other.schema).table(record.id) != nil
+        }
     }
 
     private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {

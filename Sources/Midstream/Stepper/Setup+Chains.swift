@@ -3,74 +3,152 @@ internal import SQLiteConnection
 
 // Sources that are targets themselves.
 extension Setup {
-    /// A table of another file must have all of its rows: whoever moves them there goes on doing so.
-    func checkIsWhole(_ source: TableSchema, _ migration: MigrationRecord, _ table: String) throws {
-        let schema = SQLIdentifier.quoted(migration.schema)
-        let hasState = try connection.fetchOne("SELECT 1 FROM \(schema).sqlite_master WHERE name = 'midstream_tables'")
-        guard hasState != nil else { return }
-        let pending = try connection.fetchOne(
-            "SELECT 1 FROM \(schema).midstream_tables WHERE target = ? AND phase <= ?",
-            [source.name, MigrationPhase.copying.rawValue]
+    // MARK: Finding them
+
+    /// A move into a table that moves on itself, as the file of that table has it.
+    private struct Former {
+        let record: TableRecord
+        /// The rows' source, as this file has it; `nil` where it cannot go on with the move.
+        let origin: MigrationRecord?
+        let isOfOtherFile: Bool
+    }
+
+    /// The moves into the source of a table that have rows to come yet.
+    private func formers(of record: TableRecord, _ migration: MigrationRecord) throws -> [Former] {
+        let (migrations, records) = try StateStore(connection: connection, schema: migration.schema).load()
+        return try records.filter { SQLIdentifier.equal($0.target, record.source) }.compactMap { first in
+            guard let theirs = migrations.first(where: { $0.id == first.migration }) else { return nil }
+            guard migration.sourcePath != nil else {
+                return first.phase == .copying ? Former(record: first, origin: theirs, isOfOtherFile: false) : nil
+            }
+            guard first.phase == .copying || first.phase == .starting else { return nil }
+            return Former(record: first, origin: try origin(theirs, in: migration), isOfOtherFile: true)
+        }
+    }
+
+    /// The migration of another file with paths as seen from this one. It has the same number in both.
+    private func origin(_ theirs: MigrationRecord, in migration: MigrationRecord) throws -> MigrationRecord? {
+        let main = connection.fileName(schema: "main") ?? ""
+        guard let path = theirs.path(fromFolderOf: connection.fileName(schema: migration.schema) ?? ""),
+            FilePath.identity(path) != FilePath.identity(main)
+        else { return nil }
+        let stored = FilePath.relative(path, toFolderOf: main)
+        if let known = try stepper.load().migrations.first(where: { $0.sourcePath == stored }) { return known }
+        let retirement = migration.retirement == .keep ? .keep : theirs.retirement
+        return MigrationRecord(id: theirs.id, sourcePath: stored, retirement: retirement)
+    }
+
+    private func notWhole(_ record: TableRecord, _ migration: MigrationRecord, _ why: String) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "table \(record.source) of \(stepper.path(of: migration) ?? "this file") has yet to get rows \(why), which table "
+                + "\(record.target) cannot get directly: let that migration end first",
+            table: record.target
         )
-        guard pending == nil else {
-            throw MigrationError(
-                .unsupported,
-                "source table \(source.name) of \(stepper.path(of: migration) ?? "the source") has yet to get rows of a "
-                    + "migration of its own: let that end first",
-                table: table
+    }
+
+    private func chain(
+        _ former: Former,
+        _ record: TableRecord,
+        _ migration: MigrationRecord
+    ) throws -> Chain? {
+        guard let origin = former.origin else {
+            throw notWhole(record, migration, "from a table of the same file, or of this one")
+        }
+        try stepper.attach(origin)
+        let a = try SchemaReader(connection: connection, schema: origin.schema).table(former.record.source)
+        let b = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        let c = try SchemaReader(connection: connection, schema: "main").table(record.target)
+        guard let a, let b, let c else { return nil }
+        return Chain(first: former.record, origin: origin, a: a, b: b, second: record, c: c)
+    }
+
+    /// A move as one to the last table.
+    private func joined(
+        _ former: Former,
+        _ record: TableRecord,
+        _ migration: MigrationRecord
+    ) throws -> (Chain, TableRecord) {
+        let first = former.record
+        if former.isOfOtherFile {
+            if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
+            if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
+            if first.refusedRowsTable != nil || first.unreadableRowsTable != nil {
+                throw notWhole(record, migration, "of a move that has set rows aside")
+            }
+        }
+        guard let chain = try chain(former, record, migration), let joined = chain.joined() else {
+            throw notWhole(record, migration, "in another shape")
+        }
+        return (chain, joined)
+    }
+
+    // MARK: Before anything is done
+
+    /// Makes sure that what has yet to come into the source of a table can come into the table itself. Within a file, it
+    /// comes into the source now where that cannot be.
+    func checkFormers(of record: TableRecord, _ migration: MigrationRecord) throws {
+        for former in try formers(of: record, migration) {
+            if former.isOfOtherFile {
+                _ = try joined(former, record, migration)
+            } else if try chain(former, record, migration).map({ $0.joined() == nil }) ?? false {
+                try end(former.record)
+            }
+        }
+    }
+
+    private func end(_ first: TableRecord) throws {
+        var tries = 0
+        while try stepper.store.table(first.id)?.phase == .copying {
+            tries += 1
+            let outcome = try stepper.step(.rows(.max - 1, table: first.target)).outcome
+            if outcome == .busy, tries > 1000 { throw Self.endlessTransaction }
+        }
+    }
+
+    // MARK: Taking over
+
+    /// Has the sources of moves into a table of another file belong to this one. That table has been claimed, so nobody
+    /// goes on with them there.
+    func takeOver(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        for former in try formers(of: record, migration) {
+            let (_, joined) = try joined(former, record, migration)
+            try assign(joined, former.origin, migration) { $0.targetFile() }
+        }
+    }
+
+    /// Gives them back.
+    func giveBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        for former in try formers(of: record, migration) {
+            if let origin = former.origin { try stepper.attach(origin) }
+            try assign(former.record, former.origin, migration) { $0.file(of: migration.schema) }
+        }
+    }
+
+    private func assign(
+        _ record: TableRecord,
+        _ origin: MigrationRecord?,
+        _ migration: MigrationRecord,
+        _ owner: (Claims) -> String
+    ) throws {
+        guard let origin else { return }
+        let claims = Claims(connection: connection, migration: origin)
+        try stepper.writeSource(origin, of: record) {
+            try claims.assign(
+                record,
+                to: owner(claims),
+                among: [claims.targetFile(), claims.file(of: migration.schema)]
             )
         }
     }
 
-    private func chains(
-        _ record: TableRecord,
-        _ source: TableSchema,
-        _ target: TableSchema,
-        _ records: [TableRecord]
-    ) throws -> [Chain] {
-        let migrations = try stepper.load().migrations
-        return try records.filter { SQLIdentifier.equal($0.target, source.name) && $0.phase == .copying }
-            .compactMap { first in
-                guard let migration = migrations.first(where: { $0.id == first.migration }) else { return nil }
-                try stepper.attach(migration)
-                let a = try SchemaReader(connection: connection, schema: migration.schema).table(first.source)
-                return a.map { Chain(first: first, a: $0, b: source, second: record, c: target) }
-            }
-    }
-
-    /// Has the moves into a table end that cannot go on as moves into the table it moves to itself.
-    func endWhatCannotBeJoined(
-        _ record: TableRecord,
-        _ source: TableSchema,
-        _ target: TableSchema,
-        _ records: [TableRecord]
-    ) throws {
-        for chain in try chains(record, source, target, records) where chain.joined() == nil {
-            var tries = 0
-            while try stepper.store.table(chain.first.id)?.phase == .copying {
-                tries += 1
-                let outcome = try stepper.step(.rows(.max - 1, table: chain.first.target)).outcome
-                if outcome == .busy, tries > 1000 { throw Self.endlessTransaction }
-            }
-        }
-    }
-
     /// Has the moves into a table go on as moves into the one that it moves to, in the transaction that is open.
-    func join(_ record: TableRecord) throws {
-        let reader = SchemaReader(connection: connection, schema: "main")
-        guard let source = try reader.table(record.source), let target = try reader.table(record.target) else { return }
-        let (migrations, records) = try stepper.load()
-        for chain in try chains(record, source, target, records) {
-            guard let joined = chain.joined(), let migration = migrations.first(where: { $0.id == joined.migration })
-            else {
-                throw MigrationError(
-                    .unsupported,
-                    "table \(source.name) has yet to get rows that cannot move on to table \(target.name) directly: let that "
-                        + "migration end first",
-                    table: target.name
-                )
-            }
-            try chain.store(joined, migration, in: stepper.store)
+    func join(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        for former in try formers(of: record, migration) {
+            let (chain, joined) = try joined(former, record, migration)
+            if former.isOfOtherFile { try chain.copyState(joined, from: migration.schema, to: stepper.store) }
+            try chain.checkCollisions(joined, connection)
+            try chain.store(joined, in: stepper.store)
             stepper.forget(joined.id)
         }
     }

@@ -137,6 +137,13 @@ struct Setup {
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { continue }
+            if let destination = try stepper.store.destination(of: wish.name) {
+                throw MigrationError(
+                    .misuse,
+                    "the rows of table \(wish.name) go to \(destination): move those of table \(sourceName) there too",
+                    table: wish.name
+                )
+            }
             if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
             ) {
                 throw MigrationError(
@@ -185,7 +192,6 @@ struct Setup {
             guard migration.sourcePath != nil || !SQLIdentifier.equal(source.name, target.name) else {
                 throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
             }
-            if migration.sourcePath != nil { try checkIsWhole(source, migration, wish.name) }
             // It has moved, and stayed.
             if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
             let beginning = try Beginning(
@@ -205,7 +211,7 @@ struct Setup {
             where SQLIdentifier.equal(other.sourceTable, sourceName) {
                 try claims.checkDisjoint(record, other)
             }
-            if migration.sourcePath == nil { try endWhatCannotBeJoined(record, source, target, records) }
+            try checkFormers(of: record, migration)
             begun.append(beginning)
         }
         try checkTriggers(begun, records)
@@ -295,9 +301,10 @@ struct Setup {
             }
         }
         do {
+            if migration.sourcePath != nil { try takeOver(record, migration) }
             try letMove(record, migration, claims)
             return nil
-        } catch let error as MigrationError where error.code == .keyCollision {
+        } catch let error as MigrationError where error.code == .keyCollision || error.code == .unsupported {
             try withdraw(record, migration, claims)
             return error
         }
@@ -315,10 +322,8 @@ struct Setup {
                 try Compatibility(connection: connection, target: target, source: source, sql: sql, others: [])
                     .checkCollisions()
             }
-            if migration.sourcePath == nil {
-                try join(record)
-                try claims.stake(record)
-            }
+            try join(record, migration)
+            if migration.sourcePath == nil { try claims.stake(record) }
             // Without them, `sql` could not have been made.
             guard let target, let source else { return }
             try Beginning(record, migration, target: target, source: source, on: connection).letMove()
@@ -328,6 +333,7 @@ struct Setup {
     /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
     private func withdraw(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
+            try giveBack(record, migration)
             try stepper.writeSource(migration, of: record) { try claims.withdraw(record) }
         }
         try stepper.waitingTransaction {

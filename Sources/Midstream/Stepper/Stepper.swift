@@ -303,7 +303,7 @@ final class Stepper {
         var outcome = MigrationProgress.Outcome.idle
         var moved: Int64 = 0
         // Who has cancelled one wants its source.
-        let begun = records.filter { $0.phase != .starting && $0.phase != .done }
+        let begun = records.filter { $0.phase != .starting && $0.phase != .done && $0.isOwn }
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }

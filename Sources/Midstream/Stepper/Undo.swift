@@ -91,6 +91,9 @@ struct Undo {
         try stepper.waitingTransaction {
             guard let now = try stepper.store.table(record.id), now.undoStage == nil else { return }
             guard now.phase == .copying else { throw UndoSQL.cannot(record, "all of its rows have just moved") }
+            if let destination = try stepper.store.destination(of: record.target) {
+                throw UndoSQL.cannot(record, "its rows move on to \(destination)")
+            }
             try connection.execute(sql.createTable)
             try connection.execute(
                 "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL WHERE id = ?",

@@ -44,8 +44,8 @@ struct Rebuild {
         let columns = try matching.storedRecords()
         var (move, reason) = try self.move(migration, from: backup, to: new)
         let chains = try feeds.compactMap { feed -> Chain? in
-            guard let move, let (_, source) = try origin(of: feed, migrations) else { return nil }
-            return Chain(first: feed, a: source, b: backup, second: move.record, c: new)
+            guard let move, let (origin, source) = try origin(of: feed, migrations) else { return nil }
+            return Chain(first: feed, origin: origin, a: source, b: backup, second: move.record, c: new)
         }
         let joined = chains.map { $0.joined() }
         let canJoin = chains.count == feeds.count && !joined.contains(nil)
@@ -63,10 +63,7 @@ struct Rebuild {
         for trigger in wish.triggers { try connection.execute(trigger) }
         if canJoin {
             for (chain, joined) in zip(chains, joined) {
-                guard let joined, let migration = migrations.first(where: { $0.id == joined.migration }) else {
-                    continue
-                }
-                try chain.store(joined, migration, in: store)
+                if let joined { try chain.store(joined, in: store) }
             }
         }
         if isOnline, let move {

@@ -103,20 +103,6 @@ import Testing
         #expect(copying.allSatisfy { $0.name == "c" })
     }
 
-    @Test func aTableOfAnotherFileMustBeWhole() throws {
-        let (database, _) = try begin("TEXT", first: 0, second: 0)
-        database.close()
-        let third = try Database(path: folder.file("third.db"))
-        try third.execute(
-            "CREATE TABLE c(label TEXT, id INTEGER PRIMARY KEY, name TEXT UNIQUE, m TEXT, flag DEFAULT 7)"
-        )
-        let error = #expect(throws: MigrationError.self) {
-            try third.addMigration(source: .file(folder.file("new.db"))) { $0.sourceTable = "c" }
-        }
-        #expect(error?.code == .unsupported)
-        #expect(error?.message.contains("has yet to get rows of a migration of its own") == true)
-    }
-
     /// What the last table makes by itself needs no column in the middle, whose name has changed.
     @Test(.needs(.generatedColumns), arguments: [0, 2] as [Int64])
     func aGeneratedColumnIsMadeWhereTheMiddleHasItUnderAnotherName(_ moved: Int64) throws {

@@ -1,0 +1,217 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Tables that move on into a third file before they have come to be whole in the second.
+@Suite struct ChainOfFilesTests {
+    private let folder = TemporaryFolder()
+
+    private var old: MigrationSource { .file(folder.file("old.db")) }
+    private var new: MigrationSource { .file(folder.file("new.db")) }
+
+    private static let second: @Sendable (inout TableMigration) -> Void = { table in
+        if table.name == "b" { table.sourceTable = "a" }
+    }
+
+    private static let third: @Sendable (inout TableMigration) -> Void = { table in
+        guard table.name == "c" else { return }
+        table.sourceTable = "b"
+        table.columns["label"] = .expression("name || '/' || n")
+        table.columns["m"] = .column("n")
+        table.unmatchedColumns = .ignored
+    }
+
+    private static let columns = "(id INTEGER PRIMARY KEY, name TEXT UNIQUE, n TEXT)"
+    private static let keyed = "(id INTEGER, name TEXT UNIQUE, n TEXT, PRIMARY KEY (name, id)) WITHOUT ROWID"
+    private static let last = "(label TEXT, id INTEGER PRIMARY KEY, name TEXT UNIQUE, m TEXT, flag DEFAULT 7)"
+    private static let lastKeyed =
+        "(label TEXT, id INTEGER, name TEXT UNIQUE, m TEXT, flag DEFAULT 7, PRIMARY KEY (name, id)) WITHOUT ROWID"
+
+    private static let rows = (1...9).map { "(\($0), 'n\($0)', '0\($0)')" }.joined(separator: ", ")
+
+    /// Makes the first two files, and moves so many rows.
+    private func begin(moved: Int64, isKeyed: Bool = false, converts: Bool = false) throws -> Connection {
+        let columns = isKeyed ? Self.keyed : Self.columns
+        let middle = converts ? "(id INTEGER PRIMARY KEY, name TEXT UNIQUE, n INTEGER)" : columns
+        let native = try Connection(path: folder.file("plain.db"))
+        for connection in [native, try Connection(path: folder.file("old.db"))] {
+            try connection.execute(script: "CREATE TABLE a\(columns); INSERT INTO a VALUES \(Self.rows)")
+        }
+        try native.execute(script: "CREATE TABLE b\(columns); INSERT INTO b SELECT * FROM a")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE b\(middle); CREATE TABLE other(x)")
+        try database.addMigration(source: old, filter: Self.second)
+        if moved > 0 { try database.stepMigration(rows: moved) }
+        for sql in [
+            "UPDATE b SET n = 77 WHERE id = 8", "DELETE FROM b WHERE name = 'n6'",
+            "INSERT INTO b(id, name, n) VALUES (20, 'new', 1)",
+        ] {
+            try database.execute(sql)
+            try native.execute(sql)
+        }
+        database.close()
+        return native
+    }
+
+    private func openThird() throws -> Database {
+        let database = try Database(path: folder.file("third.db"))
+        try database.addMigration(source: new, filter: Self.third)
+        return database
+    }
+
+    private func objects(_ file: String) throws -> [String] { try MovingFixture.objects(folder.file(file)) }
+
+    @Test(arguments: [(0, 0), (3, 0), (0, 2), (4, 3), (9, 1)] as [(Int64, Int64)], [false, true])
+    func aTargetIsTheSourceOfAnotherFile(_ moved: (first: Int64, second: Int64), _ isKeyed: Bool) throws {
+        let native = try begin(moved: moved.first, isKeyed: isKeyed)
+        let created = "CREATE TABLE c\(isKeyed ? Self.lastKeyed : Self.last)"
+        try native.execute(
+            script:
+                "\(created); INSERT INTO c(id, label, name, m) SELECT id, name || '/' || n, name, n FROM b; DROP TABLE b"
+        )
+        let plain = try Connection(path: folder.file("third.db"))
+        try plain.execute(created)
+        plain.close()
+        var database = try openThird()
+        if moved.second > 0 { try database.stepMigration(rows: moved.second) }
+        func expectSame(_ location: SourceLocation = #_sourceLocation) throws {
+            for sql in [
+                "SELECT * FROM c ORDER BY id", "SELECT count(*), max(name), min(m) FROM c WHERE flag = 7",
+                "SELECT id FROM c WHERE name = 'n7'",
+            ] {
+                let found = texts(try database.fetchAll(sql))
+                #expect(try found == texts(native.fetchAll(sql)), "\(sql)", sourceLocation: location)
+            }
+        }
+        try expectSame()
+        for sql in [
+            "UPDATE c SET label = 'x' WHERE m = '77'", "UPDATE c SET name = 'n6' WHERE id = 2",
+            "DELETE FROM c WHERE id IN (3, 9)", "INSERT INTO c(id, name) VALUES (30, 'n9')",
+            "INSERT OR REPLACE INTO c(id, name) VALUES (1, 'n7')",
+        ] {
+            try database.execute(sql)
+            try native.execute(sql)
+            try expectSame()
+            try database.stepMigration(rows: 1)
+            // The next launch says the same.
+            database.close()
+            database = try openThird()
+            try expectSame()
+        }
+        try finishMigration(database)
+        try expectSame()
+        #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+        #expect(try objects("third.db").filter { $0.contains("midstream") } == [])
+        database.close()
+        for (file, table) in [("old.db", "a"), ("new.db", "b")] {
+            #expect(try MovingFixture.count(table, in: folder.file(file)) == 0)
+            #expect(try objects(file).contains { $0.contains("midstream_fence") })
+        }
+        // What is left in the middle is its claims, and what belongs to nobody.
+        #expect(
+            try objects("new.db").filter { $0.contains("midstream_state") || $0.contains("midstream_ledger") } == []
+        )
+        // Every launch says the same, of files that have given everything.
+        try openThird().close()
+        let middle = try Database(path: folder.file("new.db"))
+        try middle.addMigration(source: old, filter: Self.second)
+        #expect(middle.isMigrated)
+    }
+
+    /// Whoever still opens the second file sees the table as it was when it moved on, and is refused to write it.
+    @Test func theMiddleIsReadAsItWasAndNotWritten() throws {
+        let native = try begin(moved: 3)
+        let whole = texts(try native.fetchAll("SELECT * FROM b ORDER BY id"))
+        // One that had it open before, in the midst of a transaction too.
+        let before = try Database(path: folder.file("new.db"))
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute("CREATE TABLE c\(Self.last)")
+        try third.addMigration(source: new, filter: Self.third)
+        func expectFrozen(_ middle: Database) throws {
+            #expect(texts(try middle.fetchAll("SELECT * FROM b ORDER BY id")) == whole)
+            for sql in [
+                "INSERT INTO b(name) VALUES ('z')", "INSERT INTO b(id, name) VALUES (7, 'z')",
+                "UPDATE b SET n = 0 WHERE id = 1", "UPDATE b SET n = 0 WHERE id = 9", "UPDATE b SET n = 0",
+                "DELETE FROM b WHERE id = 2", "DELETE FROM b WHERE id = 9", "DELETE FROM b",
+                "REPLACE INTO b(id, name) VALUES (9, 'z')",
+            ] {
+                let error = #expect(throws: SQLiteError.self, "\(sql)") { try middle.execute(sql) }
+                #expect(error?.code == .constraintTrigger && error?.message.contains("to table c of third.db") == true)
+            }
+            for sql in ["ALTER TABLE b ADD COLUMN x", "DROP TABLE b"] {
+                let error = #expect(throws: MigrationError.self, "\(sql)") { try middle.execute(sql) }
+                #expect(error?.code == .refusedStatement)
+            }
+            #expect(try middle.stepMigration().isFinished)
+            #expect(try middle.stepMigration(rows: 5).rowsMovedByStep == 0)
+            #expect(throws: MigrationError.self) { try middle.cancelMigration(of: ["b"]) }
+            try middle.execute("INSERT INTO other VALUES (1)")
+            #expect(texts(try middle.fetchAll("SELECT * FROM b ORDER BY id")) == whole)
+        }
+        try expectFrozen(before)
+        while try !third.stepMigration(rows: 1).isFinished {
+            guard try objects("new.db").contains(where: { $0.contains("TABLE b") }) else { continue }
+            let middle = try Database(path: folder.file("new.db"))
+            try middle.addMigration(source: old, filter: Self.second)
+            try expectFrozen(middle)
+            middle.close()
+            #expect(texts(try before.fetchAll("SELECT * FROM b ORDER BY id")) == whole)
+        }
+        before.close()
+        #expect(try MovingFixture.count("c", in: folder.file("third.db")) == 9)
+    }
+
+    /// A third file is the source of a fourth, all the way at once.
+    @Test func aChainMayBeLong() throws {
+        _ = try begin(moved: 2)
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute("CREATE TABLE c\(Self.last)")
+        try third.addMigration(source: new, filter: Self.third)
+        try third.stepMigration(rows: 1)
+        try third.execute("UPDATE c SET m = 'third' WHERE id IN (1, 9)")
+        let expected = texts(try third.fetchAll("SELECT * FROM c ORDER BY id"))
+        third.close()
+        let fourth = try Database(path: folder.file("fourth.db"))
+        try fourth.execute("CREATE TABLE d\(Self.last)")
+        try fourth.addMigration(source: .file(folder.file("third.db"))) { $0.sourceTable = "c" }
+        #expect(try fourth.readMigrationProgress().tables.count == 3)
+        #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == expected)
+        try finishMigration(fourth)
+        #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == expected)
+        for (file, table) in [("old.db", "a"), ("new.db", "b"), ("third.db", "c")] {
+            #expect(try MovingFixture.count(table, in: folder.file(file)) == 0)
+            #expect(try objects(file).filter { $0.contains("midstream_state") } == [])
+        }
+    }
+
+    /// What cannot go on is refused, and nothing has changed.
+    @Test(arguments: ["collision", "shape", "cancelled", "condition", "set aside"])
+    func whatCannotMoveOnIsRefused(_ why: String) throws {
+        _ = try begin(moved: 3, converts: why == "shape")
+        let middle = try Database(path: folder.file("new.db"))
+        if why == "cancelled" { try middle.cancelMigration() }
+        if why == "set aside" {
+            try middle.execute("UPDATE midstream_tables SET refused_rows_table = 'x'")
+        }
+        middle.close()
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute("CREATE TABLE c\(Self.last)")
+        if why == "collision" { try third.execute("INSERT INTO c(id) VALUES (9)") }
+        let before = try ["old.db", "new.db", "third.db"].map(objects)
+        let error = #expect(throws: MigrationError.self) {
+            try third.addMigration(source: new) { table in
+                Self.third(&table)
+                if why == "condition" { table.condition = "id < 5" }
+            }
+        }
+        #expect(error?.code == (why == "collision" ? .keyCollision : .unsupported), "\(String(describing: error))")
+        #expect(try ["old.db", "new.db", "third.db"].map(objects) == before)
+        third.close()
+        // The first move goes on.
+        guard why != "set aside" else { return }
+        let database = try Database(path: folder.file("new.db"))
+        try finishMigration(database)
+        let count = why == "cancelled" ? 0 : 9
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == count)
+    }
+}
