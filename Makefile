@@ -30,6 +30,7 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_FUZZ_SEED        replays the run that printed this seed'
 	@echo '  MIDSTREAM_FUZZ_SECONDS     runs for this long instead'
 	@echo 'Environment of the crash tests (make test, make crash):'
+	@echo '  MIDSTREAM_CRASH            only these scenarios: drop,keep'
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
 	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not every so-many-th'
 	@echo '  MIDSTREAM_CRASH_ENCRYPTED  1 encrypts the files of all of them, where the library is SQLCipher'

@@ -11,14 +11,24 @@ enum HotJournal {
         _ key: EncryptionKey?,
         _ body: () throws -> Result
     ) throws -> Result {
-        do {
-            return try body()
-        } catch {
-            guard (error as? SQLiteError)?.code == .readOnlyRollback else { throw error }
-            let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
-            defer { connection.close() }
-            try connection.checkReadable()
-            return try body()
+        var tries = 0
+        while true {
+            do {
+                return try body()
+            } catch {
+                // Others may die meanwhile.
+                tries += 1
+                guard (error as? SQLiteError)?.code == .readOnlyRollback, tries < 10 else { throw error }
+                try rollBack(path, key)
+            }
         }
+    }
+
+    private static func rollBack(_ path: String, _ key: EncryptionKey?) throws {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+        defer { connection.close() }
+        // Somebody else may be rolling it back, or write by now.
+        connection.setBusyTimeout(milliseconds: 5000)
+        try connection.checkReadable()
     }
 }

@@ -151,10 +151,10 @@ final class BorrowedCaseRunner {
                 try compareTables()
             }
             if own.isInTransaction { try compare(Command(sql: commits ? "COMMIT" : "ROLLBACK")) }
-        case .reopen:
+        case .reopen, .moveFile:
             if own.isInTransaction { return }
             try end()
-            try files.reopen()
+            if case .moveFile = operation { try files.moveFile() } else { try files.reopen() }
             foreign = try ForeignConnection(files.targetPath, as: library)
             reader = try ForeignConnection(files.targetPath, as: .readOnly)
             try begin()

@@ -14,6 +14,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case sameFile
     /// Within one file, rows move into a table that moves on itself.
     case chain
+    /// Rows move into a table that moves on itself, each in a file of its own.
+    case chainOfFiles
     /// The target has a rollback journal, and the source a WAL.
     case rollbackJournal
     /// The source has a rollback journal, and the target a WAL. Its beginning is over.
@@ -33,9 +35,16 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
+    /// All, or those that `MIDSTREAM_CRASH` names.
+    static let tried: [CrashScenario] = {
+        let names = Files.environment("MIDSTREAM_CRASH")?.split(separator: ",").map(String.init)
+        return allCases.filter { names?.contains($0.rawValue) ?? true }
+    }()
+
     static let allCases: [CrashScenario] =
         [
-            .drop, .keep, .deleteFile, .sameFile, .chain, .rollbackJournal, .rollbackJournalOfSource, .synchronousFull,
+            .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalOfSource,
+            .synchronousFull,
             .split, .severalSources, .mapped, .setAside, .cancelled,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 

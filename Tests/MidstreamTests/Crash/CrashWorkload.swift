@@ -14,6 +14,8 @@ struct CrashWorkload {
 
     var target: String { folder + "/new.db" }
     var source: String { folder + "/old.db" }
+    /// Where a chain of files passes through.
+    var middle: String { folder + "/middle.db" }
     /// One byte for each transaction that was reported committed.
     var committed: String { folder + "/committed" }
 
@@ -83,6 +85,7 @@ struct CrashWorkload {
     func prepare() throws {
         Files.removeDatabase(target)
         Files.removeDatabase(source)
+        Files.removeDatabase(middle)
         let new = try Connection(path: target, options: OpenOptions(key: scenario.targetKey))
         if scenario.targetKey == nil { try new.execute("PRAGMA page_size = 1024") }
         try new.execute("CREATE TABLE accounts\(Self.columns)")
@@ -102,6 +105,12 @@ struct CrashWorkload {
             old.close()
         }
         new.close()
+        if scenario == .chainOfFiles {
+            let connection = try Connection(path: middle, options: OpenOptions(key: scenario.sourceKey))
+            if scenario.sourceKey == nil { try connection.execute("PRAGMA page_size = 1024") }
+            try connection.execute("CREATE TABLE middle_accounts\(Self.columns)")
+            connection.close()
+        }
         guard scenario == .rollbackJournalOfSource else { return }
         // A beginning sets it to WAL.
         try open().close()
@@ -160,7 +169,21 @@ struct CrashWorkload {
                 try database.stepMigration(rows: Self.rowsPerStep)
             }
         }
+        if scenario == .chainOfFiles { try addMigrationOfMiddle(database) }
         try addMigration(database)
+    }
+
+    /// A part of the program that still opens the middle file, and a first step there.
+    private func addMigrationOfMiddle(_ database: Database) throws {
+        let connection = try Database(path: middle, key: scenario.sourceKey, configuration: scenario.configuration)
+        defer { connection.close() }
+        try connection.addMigration(source: .file(source, key: scenario.sourceKey)) {
+            if $0.name == "middle_accounts" { $0.sourceTable = "old_accounts" }
+        }
+        if try database.readMigrationProgress().tables.isEmpty { try connection.stepMigration(rows: Self.rowsPerStep) }
+        try database.addMigration(source: .file(middle, key: scenario.sourceKey)) {
+            if $0.name == "accounts" { $0.sourceTable = "middle_accounts" }
+        }
     }
 
     private func addMigration(_ database: Database) throws {
@@ -170,6 +193,7 @@ struct CrashWorkload {
         ) { [scenario] table in
             switch table.name {
             case "accounts":
+                if scenario == .chainOfFiles { return }
                 table.sourceTable = scenario == .chain ? "middle_accounts" : "old_accounts"
                 if scenario == .split { table.condition = "id <= 160" }
                 if scenario == .mapped {
@@ -290,7 +314,19 @@ struct CrashWorkload {
             expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok", "the source is damaged")
             let type = try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 'old_accounts'")
             expect(type == (scenario == .keep ? "table" : "view"), "in the source's place is \(type ?? "nothing")")
+            if scenario == .chainOfFiles { problems += try problemsOfMiddle() }
         }
         return problems
+    }
+
+    private func problemsOfMiddle() throws -> [String] {
+        let connection = try Connection(path: middle, options: OpenOptions(key: scenario.sourceKey))
+        defer { connection.close() }
+        let integrity = try connection.fetchValue(String.self, "PRAGMA integrity_check")
+        let left = try connection.fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT IN ('midstream_claims', 'sqlite_sequence')"
+        )
+        return (integrity == "ok" ? [] : ["the middle is damaged"])
+            + (left.isEmpty ? [] : ["the middle has \(left.map(\.values))"])
     }
 }

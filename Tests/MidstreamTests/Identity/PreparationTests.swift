@@ -202,7 +202,7 @@ extension Operation {
         case .run(let command), .read(let command), .other(let command), .stranger(let command): [command]
         case .block(let commands, commits: _): commands
         case .loop(let select, let writes, limit: _): [select] + writes
-        case .step, .reopen, .moveOn: []
+        case .step, .reopen, .moveOn, .moveFile: []
         }
     }
 }

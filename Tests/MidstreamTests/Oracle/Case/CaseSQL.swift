@@ -165,6 +165,7 @@ extension Operation: CustomStringConvertible {
         case .step(let rows): return rows.map { ".step \($0)" } ?? ".step"
         case .reopen: return ".reopen"
         case .moveOn: return ".moveOn"
+        case .moveFile: return ".moveFile"
         }
     }
 }

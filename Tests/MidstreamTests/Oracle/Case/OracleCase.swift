@@ -160,4 +160,6 @@ enum Operation {
     case reopen
     /// Adds the migration of a table that moves on.
     case moveOn
+    /// All tables move on to another file, whatever they have yet to get.
+    case moveFile
 }

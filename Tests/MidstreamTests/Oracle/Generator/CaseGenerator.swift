@@ -49,11 +49,16 @@ struct CaseGenerator {
         // Changes of the schema end most migrations, so they come late.
         let firstChange = dice.percent(40) ? statements * 8 / 10 : Int.max
         var moveOn = chain.map { _ in dice.below(statements * 6 / 10) }
+        var moveFile = chain == nil && !isSameFile && dice.percent(15) ? dice.below(statements * 8 / 10) : nil
         while operations.count < statements {
             if let position = moveOn, operations.count >= position, let chain {
                 moveOn = nil
                 operations.append(.moveOn)
                 replace(chain.plan.from, with: chain.table)
+            }
+            if let position = moveFile, operations.count >= position {
+                moveFile = nil
+                operations.append(.moveFile)
             }
             if dice.percent(stepChance) {
                 operations.append(.step(dice.percent(90) ? Int64(dice.between(1, 9)) : nil))

@@ -68,9 +68,9 @@ struct CaseRunner {
             count += commands.count
             try block(commands, commits, files, position)
         case .reopen: try files.reopen()
-        case .moveOn:
+        case .moveOn, .moveFile:
             do {
-                try files.moveOn()
+                if case .moveOn = oracleCase.operations[position] { try files.moveOn() } else { try files.moveFile() }
             } catch {
                 throw Difference(position: position, description: "a later migration failed: \(error)")
             }
