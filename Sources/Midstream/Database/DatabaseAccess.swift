@@ -843,13 +843,11 @@ public final class DatabaseAccess {
     }
 
     private func beginBlock() throws {
-        while true {
-            let isCurrent =
-                try kind == .writer
-                ? beginIfCurrent() : HotJournal.rollingBack(of: connection.path, keys.target) { try beginIfCurrent() }
-            if isCurrent { return }
-            try refreshOverlay()
+        func begin() throws {
+            while try !beginIfCurrent() { try refreshOverlay() }
         }
+        if kind == .writer { return try begin() }
+        try HotJournal.rollingBack(of: connection.path, keys.target, begin)
     }
 
     /// Begins a transaction, unless the overlay does not fit its snapshot.

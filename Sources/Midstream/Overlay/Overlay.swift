@@ -458,8 +458,11 @@ final class Overlay {
     func strayTable(among names: Set<String>) throws -> String? {
         if attached.isEmpty { return nil }
         func exists(_ name: String, in master: String) throws -> Bool {
-            let sql = "SELECT 1 FROM \(master) WHERE name = ? COLLATE NOCASE"
-            return try connection.fetchValue(Int64.self, sql, [name]) != nil
+            // The application's own statement is being prepared meanwhile, and may not read there.
+            let statement = try statements.statement("SELECT 1 FROM \(master) WHERE name = ? COLLATE NOCASE")
+            defer { statement.reset() }
+            try statement.bind(SQLiteValue.text(name), at: 1)
+            return try statement.step()
         }
         return try names.first { name in
             if try table(named: name) != nil || exists(name, in: "sqlite_temp_master")

@@ -252,6 +252,24 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
     }
 
+    /// As when a whole file has moved, and the application has dropped one of its views.
+    @Test(arguments: [
+        "SELECT * FROM v", "SELECT count(*) FROM v", "REPLACE INTO t SELECT x FROM v", "DELETE FROM t WHERE id IN v",
+    ])
+    func aViewOfTheSourceThatTheTargetDoesNotHaveIsNotSeen(_ statement: String) throws {
+        let folder = TemporaryFolder()
+        let tables = "CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE TABLE other(x)"
+        try Connection(path: folder.file("old.db")).execute(
+            script: "\(tables); INSERT INTO t VALUES (1), (2); CREATE VIEW v AS SELECT x FROM other"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(tables)
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        let error = #expect(throws: SQLiteError.self) { try database.execute(statement) }
+        #expect(error?.message == "no such table: v")
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
+    }
+
     @Test(
         arguments: [
             ("ALTER TABLE t ADD COLUMN extra DEFAULT 7", "ALTER TABLE t DROP COLUMN extra"),

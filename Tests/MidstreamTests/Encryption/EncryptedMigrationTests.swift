@@ -53,6 +53,32 @@ import Testing
         }
     }
 
+    /// The last file of a chain needs the key of the first one, and changes nothing without.
+    @Test func aChainNeedsTheKeyOfItsFirstSource() throws {
+        let folder = TemporaryFolder()
+        let keys = ["old", "new", "third"].map { name in TestKeys.cheap(name) { _ in } }
+        try Self.pair(keys[0], folder)
+        let middle = try Self.open(folder, keys[1], keys[0])
+        try middle.stepMigration(rows: 100)
+        middle.close()
+        func openThird(_ sourceKey: EncryptionKey?) throws -> Database {
+            var configuration = DatabaseConfiguration()
+            configuration.sourceKey = { path in path.hasSuffix("old.db") ? sourceKey : nil }
+            let database = try Database(path: folder.file("third.db"), key: keys[2], configuration: configuration)
+            try database.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, x TEXT UNIQUE)")
+            try database.addMigration(source: .file(folder.file("new.db"), key: keys[1])) { $0.sourceTable = "t" }
+            return database
+        }
+        let error = #expect(throws: MigrationError.self) { _ = try openThird(nil) }
+        #expect(error?.code == .sourceUnavailable && error?.message.contains("old.db") == true)
+        try Self.open(folder, keys[1], keys[0]).execute("UPDATE t SET x = 'still new.db''s' WHERE id = 450")
+        let database = try openThird(keys[0])
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE x LIKE 'needle%'") == 499)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 500)
+        #expect(try database.fetchValue(String.self, "SELECT x FROM t WHERE id = 450") == "still new.db's")
+    }
+
     @Test func aStoredMigrationWhoseKeyIsMissingOrWrongSaysSo() throws {
         let folder = TemporaryFolder()
         let key = TestKeys.cheap("of the source") { _ in }

@@ -18,6 +18,8 @@ final class CaseFiles {
     private var openOthers: (database: Database, native: NativeSide)?
 
     private var targetName = "target.db"
+    /// Whether all tables have moved on to a third file, and none is one that any program may write.
+    var hasMovedFile: Bool { targetName != "target.db" }
     var targetPath: String { folder.file(targetName) }
     private var sourcePath: String { folder.file("source.db") }
     private var nativePath: String { folder.file("native.db") }
@@ -215,7 +217,7 @@ final class CaseFiles {
         // What ANALYZE has found out would have to come along; SQLite attaches no file that has a view of `main.T`.
         let hindrance =
             "SELECT 1 FROM sqlite_master WHERE name = 'sqlite_stat1' OR type IN ('view', 'trigger') AND sql LIKE '%main%'"
-        guard targetName == "target.db", try native.connection.fetchOne(hindrance) == nil else { return }
+        guard !hasMovedFile, try native.connection.fetchOne(hindrance) == nil else { return }
         let (formerName, formerPath) = (targetName, targetPath)
         closeOthers()
         database.close()

@@ -56,6 +56,8 @@ struct CaseRunner {
             defer { try? files.native.readSchema() }
             try database.withoutTransaction { try compare(command, $0, native, position) }
         case .stranger(let command):
+            // What they do is meant for tables that do not move.
+            if files.hasMovedFile { break }
             count += 1
             let (target, native) = try files.strangers()
             defer {
