@@ -15,14 +15,18 @@ extension Setup {
 
     /// The moves into the source of a table that have rows to come yet.
     private func formers(of record: TableRecord, _ migration: MigrationRecord) throws -> [Former] {
+        try moves(intoSourceOf: record, migration).filter { former in
+            former.record.phase == .copying || former.record.phase == .starting && former.isOfOtherFile
+        }
+    }
+
+    private func moves(intoSourceOf record: TableRecord, _ migration: MigrationRecord) throws -> [Former] {
         let (migrations, records) = try StateStore(connection: connection, schema: migration.schema).load()
         return try records.filter { SQLIdentifier.equal($0.target, record.source) }.compactMap { first in
             guard let theirs = migrations.first(where: { $0.id == first.migration }) else { return nil }
-            guard migration.sourcePath != nil else {
-                return first.phase == .copying ? Former(record: first, origin: theirs, isOfOtherFile: false) : nil
-            }
-            guard first.phase == .copying || first.phase == .starting else { return nil }
-            return Former(record: first, origin: try origin(theirs, in: migration), isOfOtherFile: true)
+            let isOfOtherFile = migration.sourcePath != nil
+            let origin = isOfOtherFile ? try origin(theirs, in: migration) : theirs
+            return Former(record: first, origin: origin, isOfOtherFile: isOfOtherFile)
         }
     }
 
@@ -113,32 +117,38 @@ extension Setup {
     func takeOver(_ record: TableRecord, _ migration: MigrationRecord) throws {
         for former in try formers(of: record, migration) {
             let (_, joined) = try joined(former, record, migration)
-            try assign(joined, former.origin, migration) { $0.targetFile() }
+            try assign(joined, former, migration) { claims in
+                // Another process may have had to withdraw meanwhile.
+                let isClaimed = try Claims.all(in: migration.schema, connection).contains { $0.id == record.id }
+                return isClaimed ? claims.targetFile() : nil
+            }
         }
     }
 
-    /// Gives them back.
+    /// Gives them back, when the claim on that table has been withdrawn, and its own file may be going on with them.
     func giveBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
-        for former in try formers(of: record, migration) {
-            if let origin = former.origin { try stepper.attach(origin) }
-            try assign(former.record, former.origin, migration) { $0.file(of: migration.schema) }
+        guard migration.sourcePath != nil else { return }
+        for former in try moves(intoSourceOf: record, migration) where former.record.phase != .done {
+            try assign(former.record, former, migration) { claims in
+                let claim = try claims.all().first { $0.id == former.record.id }
+                return claim?.targetFile == claims.targetFile() ? claims.file(of: migration.schema) : nil
+            }
         }
     }
 
+    /// - Parameter owner: The file that is to have the source, unless it is to be left as it is.
     private func assign(
         _ record: TableRecord,
-        _ origin: MigrationRecord?,
+        _ former: Former,
         _ migration: MigrationRecord,
-        _ owner: (Claims) -> String
+        _ owner: (Claims) throws -> String?
     ) throws {
-        guard let origin else { return }
+        guard let origin = former.origin else { return }
+        try stepper.attach(origin)
         let claims = Claims(connection: connection, migration: origin)
         try stepper.writeSource(origin, of: record) {
-            try claims.assign(
-                record,
-                to: owner(claims),
-                among: [claims.targetFile(), claims.file(of: migration.schema)]
-            )
+            guard let owner = try owner(claims) else { return }
+            try claims.assign(record, to: owner, among: [claims.targetFile(), claims.file(of: migration.schema)])
         }
     }
 

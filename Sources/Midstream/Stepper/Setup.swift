@@ -74,6 +74,8 @@ struct Setup {
             try store(begun, migration, ifStillAt: version)
         } catch {
             if isNew { try? stepper.detach(migration) }
+            // What another process is moving by now is found on both sides.
+            guard try error is Overtaken || isStill(at: version) else { throw Overtaken() }
             throw error
         }
         if let refusal = try resume() { throw refusal }
@@ -333,8 +335,8 @@ struct Setup {
     /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
     private func withdraw(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
-            try giveBack(record, migration)
             try stepper.writeSource(migration, of: record) { try claims.withdraw(record) }
+            try giveBack(record, migration)
         }
         try stepper.waitingTransaction {
             guard try stepper.store.table(record.id)?.phase == .starting else { return }
