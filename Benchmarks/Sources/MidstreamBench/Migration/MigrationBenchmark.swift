@@ -6,8 +6,9 @@ func migrationBenchmark(_ options: Options, _ report: Report) throws {
     try messages.make(folder.file("rows.db"))
     let size = WorkFolder.size(of: folder.file("rows.db"))
 
-    let ways: [(name: String, budget: Int)] = [
-        ("INSERT … SELECT, DROP", 0), ("steps of 10 ms", 10), ("steps of 1 s", 1000),
+    let ways: [(name: String, budget: Int, isCompared: Bool)] = [
+        ("INSERT … SELECT, DROP", 0, true), ("steps of 10 ms", 10, true), ("the same, not compared", 10, false),
+        ("steps of 1 s", 1000, true), ("the same, not compared", 1000, false),
     ]
     var runs: [MigrationRun] = []
     for way in ways {
@@ -17,7 +18,8 @@ func migrationBenchmark(_ options: Options, _ report: Report) throws {
             try MigrationRun.make(
                 source: folder.file("source.db"),
                 target: folder.file("target.db"),
-                budget: way.budget
+                budget: way.budget,
+                isCompared: way.isCompared
             )
         )
         folder.remove("source.db")

@@ -32,17 +32,19 @@ struct MigrationRun {
     ///
     /// - Parameters:
     ///   - budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite.
+    ///   - isCompared: Whether each batch is compared with the source, as it is by default.
     ///   - isSourceEncrypted: Whether the source has the benchmark's key.
     ///   - isTargetEncrypted: Whether the target is to have it.
     static func make(
         source: String,
         target: String,
         budget: Int,
+        isCompared: Bool = true,
         isSourceEncrypted: Bool = false,
         isTargetEncrypted: Bool = false
     ) throws -> MigrationRun {
         let output = try ChildProcess.run([
-            argument, source, target, "\(budget)", "\(isSourceEncrypted)", "\(isTargetEncrypted)",
+            argument, source, target, "\(budget)", "\(isCompared)", "\(isSourceEncrypted)", "\(isTargetEncrypted)",
         ])
         let numbers = output.split { $0.isWhitespace }.compactMap { Double(String($0)) }
         guard numbers.count == figures.count else {
@@ -55,17 +57,21 @@ struct MigrationRun {
 
     /// What the new process does.
     static func perform(_ arguments: [String]) throws {
-        guard arguments.count == 5, let budget = Int(arguments[2]) else {
-            throw UsageError(message: "\(argument) takes a source, a target, a budget, and which is encrypted")
+        guard arguments.count == 6, let budget = Int(arguments[2]) else {
+            throw UsageError(
+                message:
+                    "\(argument) takes a source, a target, a budget, whether batches are compared, and which is encrypted"
+            )
         }
-        let keys = arguments[3...].map { $0 == "true" ? Messages.key : nil }
+        let keys = arguments[4...].map { $0 == "true" ? Messages.key : nil }
         var run = MigrationRun()
         if budget > 0 {
             try run.migrate(
                 source: .file(arguments[0], key: keys[0]),
                 target: arguments[1],
                 key: keys[1],
-                budget: .milliseconds(budget)
+                budget: .milliseconds(budget),
+                verification: arguments[3] == "true" ? .batches : .count
             )
         } else {
             try run.copy(source: arguments[0], sourceKey: keys[0], target: arguments[1], targetKey: keys[1])
@@ -78,7 +84,8 @@ struct MigrationRun {
         source: MigrationSource,
         target: String,
         key: EncryptionKey?,
-        budget: Duration
+        budget: Duration,
+        verification: MigrationVerification
     ) throws {
         let clock = ContinuousClock()
         let database = try Database(path: target, key: key)
@@ -88,7 +95,9 @@ struct MigrationRun {
         let start = clock.now
         let processorStart = Machine.processorTime
         try database.addMigration(source: source) { table in
-            if table.name == "messages" { table.sourceTable = "messages" }
+            guard table.name == "messages" else { return }
+            table.sourceTable = "messages"
+            table.verification = verification
         }
         var isFinished = false
         while !isFinished {
