@@ -55,7 +55,7 @@ import Testing
         try FailingVFS.register()
         let workload = CrashWorkload(scenario: scenario, folder: path)
         try workload.prepare()
-        for file in [workload.target, workload.source] where Files.exists(file) {
+        for file in [workload.target, workload.middle, workload.source] where Files.exists(file) {
             Files.copyDatabase(file, to: file + "-kept")
         }
         let expected = try workload.expectations()
@@ -114,7 +114,7 @@ import Testing
     }
 
     private static func restore(_ workload: CrashWorkload) {
-        for file in [workload.target, workload.source] {
+        for file in [workload.target, workload.middle, workload.source] {
             Files.removeDatabase(file)
             if Files.exists(file + "-kept") { Files.copyDatabase(file + "-kept", to: file) }
         }
