@@ -149,7 +149,9 @@ final class BorrowedWrites {
             let key = RowKey.rowID(values[0].int64)
             do {
                 try table.promoteIfPending(key, table.state())
-            } catch let error as SQLiteError where ResultCode.constraint ~= error.code && operation == .delete {
+            } catch let error as SQLiteError
+                where ResultCode.constraint ~= error.code && error.code != .constraintTrigger && operation == .delete
+            {
                 // One that cannot be in the target goes without having been there.
                 try table.discard(key)
                 statements.epoch += 1

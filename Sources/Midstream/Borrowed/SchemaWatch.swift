@@ -17,6 +17,8 @@ struct SchemaWatch {
     private struct MovingID: Hashable {
         var id: Int64
         var isReturning: Bool
+        /// Where another file has taken it over: see ``TableRecord/destination``.
+        var destination: String?
     }
 
     init(statements: InternalStatements) {
@@ -107,7 +109,7 @@ struct SchemaWatch {
             }
         }
         names = reached
-        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.undoStage != nil) })
+        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.undoStage != nil, destination: $0.destination) })
         knownObjects = main.filter(isWatched)
         knownVersion = nil
         statements.isStateGone = false
@@ -154,7 +156,7 @@ struct SchemaWatch {
         statements.isStateGone = !all.contains { $0.name == "midstream_tables" }
         // The end of a table's move changes the schema too, and needs nothing: there is no row left to look for.
         if try movingTables().contains(where: { !tables.contains($0) }) {
-            throw Self.stale("a table has begun to move, or to move back")
+            throw Self.stale("a table has begun to move, to move on, or to move back")
         }
         if all.filter(isWatched) != knownObjects {
             throw Self.stale("the definition of a moving table, or of what mentions one, has changed")
@@ -176,13 +178,21 @@ struct SchemaWatch {
     private func movingTables() throws -> [MovingID] {
         if statements.isStateGone { return [] }
         let statement = try statements.statement(
-            "SELECT id, undo_stage IS NOT NULL FROM main.midstream_tables WHERE phase = ?1"
+            "SELECT id, undo_stage IS NOT NULL, target FROM main.midstream_tables WHERE phase = ?1"
         )
         defer { statement.reset() }
         try statement.bind(MigrationPhase.copying.rawValue, at: 1)
         var ids: [MovingID] = []
         while try statement.step() {
-            ids.append(MovingID(id: statement.int64(at: 0), isReturning: statement.int64(at: 1) != 0))
+            guard case .text(let target) = statement.value(at: 2) else { continue }
+            let destination = try StateStore(connection: statements.connection).destination(of: target)
+            ids.append(
+                MovingID(
+                    id: statement.int64(at: 0),
+                    isReturning: statement.int64(at: 1) != 0,
+                    destination: destination
+                )
+            )
         }
         return ids
     }

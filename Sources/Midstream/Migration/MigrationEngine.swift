@@ -84,8 +84,7 @@ final class MigrationEngine: Sendable {
     func cancel(_ names: [String]?) throws {
         try withStepper { stepper in
             try Setup(stepper: stepper).resume()
-            let (migrations, all) = try stepper.load()
-            let records = all.filter(\.isOwn)
+            let (migrations, records) = try stepper.load()
             for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
                 throw MigrationError(
                     .misuse,
@@ -94,7 +93,8 @@ final class MigrationEngine: Sendable {
                 )
             }
             let chosen = records.filter { record in
-                names.map { $0.contains { SQLIdentifier.equal($0, record.target) } } ?? (record.phase == .copying)
+                names.map { $0.contains { SQLIdentifier.equal($0, record.target) } }
+                    ?? (record.phase == .copying && record.isOwn)
             }
             let undos = chosen.filter { $0.undoStage == nil }.compactMap { record in
                 migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
@@ -158,7 +158,7 @@ final class MigrationEngine: Sendable {
     ) throws -> MigrationProgress {
         let (migrations, records) = try store.load()
         let target = store.connection.fileName(schema: "main") ?? ""
-        let tables = try records.filter(\.isOwn).map { record in
+        let tables = try records.map { record in
             let migration = migrations.first { $0.id == record.migration }
             let settled = record.phase == .copying && record.undoStage == nil ? try store.ledgerCount(record) : 0
             return MigrationProgress.Table(

@@ -390,8 +390,8 @@ struct MoveSQL: Sendable {
 
     var dropTriggers: [String] { Self.dropTriggers(id) }
 
-    static func dropTriggers(_ id: Int64) -> [String] {
-        ["insert", "update", "delete"].map { "DROP TRIGGER IF EXISTS main.\(trigger($0, id))" }
+    static func dropTriggers(_ id: Int64, in schema: String = "main") -> [String] {
+        ["insert", "update", "delete"].map { "DROP TRIGGER IF EXISTS \(schema).\(trigger($0, id))" }
     }
 
     static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }

@@ -459,8 +459,8 @@ final class Overlay {
         if attached.isEmpty { return nil }
         func exists(_ name: String, in master: String) throws -> Bool {
             // The application's own statement is being prepared meanwhile, and may not read there.
-            let statement = try statements.statement("SELECT 1 FROM \(master) WHERE name = ? COLLATE NOCASE")
-            defer { statement.reset() }
+            // One that is kept might be prepared anew as it begins, and be taken for a part of that one.
+            let statement = try statements.prepare("SELECT 1 FROM \(master) WHERE name = ? COLLATE NOCASE")
             try statement.bind(SQLiteValue.text(name), at: 1)
             return try statement.step()
         }

@@ -40,11 +40,13 @@ struct Chain {
         }
     }
 
-    /// No row of C may have a key of a row of A that is to come. Ledger and watermark are C's by now.
-    func checkCollisions(_ joined: TableRecord, _ connection: Connection) throws {
+    /// No row of C, or of another source of C, may have a key of a row of A that is to come. Ledger and watermark are C's by
+    /// now.
+    func checkCollisions(_ joined: TableRecord, with others: [MoveSQL], _ connection: Connection) throws {
         let sql = sql(joined)
-        try Compatibility(connection: connection, target: c, source: a, sql: sql, others: [])
-            .checkCollisions(of: sql.isPending(after: joined.watermark))
+        let compatibility = Compatibility(connection: connection, target: c, source: a, sql: sql, others: others)
+        try compatibility.checkCollisions(of: sql.isPending(after: joined.watermark))
+        try compatibility.checkCollisionsWithOthers()
     }
 
     private func sql(_ joined: TableRecord) -> MoveSQL {
@@ -67,6 +69,10 @@ struct Chain {
         joined.destination = nil
         joined.target = second.target
         joined.firesTriggers = second.firesTriggers
+        joined.refusedRows = second.refusedRows
+        joined.unreadableRows = second.unreadableRows
+        joined.verification =
+            second.verification == .complete && first.watermark != nil ? .batches : second.verification
         joined.columns = []
         for column in c.columns {
             let origin: ColumnRecord.Origin

@@ -33,7 +33,7 @@ struct Claims {
         var destination: String { "table \(targetTable) of \(targetFile)" }
     }
 
-    func all() throws -> [Claim] { try Self.all(in: schema, connection) }
+    func all() throws -> [Claim] { try Self.all(in: migration.schema, connection) }
 
     /// The claims on tables of a file.
     ///
@@ -95,6 +95,21 @@ struct Claims {
             [record.id, record.source, targetFile(), record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
         try fence(record)
+    }
+
+    /// Whether a claim on a source table belongs to the very table that a table of the target has moved on to.
+    func hasMovedOn(_ claim: Claim, _ source: String, _ target: String) throws -> Bool {
+        guard SQLIdentifier.equal(claim.sourceTable, source) else { return false }
+        let path = FilePath.absolute(
+            claim.targetFile,
+            fromFolderOf: connection.fileName(schema: migration.schema) ?? ""
+        )
+        let main = connection.fileName(schema: "main") ?? ""
+        return try Self.all(in: "main", connection).contains { onward in
+            SQLIdentifier.equal(onward.sourceTable, target)
+                && SQLIdentifier.equal(onward.targetTable, claim.targetTable)
+                && FilePath.absolute(onward.targetFile, fromFolderOf: main) == path
+        }
     }
 
     /// Has a claim belong to the table of another file, with a fence that says so.

@@ -16,6 +16,10 @@ struct Compatibility {
         try checkKeys()
         try checkUniqueness()
         try checkCollisions()
+        try checkCollisionsWithOthers()
+    }
+
+    func checkCollisionsWithOthers() throws {
         for other in others { try checkCollisions(with: other) }
     }
 

@@ -15,9 +15,7 @@ struct MovingAway {
         }) {
             return "table \(record.target)"
         }
-        return try Claims.all(in: "main", connection).first {
-            $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table)
-        }?.destination
+        return try StateStore(connection: connection).destination(of: table)
     }
 
     /// - Throws: ``MigrationError`` where a table's rows are moving, and a change of it would lose them.

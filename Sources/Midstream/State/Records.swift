@@ -52,7 +52,7 @@ struct TableRecord: Hashable, Sendable {
     var unreadableRowsTable: String?
 
     /// The table of another file that has taken this move over, in words, while there are rows to come: then nothing is
-    /// written here any more. It is not stored, but known by that file's claim on the target's table.
+    /// written here any more. It is not stored, but known by that file's claim on the target's table, and told by `StateStore.load` alone.
     var destination: String?
 
     /// What becomes of rows that the target does not take.

@@ -63,7 +63,12 @@ struct StateStore {
     }
 
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
-        guard try exists() else { return ([], []) }
+        // One look at the schema for both: there may be thousands of tables.
+        let names = try connection.fetchAll(
+            "SELECT name FROM \(schema).sqlite_master WHERE type = 'table' AND name IN ('midstream_state', 'midstream_claims')"
+        ).map { try $0.get(0, as: String.self) }
+        guard names.contains("midstream_state") else { return ([], []) }
+        let claims = names.contains("midstream_claims") ? try Claims.all(in: schema, connection) : []
         let format: Int64? = try connection.fetchValue("SELECT format FROM \(schema).midstream_state")
         guard format == Self.format else {
             throw MigrationError(
@@ -86,23 +91,22 @@ struct StateStore {
             "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
         )
         .map { try tableRecord($0, columns: columns(of: $0.get(0))) }
-        return (migrations, try tables.map(withDestination))
+        // What moves into a table that another file has claimed is that file's from then on, and is left as it is.
+        let known = tables.map { record in
+            var record = record
+            if record.phase == .copying { record.destination = Self.destination(of: record.target, claims) }
+            return record
+        }
+        return (migrations, known)
     }
 
-    /// The same, with where its rows go on to. What moves into a table that has been claimed by another file is that file's
-    /// from then on, and is left as it is.
-    private func withDestination(_ record: TableRecord) throws -> TableRecord {
-        guard record.phase == .copying else { return record }
-        var record = record
-        record.destination = try destination(of: record.target)
-        return record
-    }
-
-    /// The table of another file that takes the rows of one of this file, in words; `nil` where there is none.
+    /// The table of another file that takes the rows of one of this file, in words; `nil` where there is none, or it has them.
     func destination(of table: String) throws -> String? {
-        try Claims.all(in: schema, connection).first {
-            $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table)
-        }?.destination
+        Self.destination(of: table, try Claims.all(in: schema, connection))
+    }
+
+    private static func destination(of table: String, _ claims: [Claims.Claim]) -> String? {
+        claims.first { $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table) }?.destination
     }
 
     private static let tableColumns =
@@ -219,6 +223,7 @@ struct StateStore {
     /// Removes the moves into a table that have rows to come yet, which another file has taken over with the table's own.
     func removeMoves(into table: String) throws {
         for record in try load().tables where record.phase == .copying && SQLIdentifier.equal(record.target, table) {
+            for trigger in MoveSQL.dropTriggers(record.id, in: schema) { try connection.execute(trigger) }
             try remove(record)
         }
     }

@@ -14,16 +14,16 @@ struct Retirement {
         if record.phase == .copied {
             guard try beginRetiring(record) else { return .busy }
         }
-        guard try stepper.isProvenUnread(record.id, since: .end), try !isInUse(record) else {
-            return .waitingForReaders
-        }
+        guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
         if let path = stepper.path(of: migration), FilePath.exists(path) {
             do {
                 try stepper.attach(migration)
+                guard try isReleased(record, migration) || !isInUse(record) else { return .waitingForReaders }
                 kept = try releaseSource(record)
+                guard try isReleaseSeen(record) else { return .waitingForReaders }
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
                 return .waitingForReaders
             }
@@ -46,18 +46,35 @@ struct Retirement {
         return done != nil
     }
 
-    /// Whether the file that this move was taken over from still shows its table with the source's rows: it does until that
-    /// table has been released itself.
+    /// Whether the file that this move was taken over from may still show its table with the source's rows: until that table
+    /// has been released itself, and nobody reads from before.
     private func isInUse(_ record: TableRecord) throws -> Bool {
         let (migrations, tables) = try stepper.store.load()
         let others = tables.filter {
             $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target)
         }
-        return try migrations.contains { other in
-            guard other.sourcePath != nil, others.contains(where: { $0.migration == other.id }) else { return false }
-            try stepper.attach(other)
-            return try StateStore(connection: stepper.connection, schema: other.schema).table(record.id) != nil
+        return try others.contains { other in
+            guard let file = migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
+                return false
+            }
+            try stepper.attach(file)
+            let state = StateStore(connection: stepper.connection, schema: file.schema)
+            return try state.table(record.id) != nil || isReleased(other, file)
         }
+    }
+
+    private func isReleased(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
+        let claim = try Claims(connection: stepper.connection, migration: migration).all().first { $0.id == record.id }
+        return claim?.moved != nil
+    }
+
+    /// Whether no reader of a file in the middle of a chain can have its table, with rows of another source, from before the
+    /// release. That source goes next.
+    private func isReleaseSeen(_ record: TableRecord) throws -> Bool {
+        let hasOthers = try stepper.store.load().tables.contains {
+            $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target)
+        }
+        return try !hasOthers || stepper.isProvenUnread(record.id, since: .released, in: migration.schema)
     }
 
     private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {
@@ -170,7 +187,10 @@ struct Retirement {
         let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
         guard try reader.tableNames().isEmpty else { return false }
         let claims = try Claims(connection: stepper.connection, migration: migration).all()
-        guard claims.allSatisfy({ $0.moved != nil }) else { return false }
+        guard claims.allSatisfy({ $0.moved != nil }),
+            // It may have a source of its own to retire yet.
+            try !StateStore(connection: stepper.connection, schema: migration.schema).exists()
+        else { return false }
         _ = try? stepper.connection.checkpoint(schema: migration.schema, mode: .truncate)
         return true
     }

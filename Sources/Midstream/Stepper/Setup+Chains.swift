@@ -77,6 +77,10 @@ extension Setup {
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
             if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
+            let others = try Claims.all(in: migration.schema, connection).filter { claim in
+                claim.id != record.id && claim.moved == nil && SQLIdentifier.equal(claim.sourceTable, record.source)
+            }
+            if let other = others.first { throw notWhole(record, migration, "which may be \(other.destination)'s") }
             if first.refusedRowsTable != nil || first.unreadableRowsTable != nil {
                 throw notWhole(record, migration, "of a move that has set rows aside")
             }
@@ -91,11 +95,13 @@ extension Setup {
 
     /// Makes sure that what has yet to come into the source of a table can come into the table itself. Within a file, it
     /// comes into the source now where that cannot be.
-    func checkFormers(of record: TableRecord, _ migration: MigrationRecord) throws {
+    ///
+    /// - Parameter isShared: Whether another table takes rows of the same source.
+    func checkFormers(of record: TableRecord, _ migration: MigrationRecord, isShared: Bool) throws {
         for former in try formers(of: record, migration) {
             if former.isOfOtherFile {
                 _ = try joined(former, record, migration)
-            } else if try chain(former, record, migration).map({ $0.joined() == nil }) ?? false {
+            } else if try isShared || chain(former, record, migration).map({ $0.joined() == nil }) ?? false {
                 try end(former.record)
             }
         }
@@ -118,9 +124,8 @@ extension Setup {
         for former in try formers(of: record, migration) {
             let (_, joined) = try joined(former, record, migration)
             try assign(joined, former, migration) { claims in
-                // Another process may have had to withdraw meanwhile.
-                let isClaimed = try Claims.all(in: migration.schema, connection).contains { $0.id == record.id }
-                return isClaimed ? claims.targetFile() : nil
+                try isStarting(record) && self.claims(on: record, migration).contains { $0.id == record.id }
+                    ? claims.targetFile() : nil
             }
         }
     }
@@ -131,8 +136,20 @@ extension Setup {
         for former in try moves(intoSourceOf: record, migration) where former.record.phase != .done {
             try assign(former.record, former, migration) { claims in
                 let claim = try claims.all().first { $0.id == former.record.id }
-                return claim?.targetFile == claims.targetFile() ? claims.file(of: migration.schema) : nil
+                // Another of this file's tables may have it.
+                guard try isStarting(record), try self.claims(on: record, migration).isEmpty,
+                    claim?.targetFile == claims.targetFile()
+                else { return nil }
+                return claims.file(of: migration.schema)
             }
+        }
+    }
+
+    /// This file's claims on the source of a table. Another process may have had to withdraw one meanwhile.
+    private func claims(on record: TableRecord, _ migration: MigrationRecord) throws -> [Claims.Claim] {
+        let claims = Claims(connection: connection, migration: migration)
+        return try claims.all().filter {
+            SQLIdentifier.equal($0.sourceTable, record.source) && $0.targetFile == claims.targetFile()
         }
     }
 
@@ -157,9 +174,24 @@ extension Setup {
         for former in try formers(of: record, migration) {
             let (chain, joined) = try joined(former, record, migration)
             if former.isOfOtherFile { try chain.copyState(joined, from: migration.schema, to: stepper.store) }
-            try chain.checkCollisions(joined, connection)
+            try chain.checkCollisions(joined, with: otherSources(of: record, migration), connection)
             try chain.store(joined, in: stepper.store)
             stepper.forget(joined.id)
+            stepper.refusalHandlers[joined.id] = stepper.refusalHandlers[record.id]
+        }
+    }
+
+    /// Sources of a table that have nothing to do with the one whose rows it takes now, and with what that has yet to get.
+    private func otherSources(
+        of record: TableRecord,
+        _ migration: MigrationRecord
+    ) throws -> [MoveSQL] {
+        let own = try Set(formers(of: record, migration).map(\.record.id) + [record.id])
+        let (migrations, records) = try stepper.load()
+        return try records.filter {
+            SQLIdentifier.equal($0.target, record.target) && $0.phase == .copying && !own.contains($0.id)
+        }.compactMap { other in
+            try migrations.first { $0.id == other.migration }.map { try stepper.sql(for: other, $0) }
         }
     }
 }

@@ -59,7 +59,8 @@ struct Setup {
                 $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
-            if let known { try setPolicies(table, of: known) } else { wanted.append(table) }
+            if let known, known.isOwn { try setPolicies(table, of: known) }
+            if known == nil { wanted.append(table) }
         }
         guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
@@ -73,12 +74,15 @@ struct Setup {
             }
             try store(begun, migration, ifStillAt: version)
         } catch {
-            if isNew { try? stepper.detach(migration) }
+            stepper.detachUnneeded()
             // What another process is moving by now is found on both sides.
             guard try error is Overtaken || isStill(at: version) else { throw Overtaken() }
             throw error
         }
-        if let refusal = try resume() { throw refusal }
+        if let refusal = try resume() {
+            stepper.detachUnneeded()
+            throw refusal
+        }
         return asked
     }
 
@@ -139,13 +143,6 @@ struct Setup {
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { continue }
-            if let destination = try stepper.store.destination(of: wish.name) {
-                throw MigrationError(
-                    .misuse,
-                    "the rows of table \(wish.name) go to \(destination): move those of table \(sourceName) there too",
-                    table: wish.name
-                )
-            }
             if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
             ) {
                 throw MigrationError(
@@ -182,6 +179,8 @@ struct Setup {
                     table: wish.name
                 )
             }
+            // It was taken over, with the table that it moved into: see `Setup+Chains`.
+            if try staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) { continue }
             guard let source = try sources.table(sourceName) else {
                 // Of the same file: it has moved and was dropped.
                 if migration.sourcePath == nil { continue }
@@ -196,6 +195,7 @@ struct Setup {
             }
             // It has moved, and stayed.
             if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
+            try checkUnclaimed(wish.name, sourceName, migration)
             let beginning = try Beginning(
                 checking: wish,
                 migration,
@@ -206,6 +206,10 @@ struct Setup {
                 on: connection
             )
             let record = beginning.record
+            let shares = (records + begun.map(\.record)).contains {
+                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
+            }
+            try checkFormers(of: record, migration, isShared: shares)
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
             let others =
                 migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
@@ -213,11 +217,22 @@ struct Setup {
             where SQLIdentifier.equal(other.sourceTable, sourceName) {
                 try claims.checkDisjoint(record, other)
             }
-            try checkFormers(of: record, migration)
             begun.append(beginning)
         }
         try checkTriggers(begun, records)
         return begun
+    }
+
+    /// Neither the target nor a source in its own file may be another file's.
+    private func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
+        for table in [target] + (migration.sourcePath == nil ? [source] : []) {
+            guard let destination = try stepper.store.destination(of: table) else { continue }
+            throw MigrationError(
+                .misuse,
+                "the rows of table \(table) move to \(destination): let that end first, or move those of table \(source) there",
+                table: target
+            )
+        }
     }
 
     /// Triggers that fire for rows that move must not touch what moves then.
@@ -296,27 +311,40 @@ struct Setup {
             // Whoever stored that it is about to begin may have died before it was on the disk.
             try connection.sync(schema: "main")
             _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
-            try stepper.writeSource(migration, of: record) {
-                // Another process may have brought it to its end, or back: a claim that the target does not know would be an
-                // error for ever.
-                if try stepper.store.table(record.id)?.phase == .starting { try claims.stake(record) }
+        }
+        for _ in 0..<100 {
+            do {
+                if migration.sourcePath != nil {
+                    try stepper.writeSource(migration, of: record) {
+                        // Another process may have brought it to its end, or back: a claim that the target does not know would
+                        // be an error for ever.
+                        if try isStarting(record) { try claims.stake(record) }
+                    }
+                    try takeOver(record, migration)
+                }
+                if try letMove(record, migration, claims) { return nil }
+            } catch let error as MigrationError where error.code == .keyCollision || error.code == .unsupported {
+                try withdraw(record, migration, claims)
+                return error
             }
         }
-        do {
-            if migration.sourcePath != nil { try takeOver(record, migration) }
-            try letMove(record, migration, claims)
-            return nil
-        } catch let error as MigrationError where error.code == .keyCollision || error.code == .unsupported {
-            try withdraw(record, migration, claims)
-            return error
-        }
+        throw Self.endlessTransaction
     }
 
-    private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
+    /// Whether a table has yet to begin, in the transaction that is open.
+    func isStarting(_ record: TableRecord) throws -> Bool {
+        try stepper.store.table(record.id)?.phase == .starting
+    }
+
+    /// - Returns: `false` when another process, which found a collision, has withdrawn the claim meanwhile.
+    private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> Bool {
         let sql = try stepper.sql(for: record, migration)
+        var isClaimed = true
         try stepper.waitingTransaction {
             // Another process may have been here meanwhile.
-            guard try stepper.store.table(record.id)?.phase == .starting else { return }
+            guard try isStarting(record) else { return }
+            isClaimed = try migration.sourcePath == nil || claims.all().contains { $0.id == record.id }
+            guard isClaimed else { return }
             let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
             let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
             if let target, let source {
@@ -330,16 +358,21 @@ struct Setup {
             guard let target, let source else { return }
             try Beginning(record, migration, target: target, source: source, on: connection).letMove()
         }
+        return isClaimed
     }
 
-    /// Takes back what was begun. The target forgets it last: what the source knows of alone would be an error for ever.
+    /// Takes back what was begun, unless another process lets it move, or claims the source anew. The target forgets it
+    /// last: what the source knows of alone would be an error for ever.
     private func withdraw(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
-            try stepper.writeSource(migration, of: record) { try claims.withdraw(record) }
+            try stepper.writeSource(migration, of: record) {
+                if try isStarting(record) { try claims.withdraw(record) }
+            }
             try giveBack(record, migration)
         }
         try stepper.waitingTransaction {
-            guard try stepper.store.table(record.id)?.phase == .starting else { return }
+            guard try isStarting(record) else { return }
+            if try migration.sourcePath != nil && claims.all().contains(where: { $0.id == record.id }) { return }
             try stepper.store.remove(record)
         }
         stepper.forget(record.id)

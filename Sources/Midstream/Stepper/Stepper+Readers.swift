@@ -1,6 +1,12 @@
 internal import SQLiteConnection
 
 extension Stepper {
+    /// Whose readers are waited for, for a table's move.
+    struct WatchedFile: Hashable {
+        var table: Int64
+        var schema: String
+    }
+
     /// What of a table's move readers are waited for to have seen.
     enum Milestone: Hashable {
         /// All of its rows are on one side.
@@ -9,6 +15,8 @@ extension Stepper {
         case undoStage(Int64)
         /// At the end of a stage, no row was left in the target.
         case emptied(Int64)
+        /// Its source has been released.
+        case released
     }
 
     /// Whether no connection of any process can have a snapshot from before a milestone, which has been recorded.
@@ -19,20 +27,23 @@ extension Stepper {
     /// Without a WAL, the COMMIT that recorded it was the proof, since it waits for readers.
     ///
     /// Source: <https://www.sqlite.org/walformat.html>, section 2.3.
-    func isProvenUnread(_ table: Int64, since milestone: Milestone) throws -> Bool {
+    ///
+    /// - Parameter schema: The file that recorded it.
+    func isProvenUnread(_ table: Int64, since milestone: Milestone, in schema: String = "main") throws -> Bool {
         // A connection that has not read yet would report success.
-        _ = try StateStore.schemaVersion(connection)
-        let mode: String? = try connection.fetchValue("PRAGMA main.journal_mode")
+        _ = try connection.fetchValue(Int64.self, "PRAGMA \(schema).schema_version")
+        let mode: String? = try connection.fetchValue("PRAGMA \(schema).journal_mode")
+        let watched = WatchedFile(table: table, schema: schema)
         guard mode == "wal" else { return true }
         do {
-            let (log, copied) = try connection.checkpoint(mode: .passive)
+            let (log, copied) = try connection.checkpoint(schema: schema, mode: .passive)
             guard log >= 0, copied >= 0 else { return false }
             // This connection has read the milestone, so the WAL's end is behind it.
-            let known = readerMarks[table].flatMap { $0.milestone == milestone ? $0.frame : nil }
+            let known = readerMarks[watched].flatMap { $0.milestone == milestone ? $0.frame : nil }
             let frame = known ?? log
-            readerMarks[table] = (milestone, frame)
+            readerMarks[watched] = (milestone, frame)
             guard copied >= frame || log < frame else { return false }
-            readerMarks[table] = nil
+            readerMarks[watched] = nil
             return true
         } catch {
             guard ResultCode.busy ~= error.code else { throw error }

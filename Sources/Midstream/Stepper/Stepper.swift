@@ -23,7 +23,7 @@ final class Stepper {
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
     private var isWALSynced = false
     /// For each table that waits for readers, for what, and a frame of the WAL behind that.
-    var readerMarks: [Int64: (milestone: Milestone, frame: Int)] = [:]
+    var readerMarks: [WatchedFile: (milestone: Milestone, frame: Int)] = [:]
     /// How far the stages are of the tables that return to their sources.
     var undos: [Int64: Undo.Progress] = [:]
     private var undoStatements: [Int64: UndoSQL] = [:]
@@ -70,6 +70,8 @@ final class Stepper {
     /// Attaches a migration's source, so that it can be written. Outside transactions.
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }
+        // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
+        for other in attached.values where other.sourcePath == migration.sourcePath { try detach(other) }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
         try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
@@ -84,6 +86,15 @@ final class Stepper {
         undoStatements.removeAll()
         connection.clearStatementCache()
         try connection.execute("DETACH \(migration.schema)")
+    }
+
+    /// Detaches what no table moves from, after a beginning that was refused: SQLite attaches ten files at most.
+    func detachUnneeded() {
+        guard let tables = try? store.load().tables else { return }
+        for migration in attached.values
+        where !tables.contains(where: { $0.migration == migration.id && $0.phase != .done }) {
+            try? detach(migration)
+        }
     }
 
     /// Where the source's file is; `nil` when it is the target's own.
@@ -260,14 +271,18 @@ final class Stepper {
         }
     }
 
-    /// Writes the source in a transaction that is on the disk when it returns.
+    /// Writes the source in a transaction that is on the disk when it returns. The target's lock is held as well, so that
+    /// `body` may rely on what it finds there; nothing of the target is written.
+    ///
+    /// Where the state has gone with the last migration, there is nothing to do any more.
     func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
         do {
             // Also within a step.
             try waiting(Self.longBusyTimeout) {
-                try connection.transaction {
-                    try WriteLock.take(connection, by: record.source, in: migration.schema)
-                    try body()
+                var tries = 0
+                while try holdingBothLocks(migration, of: record, body) == nil {
+                    tries += 1
+                    if tries == 100 { throw Setup.endlessTransaction }
                 }
             }
         } catch {
@@ -280,6 +295,26 @@ final class Stepper {
             )
         }
         try connection.sync(schema: migration.schema)
+    }
+
+    /// - Returns: `nil` when writers of the process keep it from the target.
+    private func holdingBothLocks(
+        _ migration: MigrationRecord,
+        of record: TableRecord,
+        _ body: () throws -> Void
+    ) throws -> Void? {
+        try connection.execute("BEGIN")
+        defer { try? connection.rollBack() }
+        try WriteLock.take(connection, by: record.source, in: migration.schema)
+        return try holdingGate(waiting: .seconds(1)) {
+            do {
+                try WriteLock.take(connection, by: "midstream_state", in: "main")
+            } catch let error as SQLiteError where error.isMissingTable {
+                return
+            }
+            try body()
+            try connection.execute("COMMIT")
+        }
     }
 
     // MARK: One step
@@ -300,7 +335,8 @@ final class Stepper {
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
-        var outcome = MigrationProgress.Outcome.idle
+        // Another file's stepper moves what that has taken over.
+        var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
         // Who has cancelled one wants its source.
         let begun = records.filter { $0.phase != .starting && $0.phase != .done && $0.isOwn }
@@ -312,7 +348,7 @@ final class Stepper {
             }
             moved += did?.moved ?? 0
             let result = did?.outcome ?? .worked
-            if outcome == .idle || result == .worked { outcome = result }
+            if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }

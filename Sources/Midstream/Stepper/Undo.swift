@@ -62,6 +62,9 @@ struct Undo {
         guard record.phase == .copying else {
             throw UndoSQL.cannot(record, "all of its rows have moved, and its source may be gone")
         }
+        if let destination = record.destination {
+            throw UndoSQL.cannot(record, "its rows move on to \(destination)")
+        }
         if record.isRebuild {
             throw UndoSQL.cannot(record, "the table has been rebuilt, and what it was before is its source")
         }
