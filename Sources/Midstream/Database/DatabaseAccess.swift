@@ -667,7 +667,7 @@ public final class DatabaseAccess {
             throw refusal(reason, names, "cannot be while they return to their source: run it when they have")
         }
         if let destination = tables.flatMap(\.feeds).compactMap(\.destination).first {
-            throw refusal(reason, names, "cannot be while they move on to \(destination): run it there")
+            throw refusal(reason, names, "cannot be while they move on to \(destination): run it when they have")
         }
         guard kind == .writer else {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")

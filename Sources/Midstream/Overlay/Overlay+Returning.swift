@@ -11,8 +11,9 @@ extension Overlay {
     /// Waits before a write while the last rows of a table return to its source.
     ///
     /// A row that is written between the collecting of its key and its return stays in the target, and whoever writes all
-    /// the while would keep some there for ever. The gate holds back writers of the process that steps; those of others
-    /// look at the stored stage, and wait for each once: a reader with an old snapshot may make it long.
+    /// the while would keep some there for ever. The gate holds writers of the process back while it steps. Between steps,
+    /// and in other processes, they look at the stored stage, and wait for each once: a reader with an old snapshot may
+    /// make it long.
     func awaitReturn() {
         for table in byName.values.flatMap(\.feeds) where table.isReturning {
             let start = ContinuousClock.now

@@ -24,7 +24,7 @@ struct MovingAway {
         throw MigrationError(
             .refusedStatement,
             "the rows of table \(table) are moving to \(destination), so it can be neither changed nor dropped: let them "
-                + "arrive, or have them return",
+                + "arrive, or, where they can, have them return",
             table: table,
             reason: .schemaChange
         )
