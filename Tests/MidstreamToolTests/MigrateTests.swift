@@ -33,6 +33,26 @@ import Testing
         #expect(again.output == "There is nothing to move.\n")
     }
 
+    /// A table moves on to a third file before it is whole in the second, which then has nothing more to do.
+    @Test func aTableMovesOnToAThirdFile() throws {
+        let old = try folder.database("old.db", messages(3000))
+        let (new, third) = (folder.file("new.db"), folder.file("third.db"))
+        #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: ".step rows 700\n").status == 0)
+        #expect(try BuiltTool.run("sql", third, "--source", new, "--all-tables", input: ".step rows 700\n").status == 0)
+        let status = try BuiltTool.run("status", new)
+        #expect(status.output.contains("copying, 700 rows moved, 2,300 pending"), "\(status.output)")
+        #expect(status.output.contains("moving on to table messages of third.db"))
+        let refused = try BuiltTool.run("migrate", "--source", old, "--target", new, "--all-tables")
+        #expect(refused.status == 1)
+        #expect(refused.error.contains("table messages moves on to table messages of third.db"), "\(refused.error)")
+        let result = try BuiltTool.run("migrate", "--source", new, "--target", third, "--all-tables")
+        #expect(result.status == 0, "\(result.error)")
+        #expect(
+            try folder.value("third.db", "SELECT count(*) || ' ' || sum(id) FROM messages") == .text("3000 4501500")
+        )
+        #expect(try BuiltTool.run("status", new).output.contains("has no migrations"))
+    }
+
     @Test func columnsAreMapped() throws {
         let old = try folder.database(
             "old.db",

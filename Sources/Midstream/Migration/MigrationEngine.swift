@@ -168,6 +168,7 @@ final class MigrationEngine: Sendable {
                 condition: record.condition,
                 phase: record.phase,
                 isReturning: record.undoStage != nil,
+                movesOnTo: record.destination,
                 movedRows: record.copied + record.settled + settled,
                 totalRows: record.total,
                 refusedRowsTable: record.refusedRowsTable,

@@ -14,6 +14,9 @@ public struct MigrationProgress: Sendable, Hashable {
         public var phase: MigrationPhase
         /// Whether its rows return to the source, since the migration was cancelled.
         public var isReturning: Bool
+        /// The table of another file that has taken this move over with the table itself, in words, as `table messages of
+        /// archive.db`; `nil` where there is none. Then only that file's steps make progress.
+        public var movesOnTo: String?
         /// Rows that are in the target for good, were deleted since, or set aside. They become fewer while rows return.
         public var movedRows: Int64
         /// Rows that belong; `nil` until the first steps have counted them.
@@ -35,7 +38,8 @@ public struct MigrationProgress: Sendable, Hashable {
         case idle
         /// It moved rows, counted them, or brought a table into its next phase.
         case worked
-        /// Somebody wrote the target all the while. Nothing was done; the next step may.
+        /// Somebody wrote the target all the while, or what is left is another file's to move (``Table/movesOnTo``). Nothing
+        /// was done; the next step may.
         case busy
         /// All rows of a table have moved, and a reader still has a snapshot from before. The next steps try again.
         case waitingForReaders

@@ -48,6 +48,7 @@ struct MigrationStatus {
             source += ", table \(progress.sourceTable)"
         }
         if let condition = progress.condition { source += ", where \(condition)" }
+        if let destination = progress.movesOnTo { source += ", moving on to \(destination)" }
         let phase = progress.isReturning ? "returning" : progress.phase.name
         return "\(progress.name): \(phase), \(rows), \(source)"
     }
@@ -72,6 +73,7 @@ struct MigrationStatus {
             "where": JSON(table.progress.condition),
             "phase": JSON(table.progress.phase.name),
             "returning": JSON(table.progress.isReturning),
+            "movesOnTo": JSON(table.progress.movesOnTo),
             "moved": JSON(table.moved),
             "pending": JSON(table.pending),
             "total": JSON(table.total),

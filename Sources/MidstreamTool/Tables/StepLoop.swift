@@ -16,6 +16,7 @@ struct StepLoop {
     ///   - isOver: Whether a step was the last one.
     ///   - onStep: Called with the progress after each step.
     /// - Returns: The signal that ended it; `nil` when it is over.
+    /// - Throws: Also when what is left is another file's to move.
     func run(until isOver: (MigrationProgress) -> Bool = { $0.isFinished }, _ onStep: (MigrationProgress) -> Void)
         throws -> Int32?
     {
@@ -26,8 +27,17 @@ struct StepLoop {
             let progress = try database.stepMigration(budget: budget)
             onStep(progress)
             if isOver(progress) { return nil }
+            try checkOwn(progress)
             let isIdle = progress.outcome == .busy || progress.outcome == .waitingForReaders
             signals.sleep(max(interval - (clock.now - start), isIdle ? Self.patience : .zero))
         }
+    }
+
+    private func checkOwn(_ progress: MigrationProgress) throws {
+        let left = progress.tables.filter { $0.phase != .done }
+        guard let first = left.first, let destination = first.movesOnTo, left.allSatisfy({ $0.movesOnTo != nil }) else {
+            return
+        }
+        throw CommandFailure("table \(first.name) moves on to \(destination): go on with the migration of that file")
     }
 }
