@@ -35,6 +35,7 @@ typedef Target {
     bool ledger[ROWS];  /* midstream_ledger_… */
     byte watermark;     /* how many rows have been passed, in the order of their keys; or PASSED */
     byte phase;
+    byte id;            /* of the record: Identifiers.next, never used twice */
     byte copied;
     byte settled;
     bool guard;         /* the triggers on main.T */
@@ -43,6 +44,11 @@ typedef Target {
 }
 
 Target target;          /* as committed */
+/* The last id. A beginning that is withdrawn may be made again so many times. */
+byte lastID;
+#ifndef MOST_IDS
+#define MOST_IDS 2
+#endif
 #ifdef POWER
 Target disk;            /* as a power loss would leave it: some commits ago */
 #endif
@@ -51,6 +57,7 @@ Target disk;            /* as a power loss would leave it: some commits ago */
 typedef Source {
     byte row[ROWS];
     bool fence;         /* the claim and the fence, which come in one transaction */
+    byte id;            /* the record that the claim is of */
     bool moved;         /* the claim says that its rows have moved */
     bool dropped;       /* the table is gone */
     byte other;         /* another target's claim */
@@ -107,7 +114,10 @@ inline check() {
         assert(target.records <= 1);                        /* or no overlay could be made */
         assert(target.guard == (target.phase == COPYING));  /* or every write would be refused, or none */
         assert(target.phase != DONE || source.moved);       /* or the source would stay for ever */
-        assert(!source.fence || target.phase != ABSENT);    /* or the target would seem restored from a backup */
+        assert(!source.fence || target.phase != ABSENT && target.id == source.id);  /* or it would seem restored */
+#ifndef BUG_FENCE_LATE
+        assert(target.phase != COPYING || source.fence);    /* or others would write the source, or take it */
+#endif
         assert(!source.dropped || source.moved && source.other != OPEN)     /* or others would lose theirs */
     }
 }
@@ -123,6 +133,7 @@ inline sync() {
         i = 0;
         disk.watermark = target.watermark;
         disk.phase = target.phase;
+        disk.id = target.id;
         disk.copied = target.copied;
         disk.settled = target.settled;
         disk.guard = target.guard;
@@ -156,7 +167,12 @@ inline commit() {
 /* CREATE TRIGGER fails where the trigger is, and UPDATE midstream_tables where that is gone. */
 #define stillStarting (!target.guard && target.phase != DONE)
 #else
-#define stillStarting (target.phase == STARTING)
+#define stillStarting (target.phase == STARTING && target.id == id)
+#endif
+#ifdef BUG_FENCE_LATE
+#define isClaimed true
+#else
+#define isClaimed (source.fence && source.id == id)
 #endif
 #ifdef BUG_NO_RESUME
 #define resumes false
@@ -210,21 +226,22 @@ inline release() {
  * runs Setup.resume when the file is opened, and Stepper.step from then on.
  */
 proctype Process(byte p) {
-    byte i, k, upper, from, counted;
+    byte i, k, upper, from, counted, id;
 
 begin:
     atomic {
         working[p] = false;
         upper = 0;
         from = 0;
-        counted = 0
+        counted = 0;
+        id = 0
     };
 
     /* StateStore.load, in a snapshot of its own. What it says may be old by the next step. */
 end_look:
     if
     :: atomic { target.phase == ABSENT -> working[p] = true }; goto add
-    :: atomic { target.phase == STARTING && resumes -> working[p] = true }; goto stake
+    :: atomic { target.phase == STARTING && resumes -> working[p] = true; id = target.id }; goto stake
     :: atomic { target.phase == COPYING && !isPassed -> working[p] = true; from = target.watermark }; goto move
     :: atomic { target.phase == COPYING && isPassed -> working[p] = true }; goto count
     :: atomic { target.phase == COPIED -> working[p] = true }; goto retire
@@ -242,12 +259,15 @@ add:
     fi;
     if
     :: atomic {
-        stillAbsent ->
+        stillAbsent && lastID < MOST_IDS ->
         target.phase = (target.phase == ABSENT -> STARTING : target.phase);
         target.records++;
+        lastID++;
+        id = lastID;
+        target.id = id;
         commit()
        }
-    :: atomic { !stillAbsent -> goto begin }
+    :: atomic { !stillAbsent || lastID == MOST_IDS -> goto begin }
     :: atomic { killed(p) }
     fi;
     if
@@ -264,20 +284,22 @@ stake:
     :: atomic { killed(p) }
     fi;
 #endif
-    /* Claims.stake, in a transaction of the source, which is synced. */
+    /* Claims.stake, in a transaction of the source, which is synced, with the target's lock held: Stepper.writeSource. */
     if
     :: atomic {
-        true ->
+        stillStarting ->
 #ifndef BUG_FENCE_LATE
         source.fence = true;
+        source.id = id;
 #endif
         check()
        }
+    :: atomic { !stillStarting -> goto begin }
     :: atomic { killed(p) }
     fi;
     if
     :: atomic {
-        stillStarting && stillNoCollision ->
+        stillStarting && isClaimed && stillNoCollision ->
         for (i : 0 .. ROWS - 1) {
             if
             :: target.phase == STARTING && target.row[i] == NONE -> target.whole[i] = source.row[i]
@@ -289,14 +311,43 @@ stake:
         target.guard = true;
         commit()
        }
-    :: atomic { !(stillStarting && stillNoCollision) -> goto begin }
+    :: atomic { !stillStarting || !isClaimed -> goto begin }
+    :: atomic { stillStarting && isClaimed && !stillNoCollision -> goto withdraw }
     :: atomic { killed(p) }
     fi;
 #ifdef BUG_FENCE_LATE
-    atomic { source.fence = true; check() };
+    atomic { source.fence = true; source.id = id; check() };
 #endif
     if
     :: atomic { sync(); goto begin }
+    :: atomic { killed(p) }
+    fi;
+
+    /* ----- Setup.withdraw: the claim goes first, and the target forgets it last. Another process may be at the same. ----- */
+withdraw:
+    if
+#ifdef BUG_WITHDRAW_UNCHECKED
+    :: atomic { true -> source.fence = false; check() }
+#else
+    :: atomic { stillStarting -> source.fence = false; check() }
+    :: atomic { !stillStarting -> goto begin }
+#endif
+    :: atomic { killed(p) }
+    fi;
+    if
+#ifdef BUG_FORGET_UNCHECKED
+    :: atomic { stillStarting -> target.phase = ABSENT; target.records--; commit(); goto begin }
+    :: atomic { !stillStarting -> goto begin }
+#else
+    :: atomic {
+        stillStarting && !isClaimed ->
+        target.phase = ABSENT;
+        target.records--;
+        commit();
+        goto begin
+       }
+    :: atomic { !stillStarting || isClaimed -> goto begin }
+#endif
     :: atomic { killed(p) }
     fi;
 
@@ -690,6 +741,7 @@ end:
             i = 0;
             target.watermark = disk.watermark;
             target.phase = disk.phase;
+            target.id = disk.id;
             target.copied = disk.copied;
             target.settled = disk.settled;
             target.guard = disk.guard;
