@@ -256,6 +256,12 @@ public final class DatabaseAccess {
                 let missing = try isNamed ? table : overlay.strayTable(among: named) ?? table
                 throw Self.missing(missing, outline.text(outline.range))
             }
+            // It is written, and so found to be no table before anything is asked.
+            if error.message.hasPrefix("cannot modify"),
+                let view = try overlay.strayTable(among: outline.tablesNamedWithoutSchema)
+            {
+                throw Self.missing(view, outline.text(outline.range))
+            }
             throw error.inTheTermsOf(outline)
         }
     }

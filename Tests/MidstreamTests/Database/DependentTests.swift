@@ -255,6 +255,7 @@ import Testing
     /// As when a whole file has moved, and the application has dropped one of its views.
     @Test(arguments: [
         "SELECT * FROM v", "SELECT count(*) FROM v", "REPLACE INTO t SELECT x FROM v", "DELETE FROM t WHERE id IN v",
+        "DELETE FROM v WHERE x = 1",
     ])
     func aViewOfTheSourceThatTheTargetDoesNotHaveIsNotSeen(_ statement: String) throws {
         let folder = TemporaryFolder()

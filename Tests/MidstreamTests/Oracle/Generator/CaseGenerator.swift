@@ -4,6 +4,8 @@ import SQLiteFeatures
 /// Makes a case from a run's seed and the case's number.
 struct CaseGenerator {
     private let dice: Dice
+    /// Decides whether tables move on to a third file, apart from all else: a case is the same with and without.
+    private let diceOfFiles: Dice
     private let generator: StatementGenerator
     private var tables: [TablePlan]
     private var triggers: [TriggerPlan] = []
@@ -11,6 +13,7 @@ struct CaseGenerator {
 
     init(seed: UInt64, number: Int) {
         dice = Dice(seed: seed, number: number)
+        diceOfFiles = Dice(seed: ~seed, number: number)
         dependents = dice.weighted([(66, .none), (16, .triggers), (10, .foreignKeys), (8, .both)])
         // Behind the largest rowid SQLite chooses at random, and of a trigger's row nothing tells that it has.
         let pool = ValuePool(dice, hasLargest: dependents == .none || dependents == .foreignKeys)
@@ -49,7 +52,8 @@ struct CaseGenerator {
         // Changes of the schema end most migrations, so they come late.
         let firstChange = dice.percent(40) ? statements * 8 / 10 : Int.max
         var moveOn = chain.map { _ in dice.below(statements * 6 / 10) }
-        var moveFile = chain == nil && !isSameFile && dice.percent(15) ? dice.below(statements * 8 / 10) : nil
+        var moveFile =
+            chain == nil && !isSameFile && diceOfFiles.percent(15) ? diceOfFiles.below(statements * 8 / 10) : nil
         while operations.count < statements {
             if let position = moveOn, operations.count >= position, let chain {
                 moveOn = nil
