@@ -182,15 +182,15 @@ struct SchemaWatch {
         )
         defer { statement.reset() }
         try statement.bind(MigrationPhase.copying.rawValue, at: 1)
+        let claims = try Claims.all(in: "main", statements.connection)
         var ids: [MovingID] = []
         while try statement.step() {
             guard case .text(let target) = statement.value(at: 2) else { continue }
-            let destination = try StateStore(connection: statements.connection).destination(of: target)
             ids.append(
                 MovingID(
                     id: statement.int64(at: 0),
                     isReturning: statement.int64(at: 1) != 0,
-                    destination: destination
+                    destination: StateStore.destination(of: target, claims)
                 )
             )
         }

@@ -15,7 +15,7 @@ extension Overlay {
     /// and in other processes, they look at the stored stage, and wait for each once: a reader with an old snapshot may
     /// make it long.
     func awaitReturn() {
-        for table in byName.values.flatMap(\.feeds) where table.isReturning {
+        for table in returning {
             let start = ContinuousClock.now
             while let stage = try? table.integer(table.sql.stageOfLastRows), stage != awaitedStages[table.id] {
                 guard .now - start < Self.patience else {

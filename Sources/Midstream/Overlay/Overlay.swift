@@ -42,6 +42,8 @@ final class Overlay {
     private(set) var boundByTemporaryTriggers: Set<Int64> = []
     /// The moving tables whose names, or those of views of them, mean TEMP tables or views of the application's.
     private(set) var hiddenByTemporaryTables: Set<Int64> = []
+    /// Those of them whose rows return to their sources.
+    private(set) var returning: [MovingTable] = []
     /// The stages of returning tables that have been waited for long enough: see `awaitReturn`.
     var awaitedStages: [Int64: Int64] = [:]
     /// What foreign keys tie to moving tables.
@@ -86,6 +88,7 @@ final class Overlay {
     /// Lets go of everything that was prepared on the connection, which is about to be closed.
     func close() {
         byName.removeAll()
+        returning.removeAll()
         drained.removeAll()
         tables.byID.removeAll()
         statements.removeAll()
@@ -256,6 +259,7 @@ final class Overlay {
         // A rollback may bring the union tables of drained ones back. The others were known for being dropped.
         let known = (Array(byName.values) + drained).flatMap(\.feeds)
         tables.byID = Dictionary(known.map { ($0.id, $0) }) { first, _ in first }
+        returning = byName.values.flatMap(\.feeds).filter(\.isReturning)
         generation += 1
     }
 
@@ -348,6 +352,7 @@ final class Overlay {
         )
         try dropUnions(unions.map { try $0.get(0) })
         byName.removeAll()
+        returning.removeAll()
         statements.removeAll()
     }
 

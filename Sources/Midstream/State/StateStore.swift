@@ -105,7 +105,7 @@ struct StateStore {
         Self.destination(of: table, try Claims.all(in: schema, connection))
     }
 
-    private static func destination(of table: String, _ claims: [Claims.Claim]) -> String? {
+    static func destination(of table: String, _ claims: [Claims.Claim]) -> String? {
         claims.first { $0.moved == nil && SQLIdentifier.equal($0.sourceTable, table) }?.destination
     }
 

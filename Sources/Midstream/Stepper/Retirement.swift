@@ -50,10 +50,7 @@ struct Retirement {
     /// has been released itself, and nobody reads from before.
     private func isInUse(_ record: TableRecord) throws -> Bool {
         let (migrations, tables) = try stepper.store.load()
-        let others = tables.filter {
-            $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target)
-        }
-        return try others.contains { other in
+        return try others(record, tables).contains { other in
             guard let file = migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
                 return false
             }
@@ -61,6 +58,11 @@ struct Retirement {
             let state = StateStore(connection: stepper.connection, schema: file.schema)
             return try state.table(record.id) != nil || isReleased(other, file)
         }
+    }
+
+    /// The moves into the same table that are not over.
+    private func others(_ record: TableRecord, _ tables: [TableRecord]) -> [TableRecord] {
+        tables.filter { $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target) }
     }
 
     private func isReleased(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
@@ -71,10 +73,8 @@ struct Retirement {
     /// Whether no reader of a file in the middle of a chain can have its table, with rows of another source, from before the
     /// release. That source goes next.
     private func isReleaseSeen(_ record: TableRecord) throws -> Bool {
-        let hasOthers = try stepper.store.load().tables.contains {
-            $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target)
-        }
-        return try !hasOthers || stepper.isProvenUnread(record.id, since: .released, in: migration.schema)
+        try others(record, stepper.store.load().tables).isEmpty
+            || stepper.isProvenUnread(record.id, since: .released, in: migration.schema)
     }
 
     private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {

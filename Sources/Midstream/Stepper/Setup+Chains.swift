@@ -171,27 +171,17 @@ extension Setup {
 
     /// Has the moves into a table go on as moves into the one that it moves to, in the transaction that is open.
     func join(_ record: TableRecord, _ migration: MigrationRecord) throws {
-        for former in try formers(of: record, migration) {
+        let formers = try formers(of: record, migration)
+        // The sources of this table that have nothing to do with the one whose rows it takes now.
+        let own = Set(formers.map(\.record.id) + [record.id])
+        let strangers = try stepper.load().tables.filter { !own.contains($0.id) }
+        for former in formers {
             let (chain, joined) = try joined(former, record, migration)
             if former.isOfOtherFile { try chain.copyState(joined, from: migration.schema, to: stepper.store) }
-            try chain.checkCollisions(joined, with: otherSources(of: record, migration), connection)
+            try chain.checkCollisions(joined, with: others(of: chain.c, strangers), connection)
             try chain.store(joined, in: stepper.store)
             stepper.forget(joined.id)
             stepper.refusalHandlers[joined.id] = stepper.refusalHandlers[record.id]
-        }
-    }
-
-    /// Sources of a table that have nothing to do with the one whose rows it takes now, and with what that has yet to get.
-    private func otherSources(
-        of record: TableRecord,
-        _ migration: MigrationRecord
-    ) throws -> [MoveSQL] {
-        let own = try Set(formers(of: record, migration).map(\.record.id) + [record.id])
-        let (migrations, records) = try stepper.load()
-        return try records.filter {
-            SQLIdentifier.equal($0.target, record.target) && $0.phase == .copying && !own.contains($0.id)
-        }.compactMap { other in
-            try migrations.first { $0.id == other.migration }.map { try stepper.sql(for: other, $0) }
         }
     }
 }

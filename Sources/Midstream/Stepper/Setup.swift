@@ -250,7 +250,7 @@ struct Setup {
     }
 
     /// The other sources that a table has rows to come from.
-    private func others(of target: TableSchema, _ records: [TableRecord]) throws -> [MoveSQL] {
+    func others(of target: TableSchema, _ records: [TableRecord]) throws -> [MoveSQL] {
         let migrations = try stepper.load().migrations
         return try records.filter {
             SQLIdentifier.equal($0.target, target.name) && ($0.phase == .copying || $0.phase == .starting)

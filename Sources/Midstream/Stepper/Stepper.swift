@@ -289,8 +289,8 @@ final class Stepper {
             guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
             throw MigrationError(
                 .sourceUnavailable,
-                "somebody else writes \(path(of: migration) ?? "the source") all the while, so that its tables cannot be "
-                    + "closed for writes: try again when that has ended",
+                "somebody else writes \(path(of: migration) ?? "the source"), or the target, all the while, so that its tables "
+                    + "cannot be closed for writes: try again when that has ended",
                 cause: error
             )
         }
