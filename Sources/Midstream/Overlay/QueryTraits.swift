@@ -15,19 +15,29 @@ struct QueryTraits {
     var hasPattern = false
     /// Whether INDEXED BY or NOT INDEXED may be there.
     var namesIndexes = false
+    /// Whether LIMIT may be there, so that a scan may end before its last row.
+    var hasLimit = false
     private static let patternWords = SQLNameSet(["like", "glob"])
     private static let indexWords = SQLNameSet(["indexed"])
+    private static let limitWords = SQLNameSet(["limit"])
     /// The names of common tables, in lower case.
     var commonTables: Set<String> = []
 
     /// Of a statement that nobody has looked at: the worst.
-    static let unknown = QueryTraits(hasRowMembership: true, hasMinimum: true, hasPattern: true, namesIndexes: true)
+    static let unknown = QueryTraits(
+        hasRowMembership: true,
+        hasMinimum: true,
+        hasPattern: true,
+        namesIndexes: true,
+        hasLimit: true
+    )
 
     /// Adds what a part of the statement has: its text, or a view's.
     mutating func add(_ outline: StatementOutline) {
         if outline.hasRowMembership { hasRowMembership = true }
         if outline.mentions(Self.patternWords) { hasPattern = true }
         if outline.mentions(Self.indexWords) { namesIndexes = true }
+        if outline.mentions(Self.limitWords) { hasLimit = true }
         if outline.hasMinimum { hasMinimum = true }
         commonTables.formUnion(outline.allCommonTables)
     }

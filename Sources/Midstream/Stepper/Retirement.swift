@@ -183,7 +183,13 @@ struct Retirement {
     /// Whether the source has no table of the application left; its WAL is emptied then.
     private func isSourceEmpty() throws -> Bool {
         guard let path = stepper.path(of: migration), FilePath.exists(path) else { return false }
-        try stepper.attach(migration)
+        do {
+            try stepper.attach(migration)
+        } catch {
+            // Another process has been faster.
+            guard FilePath.exists(path) else { return false }
+            throw error
+        }
         let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
         guard try reader.tableNames().isEmpty else { return false }
         let claims = try Claims(connection: stepper.connection, migration: migration).all()

@@ -75,8 +75,9 @@ struct Setup {
             try store(begun, migration, ifStillAt: version)
         } catch {
             stepper.detachUnneeded()
-            // What another process is moving by now is found on both sides.
-            guard try error is Overtaken || isStill(at: version) else { throw Overtaken() }
+            // What another process is moving by now is found on both sides; and who has moved the last table deletes the file
+            // after that.
+            guard try error is Overtaken || isStill(at: version) && !isGone(source) else { throw Overtaken() }
             throw error
         }
         if let refusal = try resume() {
@@ -127,6 +128,10 @@ struct Setup {
             throw MigrationError(.misuse, "the source is the target's own file: say .sameDatabase")
         }
         return FilePath.relative(resolved, toFolderOf: target)
+    }
+
+    private func isGone(_ source: MigrationSource) -> Bool {
+        if case .file(let path) = source.location { !FilePath.exists(path) } else { false }
     }
 
     /// Checks every table before anything is done, and leaves out those that have moved before.
@@ -286,9 +291,9 @@ struct Setup {
         }
         for record in records where record.phase == .starting || record.phase == .copying {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
-            try stepper.attach(migration)
-            let claims = Claims(connection: connection, migration: migration)
             try stepper.unlessOvertaken(record) {
+                try stepper.attach(migration)
+                let claims = Claims(connection: connection, migration: migration)
                 if record.phase == .copying {
                     // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
                     try connection.execute("BEGIN")

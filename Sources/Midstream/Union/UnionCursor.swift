@@ -4,6 +4,9 @@ internal import SQLiteConnection
 ///
 /// Where a row is, is read when the scan begins, in the transaction of the statement that runs it. Only this connection
 /// can promote rows while the scan goes on: see ``RecentPromotions``.
+///
+/// Its state is exempt from Swift's checks of exclusive access, which would take a tenth of a scan's time: a cursor belongs
+/// to one thread, and no access to its state runs code that may reach it again.
 final class UnionCursor: VirtualTableCursor {
     private let table: MovingTable
     private let union: UnionTable
@@ -12,20 +15,22 @@ final class UnionCursor: VirtualTableCursor {
     /// Whether there are rows besides the source's.
     private let hasTarget: Bool
 
-    private var arms: UnionArms?
+    @exclusivity(unchecked) private var arms: UnionArms?
     /// The arms' statements that this cursor has, by the arm.
-    private var opened = [Statement?](repeating: nil, count: UnionArms.Arm.allCases.count)
+    @exclusivity(unchecked) private var opened = [Statement?](repeating: nil, count: UnionArms.Arm.allCases.count)
     /// The two sides' rows; `nil` for a side that has none left.
-    private var target: RowReader?
-    private var source: RowReader?
+    @exclusivity(unchecked) private var target: RowReader?
+    @exclusivity(unchecked) private var source: RowReader?
     /// Where the current row is read from.
-    private var current: RowReader?
-    private var isCurrentFromTarget = false
-    private var isSourceKeysOnly = false
+    @exclusivity(unchecked) private var current: RowReader?
+    @exclusivity(unchecked) private var isCurrentFromTarget = false
+    /// The rows that the scan has given.
+    @exclusivity(unchecked) private var given = 0
+    @exclusivity(unchecked) private var isSourceKeysOnly = false
     /// See ``LiveState``.
-    private var lower = Int64.min
-    private var bound: RowKey?
-    private var merge: Merge = .rowID(isDescending: false)
+    @exclusivity(unchecked) private var lower = Int64.min
+    @exclusivity(unchecked) private var bound: RowKey?
+    @exclusivity(unchecked) private var merge: Merge = .rowID(isDescending: false)
 
     /// How two rows are compared; what is common needs no loop.
     private enum Merge {
@@ -33,19 +38,19 @@ final class UnionCursor: VirtualTableCursor {
         case terms([UnionArms.MergeTerm], rowIDDescending: Bool)
     }
 
-    private var birth: UInt64 = 0
-    private var isCounted = false
-    private var rollbacksAtBirth = 0
+    @exclusivity(unchecked) private var birth: UInt64 = 0
+    @exclusivity(unchecked) private var isCounted = false
+    @exclusivity(unchecked) private var rollbacksAtBirth = 0
     /// The key of the last row that came from the target, where a rollback could bring it back to the source.
-    private var lastTargetKey: RowKey?
+    @exclusivity(unchecked) private var lastTargetKey: RowKey?
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
-    private var count: (left: Int64, passed: Int64)?
+    @exclusivity(unchecked) private var count: (left: Int64, passed: Int64)?
     /// The rows that were passed without a look at any, as far as that is of interest: see ``countRest()``.
-    private var unseen = 0
-    private var isSeen = false
+    @exclusivity(unchecked) private var unseen = 0
+    @exclusivity(unchecked) private var isSeen = false
     /// The filter's arguments, and the connection's changes then.
-    private var kept: (arguments: [SQLiteValue], changes: Int64)?
+    @exclusivity(unchecked) private var kept: (arguments: [SQLiteValue], changes: Int64)?
 
     init(table: UnionTable, scope: UnionPlan.Scope) {
         union = table
@@ -80,6 +85,7 @@ final class UnionCursor: VirtualTableCursor {
         count = nil
         unseen = 0
         isSeen = false
+        given = 0
         kept = nil
         lower = .min
         bound = nil
@@ -238,7 +244,9 @@ final class UnionCursor: VirtualTableCursor {
         }
         if let kept, !isSeen {
             unseen += 1
-            if unseen == Self.patience, kept.changes == table.connection.totalChanges, try countRest(kept.arguments) {
+            if let arms, unseen == patience(arms), kept.changes == table.connection.totalChanges,
+                try countRest(kept.arguments)
+            {
                 return
             }
         }
@@ -258,16 +266,20 @@ final class UnionCursor: VirtualTableCursor {
         try settle()
     }
 
-    /// How many rows of the source that have moved are passed at once, before it is seen whether they come first.
-    private static let eagerPasses = 32
+    /// How many rows of the source that have moved are passed at once, at most, before it is seen whether they come first.
+    private static let mostEagerPasses = 32
+
+    /// The same by now: few as long as the scan has given few rows, which may be all that are wanted.
+    private var eagerPasses: Int { min(Self.mostEagerPasses, given / 4) }
 
     /// Finds the row that comes next: of the two sides' rows the one that is first in order, unless it has gone.
     private func settle() throws {
+        given += 1
         while true {
             if let source {
                 // Most rows that have moved are known by their keys alone.
                 if source.int64(at: 0) < lower {
-                    var passes = Self.eagerPasses
+                    var passes = eagerPasses
                     var isLeft = true
                     while isLeft, passes > 0, source.int64(at: 0) < lower {
                         isLeft = try source.step()
@@ -365,8 +377,8 @@ final class UnionCursor: VirtualTableCursor {
 
     // MARK: Counting
 
-    /// How many rows are passed unseen before the rest is counted.
-    private static let patience = 32
+    /// How many rows are passed unseen before the rest is counted. Without a LIMIT, who wants a second row wants all.
+    private func patience(_ arms: UnionArms) -> Int { arms.plan.mayEndEarly ? 32 : 1 }
 
     /// Counts what is left, when the statement has not looked at any row so far. The scan stays where it is, in case that
     /// it looks after all.

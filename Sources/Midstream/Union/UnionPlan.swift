@@ -49,6 +49,8 @@ struct UnionPlan: Hashable {
     var usedColumns: UInt64
     /// The first column of the index, where it is followed for the rows that it finds and not for their order.
     var searchedColumn: Int?
+    /// Whether the statement may want some of the rows only.
+    var mayEndEarly: Bool
 
     /// The same scan with fewer constraints; SQLite checks the others itself.
     func dropping(_ arguments: Set<Int>) -> UnionPlan {

@@ -22,6 +22,8 @@ struct UnionPlanner {
     /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
     /// which it does not speak to virtual tables.
     let mayTakeFirstAsMinimum: Bool
+    /// Whether the statement may want some of the rows only.
+    let mayEndEarly: Bool
 
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
@@ -75,7 +77,8 @@ struct UnionPlanner {
             merge: best.merge,
             indexedColumns: best.indexedColumns,
             usedColumns: info.usedColumns,
-            searchedColumn: best.consumesOrder ? nil : best.firstColumn
+            searchedColumn: best.consumesOrder ? nil : best.firstColumn,
+            mayEndEarly: mayEndEarly
         )
     }
 

@@ -79,7 +79,8 @@ class UnionTable: VirtualTable {
             hasPattern: traits.hasPattern,
             namesIndexes: traits.namesIndexes,
             showsNoOrder: traits.showsNoOrder,
-            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum
+            mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,
+            mayEndEarly: traits.hasLimit
         )
         info.setPlan(number(of: planner.plan(info)))
     }

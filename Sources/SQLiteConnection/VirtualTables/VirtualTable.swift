@@ -51,7 +51,9 @@ open class VirtualTable {
 /// A scan of a virtual table.
 open class VirtualTableCursor {
     /// Whether the scan is past its last row. Set by ``filter(plan:arguments:)`` and ``next()``.
-    public final var isAtEnd = true
+    ///
+    /// SQLite asks after each row, so it is exempt from Swift's checks of exclusive access.
+    @exclusivity(unchecked) public final var isAtEnd = true
 
     /// Makes a cursor.
     public init() {}

@@ -51,6 +51,32 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
+    /// Another process has moved the last table, and deletes the file while this one adds the same migration.
+    @Test func aSourceThatIsDeletedWhileItIsAddedHasMoved() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try Database(path: fixture.target)
+        try database.addMigration(source: .file(fixture.source), retirement: .deleteFileWhenEmpty) { table in
+            if table.name == "accounts" { table.sourceTable = "old_accounts" }
+            Files.removeDatabase(fixture.source)
+        }
+        #expect(try database.readMigrationProgress().tables.isEmpty)
+        #expect(try database.stepMigration().isFinished)
+    }
+
+    /// A file that is to stay is missed.
+    @Test func aSourceThatGoesWhileItIsAddedIsAnError() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try Database(path: fixture.target)
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .file(fixture.source)) { table in
+                if table.name == "accounts" { table.sourceTable = "old_accounts" }
+                Files.removeDatabase(fixture.source)
+            }
+        }
+        #expect(error?.code == .sourceUnavailable)
+        #expect(error?.message.contains("there is no source file") == true)
+    }
+
     /// Somebody holds the source, so that the beginning is cut short; before it goes on, a row gets a key of the source's.
     @Test(arguments: [true, false]) func aRowThatCollidesByNowIsToldAndNothingBegins(_ reopens: Bool) throws {
         let fixture = try MovingFixture(rows: 50)
