@@ -39,6 +39,10 @@ final class UnionArms {
     /// The columns to merge by, where they stand, and how they compare.
     let mergeTerms: [MergeTerm]
     let rowIDDescending: Bool
+    /// How two rows are compared.
+    let merge: Merge
+    /// Whether one row is looked up by a unique key.
+    let isLookup: Bool
     /// Whether the index has all columns that the scan uses.
     let isCovered: Bool
     /// The arms' columns, those of the index first, and how many these are.
@@ -60,6 +64,12 @@ final class UnionArms {
         var collation: BuiltInCollation
     }
 
+    /// How two rows are compared; what is common needs no loop.
+    enum Merge {
+        case rowID(isDescending: Bool)
+        case terms([MergeTerm], rowIDDescending: Bool)
+    }
+
     init(plan: UnionPlan, table: MovingTable, isBounded: Bool, statements: InternalStatements) {
         self.plan = plan
         self.table = table
@@ -72,8 +82,9 @@ final class UnionArms {
             descends = descending
         }
         rowIDDescending = descends
+        isLookup = plan.merge == .lookup
         mergeColumns = order.map(\.column)
-        isBoundedByKey = plan.merge == .lookup || mergeColumns == table.key.columns
+        isBoundedByKey = isLookup || mergeColumns == table.key.columns
         arguments = plan.constraints.map(\.argument)
         rowIDArgument = plan.rowIDArgument
         isLikelyCounted = plan.isLikelyCounted
@@ -93,7 +104,7 @@ final class UnionArms {
         for (offset, column) in columns.enumerated() { slots[column] = key.count + 1 + offset }
         for (offset, column) in key.columns.enumerated() { slots[column] = offset }
         self.slots = slots
-        mergeTerms = order.map { term in
+        let mergeTerms = order.map { term in
             let collation = term.column < 0 ? nil : BuiltInCollation(name: table.target.columns[term.column].collation)
             return MergeTerm(
                 slot: term.column < 0 ? 0 : slots[term.column],
@@ -101,6 +112,8 @@ final class UnionArms {
                 collation: collation ?? .binary
             )
         }
+        self.mergeTerms = mergeTerms
+        merge = mergeTerms.isEmpty ? .rowID(isDescending: descends) : .terms(mergeTerms, rowIDDescending: descends)
     }
 
     /// An idle statement of the arm, or a new one. Give it back when the scan is over.
@@ -130,7 +143,6 @@ final class UnionArms {
         let from = isTarget ? table.targetRelation(plan.scope) : table.sql.source
         let hasLedger = arm == .sourceWithLedger || arm == .sourceKeysWithLedger || arm == .sourceCountWithLedger
         let isKeysOnly = arm == .sourceKeys || arm == .sourceKeysWithLedger
-        let isLookup = if case .lookup = plan.merge { true } else { false }
         let selected = isKeysOnly ? columns.prefix(indexedCount) : columns[...]
         // All that the ledger has is among the rows that are not narrowed, unless rows return.
         let subtractsLedger = isCount && hasLedger && plan.constraints.isEmpty && !table.isReturning

@@ -16,8 +16,8 @@ final class UnionCursor: VirtualTableCursor {
     private let hasTarget: Bool
 
     @exclusivity(unchecked) private var arms: UnionArms?
-    /// The arms' statements that this cursor has, by the arm.
-    @exclusivity(unchecked) private var opened = [Statement?](repeating: nil, count: UnionArms.Arm.allCases.count)
+    /// The arms' statements that this cursor has.
+    @exclusivity(unchecked) private var opened: [(arm: UnionArms.Arm, statement: Statement)] = []
     /// The two sides' rows; `nil` for a side that has none left.
     @exclusivity(unchecked) private var target: RowReader?
     @exclusivity(unchecked) private var source: RowReader?
@@ -30,13 +30,7 @@ final class UnionCursor: VirtualTableCursor {
     /// See ``LiveState``.
     @exclusivity(unchecked) private var lower = Int64.min
     @exclusivity(unchecked) private var bound: RowKey?
-    @exclusivity(unchecked) private var merge: Merge = .rowID(isDescending: false)
-
-    /// How two rows are compared; what is common needs no loop.
-    private enum Merge {
-        case rowID(isDescending: Bool)
-        case terms([UnionArms.MergeTerm], rowIDDescending: Bool)
-    }
+    @exclusivity(unchecked) private var merge: UnionArms.Merge = .rowID(isDescending: false)
 
     @exclusivity(unchecked) private var birth: UInt64 = 0
     @exclusivity(unchecked) private var isCounted = false
@@ -57,28 +51,29 @@ final class UnionCursor: VirtualTableCursor {
         self.table = table.table
         self.scope = scope
         hasTarget = scope == .whole || table.table.inner != nil
-        self.table.openCursors += 1
     }
+
+    /// Begins to serve a statement; the cursor may have served another.
+    func reopen() { table.openCursors += 1 }
 
     override func close() {
-        release()
+        endScan()
+        for index in opened.indices { opened[index].statement.clearBindings() }
         table.openCursors -= 1
+        union.keep(self)
     }
 
-    /// Ends the scan and gives its statements back.
-    private func release() {
-        endScan()
+    /// Gives the statements back.
+    func release() {
         guard let arms else { return }
-        for arm in UnionArms.Arm.allCases {
-            if let statement = opened[arm.rawValue] { arms.giveBack(statement, arm) }
-            opened[arm.rawValue] = nil
-        }
+        for (arm, statement) in opened { arms.giveBack(statement, arm) }
+        opened.removeAll(keepingCapacity: true)
         self.arms = nil
     }
 
     /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.
     private func endScan() {
-        for statement in opened { statement?.reset() }
+        for index in opened.indices { opened[index].statement.reset() }
         target = nil
         source = nil
         current = nil
@@ -101,18 +96,18 @@ final class UnionCursor: VirtualTableCursor {
     override func filter(plan number: Int, arguments: ValueReferences) throws {
         union.noteBegun()
         let next = try chosenArms(number, arguments)
-        if next === arms { endScan() } else { release() }
-        arms = next
+        endScan()
+        if next !== arms {
+            release()
+            arms = next
+        }
         isAtEnd = false
         isCurrentFromTarget = false
-        switch next.plan.merge {
-        case .lookup: try lookUp(next, arguments)
-        case .ordered:
-            if next.isLikelyCounted {
-                kept = (next.arguments.map { arguments[$0].value }, table.connection.totalChanges)
-            }
-            try scan(next, arguments)
+        if next.isLookup { return try lookUp(next, arguments) }
+        if next.isLikelyCounted {
+            kept = (next.arguments.map { arguments[$0].value }, table.connection.totalChanges)
         }
+        try scan(next, arguments)
     }
 
     /// The plan's arms; those of a plan with fewer constraints when a value is of a type that the arms would compare
@@ -144,9 +139,9 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private func take(_ arm: UnionArms.Arm, _ arms: UnionArms) throws -> Statement {
-        if let statement = opened[arm.rawValue] { return statement }
+        for index in opened.indices where opened[index].arm == arm { return opened[index].statement }
         let statement = try arms.take(arm)
-        opened[arm.rawValue] = statement
+        opened.append((arm, statement))
         return statement
     }
 
@@ -184,10 +179,7 @@ final class UnionCursor: VirtualTableCursor {
 
     private func scan(_ arms: UnionArms, _ arguments: ValueReferences) throws {
         let state = try table.state()
-        merge =
-            arms.mergeTerms.isEmpty
-            ? .rowID(isDescending: arms.rowIDDescending)
-            : .terms(arms.mergeTerms, rowIDDescending: arms.rowIDDescending)
+        merge = arms.merge
         if hasTarget {
             let row = RowReader(try open(.target, arms, arguments))
             target = try row.step() ? row : nil

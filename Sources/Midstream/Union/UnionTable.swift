@@ -57,6 +57,8 @@ class UnionTable: VirtualTable {
     /// The plans, each without a bound of keys and with one.
     private var plans: [(unbounded: UnionArms, bounded: UnionArms)] = []
     private var planNumbers: [UnionPlan: Int] = [:]
+    /// Cursors that statements have closed, with their own statements: SQLite opens one anew for each run of a subquery.
+    private var idleCursors: [UnionCursor] = []
 
     init(table: MovingTable, scope: UnionPlan.Scope, tables: MovingTables) {
         self.table = table
@@ -106,7 +108,16 @@ class UnionTable: VirtualTable {
     func arms(_ plan: UnionPlan) throws -> UnionArms { try arms(number(of: plan)) }
 
     override func open() throws -> VirtualTableCursor {
-        UnionCursor(table: self, scope: scope)
+        let cursor = idleCursors.popLast() ?? UnionCursor(table: self, scope: scope)
+        cursor.reopen()
+        return cursor
+    }
+
+    private static let mostIdleCursors = 4
+
+    /// Keeps a cursor that has been closed for the next statement.
+    func keep(_ cursor: UnionCursor) {
+        if idleCursors.count < Self.mostIdleCursors { idleCursors.append(cursor) } else { cursor.release() }
     }
 
     override func update(_ arguments: ValueReferences) throws -> Int64? {
@@ -118,6 +129,7 @@ class UnionTable: VirtualTable {
     }
 
     override func disconnect() {
+        idleCursors.removeAll()
         plans.removeAll()
         planNumbers.removeAll()
     }
