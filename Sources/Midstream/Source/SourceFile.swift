@@ -4,7 +4,8 @@ internal import SQLiteConnection
 enum SourceFile {
     /// Attaches the source of a migration. Outside transactions.
     ///
-    /// - Throws: ``MigrationError`` when the file is missing, is no database, or cannot be read with its key.
+    /// - Throws: ``MigrationError`` when the file is missing, is no database, or cannot be read with its key; an error with
+    ///   code `busy` when somebody has it locked longer than the connection waits.
     static func attach(
         _ migration: MigrationRecord,
         to connection: Connection,
@@ -16,6 +17,8 @@ enum SourceFile {
         let key = keys.key(ofSource: FilePath.resolved(path))
         do {
             try connection.attach(path, as: migration.schema, access: access, key: key)
+        } catch  where ResultCode.busy ~= error.code {
+            throw SQLiteError(code: error.code, message: "\(error.message): the source \(path)", sql: error.sql)
         } catch {
             var reason = "see the cause"
             if !FilePath.exists(path) { reason = "there is no such file; restore it" }

@@ -115,6 +115,24 @@ import Testing
         try expectWhole(fixture)
     }
 
+    /// Without a WAL, whoever writes it keeps readers out as well.
+    @Test func oneThatNobodyMayReadIsWaitedFor() throws {
+        let fixture = try MovingFixture(rows: 500)
+        let database = try Database(path: fixture.target)
+        let other = try fixture.open()
+        try other.stepMigration(rows: 200)
+        other.close()
+        let old = try Connection(path: fixture.source)
+        try old.execute("PRAGMA journal_mode = DELETE")
+        try old.execute("BEGIN EXCLUSIVE")
+        #expect(try database.stepMigration(rows: 50).outcome == .busy)
+        try old.execute("COMMIT")
+        #expect(try database.stepMigration(rows: 50).rowsMovedByStep == 50)
+        old.close()
+        database.close()
+        try expectWhole(fixture)
+    }
+
     @Test func oneThatIsMovedUnderAnOpenDatabaseLosesNothing() throws {
         let fixture = try halfMoved()
         let database = try fixture.open()
