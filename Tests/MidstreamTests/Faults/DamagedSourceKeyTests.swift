@@ -320,6 +320,7 @@ import Testing
             #expect(try steps(database)?.code == (other == 900 ? .unreadableRows : nil))
             let lost = Set([longRow] + (other == 2500 ? file.rows(try #require(leaf)) : []))
             #expect(try arrived() == (1...Self.rows).filter { !lost.contains($0) }, "\(distance)")
+            if other == 900 { #expect(try report(database, shape).count == 1) }
             database.close()
         }
     }
