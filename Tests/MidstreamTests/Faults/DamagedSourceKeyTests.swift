@@ -377,6 +377,17 @@ import Testing
         if !isIndexDamaged { #expect(try rows(report(database, .text), .text) == lost) }
     }
 
+    @Test(arguments: [Damage.leaf, .twoLeaves, .overflow]) func anotherIndexListsRowids(_ damage: Damage) throws {
+        try makeSource(.numbers, hasIndex: true, options: "")
+        try begin(.numbers, .skip).close()
+        try empty()
+        let lost = try inflict(damage, .numbers).lost
+        let database = try begin(.numbers, .skip)
+        #expect(try steps(database) == nil)
+        #expect(try arrived() == (1...Self.rows).filter { !lost.contains($0) })
+        #expect(try report(database, .numbers) == lost.sorted().map { .rowIDs($0...$0) })
+    }
+
     @Test func keysAreToldInWords() {
         let (a, b): ([SQLiteValue], [SQLiteValue]) = ([3, "it's"], [4, .blob([1, 255])])
         #expect("\(UnreadableKeys.row(a))" == "key (3, 'it''s')")
