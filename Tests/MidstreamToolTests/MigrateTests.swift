@@ -189,6 +189,61 @@ import Testing
         #expect(try BuiltTool.run("status", new).output == "\(new) has no migrations\n")
     }
 
+    /// The error has the keys beside the damage, and status names the table of those that were left out.
+    @Test func keysThatCannotBeReadAreTold() throws {
+        let old = try folder.database(
+            "old.db",
+            """
+            PRAGMA page_size = 1024; CREATE TABLE t(k TEXT PRIMARY KEY, text) WITHOUT ROWID;
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+                INSERT INTO t SELECT printf('k%05d', i), hex(zeroblob(20)) FROM n;
+            """
+        )
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: ".step rows 500\n").status == 0)
+        _ = try folder.value("old.db", "PRAGMA wal_checkpoint(TRUNCATE)")
+        try damageLeaf(of: "k01000", in: old)
+        let stopped = try BuiltTool.run("migrate", "--target", new)
+        #expect(stopped.status == 1)
+        #expect(
+            stopped.error.contains(": keys after ('k009") && stopped.error.contains(" and before ('k010"),
+            "\(stopped.error)"
+        )
+        #expect(!(try BuiltTool.run("status", new)).output.contains("unreadable"))
+        _ = try folder.value("new.db", "UPDATE midstream_tables SET unreadable_rows = 1")
+        #expect(try BuiltTool.run("sql", new, input: ".step rows 900\n.step rows 300\n").status == 0)
+        let status = try BuiltTool.run("status", new).output
+        #expect(status.contains("without unreadable rows: see table midstream_unreadable_t"), "\(status)")
+        #expect(
+            try BuiltTool.run("status", new, "--json").output.contains(
+                #""unreadableRowsTable":"midstream_unreadable_t""#
+            )
+        )
+        let moved = try BuiltTool.run("migrate", "--target", new)
+        #expect(
+            moved.status == 0 && moved.output.contains("source table t stays: rows of it cannot be read"),
+            "\(moved)"
+        )
+    }
+
+    /// Overwrites the page of a table without rowids that has a text.
+    private func damageLeaf(of text: String, in path: String) throws {
+        let file = open(path, O_RDWR)
+        defer { close(file) }
+        var page = [UInt8](repeating: 0, count: 1024)
+        var number = 0
+        while pread(file, &page, page.count, off_t(number * page.count)) == page.count {
+            let isFound = page.indices.contains { page[$0...].starts(with: text.utf8) }
+            if page[0] == 0x0a, isFound {
+                let garbage = [UInt8](repeating: 0xff, count: page.count)
+                #expect(pwrite(file, garbage, garbage.count, off_t(number * page.count)) == garbage.count)
+                return
+            }
+            number += 1
+        }
+        Issue.record("no page has \(text)")
+    }
+
     @Test func aCancelledMigrationBringsTheRowsBack() throws {
         let old = try folder.database("old.db", messages(5000))
         let new = folder.file("new.db")

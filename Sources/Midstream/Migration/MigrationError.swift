@@ -22,7 +22,7 @@ public struct MigrationError: Error, Sendable, Hashable {
         case rowRefused
         /// The target has not got what the source has: memory or a disk is failing, or something else writes the files.
         case notVerified
-        /// Rows of the source cannot be read, since a page of its file is damaged: see ``MigrationError/unreadableRowIDs``.
+        /// Rows of the source cannot be read, since a page of its file is damaged: see ``MigrationError/unreadableKeys``.
         case unreadableRows
         /// The source is not what was recorded: rows came, went or changed behind the migration.
         case sourceChanged
@@ -44,8 +44,8 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var key: Int64?
     /// The PRIMARY KEY of the row, where one of a table without rowids is concerned. It is not in the message.
     public var keyColumns: [SQLiteValue]
-    /// The rowids of which nothing can be read, where the source's file is damaged and a table has them.
-    public var unreadableRowIDs: ClosedRange<Int64>?
+    /// The keys of which nothing can be read, where the source's file is damaged. Only rowids are in the message.
+    public var unreadableKeys: UnreadableKeys?
     /// The error of SQLite behind it.
     public var cause: SQLiteError?
     /// What of the statement needs the table's rows in one place, where it is refused for that.
@@ -57,7 +57,7 @@ public struct MigrationError: Error, Sendable, Hashable {
         table: String? = nil,
         key: Int64? = nil,
         keyColumns: [SQLiteValue] = [],
-        unreadableRowIDs: ClosedRange<Int64>? = nil,
+        unreadableKeys: UnreadableKeys? = nil,
         cause: SQLiteError? = nil,
         reason: MigrationStatistics.Reason? = nil
     ) {
@@ -66,7 +66,7 @@ public struct MigrationError: Error, Sendable, Hashable {
         self.table = table
         self.key = key
         self.keyColumns = keyColumns
-        self.unreadableRowIDs = unreadableRowIDs
+        self.unreadableKeys = unreadableKeys
         self.cause = cause
         self.reason = reason
     }

@@ -25,8 +25,10 @@ public struct MigrationProgress: Sendable, Hashable {
         /// `midstream_rowid`, and those of the source. `nil` where there are none. It stays when all has moved; drop it when
         /// it is of no more use.
         public var refusedRowsTable: String?
-        /// The target's table that has the rowids which could not be read and were left out: the columns `first_rowid` and
-        /// `last_rowid` of each range, and `reason`. `nil` where there are none. It stays when all else has moved.
+        /// The target's table that has the keys which could not be read and were left out: the columns `first_rowid` and
+        /// `last_rowid` of each range, and `reason`. For a table without rowids, whose PRIMARY KEY has a column `k`, it has
+        /// `key_k` for a row in the place of these, and `after_k` and `before_k` for what lies between two others. `nil`
+        /// where there are none. It stays when all else has moved.
         public var unreadableRowsTable: String?
         /// Rows that are in the source alone; `nil` while ``totalRows`` is.
         public var pendingRows: Int64? { totalRows.map { max(0, $0 - movedRows) } }
@@ -78,8 +80,8 @@ public enum MigrationEvent: Sendable {
     case drained(tables: [String], sql: String)
     /// The target did not take so many rows of a table, and they were set aside: see ``RefusedRowPolicy/setAside``.
     case rowsSetAside(table: String, count: Int64)
-    /// Rows of the source between those rowids cannot be read, and were left out: see ``UnreadableRowPolicy/skip``.
-    case rowsSkipped(table: String, rowIDs: ClosedRange<Int64>)
+    /// Rows of the source with those keys cannot be read, and were left out: see ``UnreadableRowPolicy/skip``.
+    case rowsSkipped(table: String, keys: UnreadableKeys)
     /// A table's migration was cancelled, and all of its rows are back in the source, which may be written there again.
     case tableReturned(String)
     /// A source table stays although its rows have moved, for that reason.

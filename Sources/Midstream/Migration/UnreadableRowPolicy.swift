@@ -4,7 +4,5 @@ public enum UnreadableRowPolicy: Int64, Sendable {
     case stop = 0
     /// They are left out, and the migration goes on. Their keys are in a table of the target's file that stays, and the
     /// source's table is kept. See ``MigrationProgress/Table/unreadableRowsTable``.
-    ///
-    /// A table without rowids stops all the same.
     case skip = 1
 }

@@ -14,6 +14,8 @@ struct KeySQL: Sendable {
     let ledger: [String]
     /// The columns of the engine's own tables, of which it is the primary key.
     let ledgerColumns: String
+    /// The columns' names, and their collations; empty where it is the rowid.
+    let names: [(column: String, collation: String)]
     private let descends: [Bool]
     private let collations: [BuiltInCollation]
 
@@ -25,19 +27,20 @@ struct KeySQL: Sendable {
             self.source = [target.rowIDColumn.map { mapped[$0].copied } ?? source.rowIDName ?? "rowid"]
             ledger = ["key"]
             ledgerColumns = "key INTEGER PRIMARY KEY"
+            names = []
             descends = [false]
             collations = [.binary]
             return
         }
         self.target = columns.map { SQLIdentifier.quoted(target.columns[$0].name) }
         self.source = columns.map { mapped[$0].copied }
-        let names = columns.indices.map { "k\($0)" }
-        ledger = names
-        let definitions = zip(names, columns).map { name, column in
+        names = columns.map { (target.columns[$0].name, target.columns[$0].collation) }
+        ledger = columns.indices.map { "k\($0)" }
+        let definitions = zip(ledger, columns).map { name, column in
             let column = target.columns[column]
             return "\(name) \(column.affinity.typeName) NOT NULL COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
-        ledgerColumns = (definitions + ["PRIMARY KEY(\(names.joined(separator: ", ")))"]).joined(separator: ", ")
+        ledgerColumns = (definitions + ["PRIMARY KEY(\(ledger.joined(separator: ", ")))"]).joined(separator: ", ")
         // All in one direction, an index is read in the other one as well.
         let directions = target.primaryKey.map(\.isDescending)
         descends = Set(directions).count == 1 ? directions.map { _ in false } : directions

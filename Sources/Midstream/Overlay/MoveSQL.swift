@@ -27,6 +27,10 @@ struct MoveSQL: Sendable {
     /// The columns of the target that are written, and what of the source is written into them.
     private let insertedColumns: String
     private let selectedColumns: String
+    /// Whether a seek in the source compares rowids alone, and reads nothing else of the rows that it passes.
+    let seeksRowIDs: Bool
+    /// What names the source's own order of rows, or an index that has all of its rows, for a query that is to read that.
+    let listings: [String]
     /// Those columns by index, and their names, without a rowid that has no column.
     let written: [Int]
     let writtenColumns: [String]
@@ -54,6 +58,10 @@ struct MoveSQL: Sendable {
         hasSequence = target.isAutoIncrement
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
+        seeksRowIDs = source.hasRowID && key.isRowID && key.source[0] == source.rowIDName
+        listings =
+            source.indexes.filter { !$0.isPartial && (source.hasRowID || !$0.isPrimaryKey) }
+            .map { "INDEXED BY \(SQLIdentifier.quoted($0.name))" } + (source.hasRowID ? ["NOT INDEXED"] : [])
         hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
         rowIDColumn = target.hasRowID ? target.rowIDColumn : nil
         namesOfSource = source.columns.map(\.name)
@@ -156,7 +164,9 @@ struct MoveSQL: Sendable {
     var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(key.equals(key.target, key.parameters(from: 1)))" }
 
     /// Copies the row with the key ?1….
-    var copyRow: String { "\(insert(undoing: .statement)) \(selectRow)" }
+    var copyRow: String { copyRow(.key) }
+
+    func copyRow(_ way: Way) -> String { "\(insert(undoing: .statement)) \(selectRow(way))" }
 
     /// `OR` stands above what the target's constraints say of conflicts. It would also stand above what the programs of
     /// triggers say of theirs; where these are to fire, `FiredTriggers` sees to it that the constraints say nothing.
@@ -167,9 +177,7 @@ struct MoveSQL: Sendable {
     }
 
     /// What is copied of the row with the key ?1….
-    var selectRow: String {
-        "SELECT \(selectedColumns) FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))"
-    }
+    func selectRow(_ way: Way) -> String { "SELECT \(selectedColumns)\(row(way))" }
 
     /// Puts a row of the values ?1… into the target.
     var insertRow: String {
@@ -290,33 +298,6 @@ struct MoveSQL: Sendable {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
             + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: true)
             + " ORDER BY \(key.order(key.source))"
-    }
-
-    /// The rowids of all rows, from the first or from ?1 on.
-    ///
-    /// Beside a damaged page, the comparison must name the rowid of a row that can be read: SQLite seeks that.
-    func keys(isBounded: Bool) -> String {
-        "SELECT \(key.source[0]) FROM \(source)\(isBounded ? " WHERE \(key.source[0]) >= ?1" : "") "
-            + "ORDER BY \(key.source[0])"
-    }
-
-    /// The rowids from ?1 on, or through ?2, from the last one down.
-    ///
-    /// - Parameter isConditional: Whether only of rows that belong.
-    func keysDown(isEnded: Bool, isConditional: Bool) -> String {
-        "SELECT \(key.source[0]) FROM \(source) WHERE \(key.source[0]) >= ?1"
-            + (isEnded ? " AND \(key.source[0]) <= ?2" : "") + (isConditional ? condition : "")
-            + " ORDER BY \(key.source[0]) DESC"
-    }
-
-    /// The first rowid from ?1 on.
-    var firstKey: String {
-        "SELECT \(key.source[0]) FROM \(source) WHERE \(key.source[0]) >= ?1 ORDER BY \(key.source[0]) LIMIT 1"
-    }
-
-    /// Whether the row with the key ?1… belongs.
-    var belongs: String {
-        "SELECT 1 FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))\(condition)"
     }
 
     /// Forgets the ledger's entries up to the key ?1…, or all.

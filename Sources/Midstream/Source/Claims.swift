@@ -309,8 +309,9 @@ struct Claims {
     /// One transaction of the source, which checks in itself that the claim is this very target's: a copy of the target,
     /// or one restored from a backup, must not take the rows from under the original.
     ///
+    /// - Parameter isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
     /// - Returns: Why the table was kept, or `nil` when it is gone.
-    func release(_ record: TableRecord, moved: Int64) throws -> String? {
+    func release(_ record: TableRecord, moved: Int64, isDamaged: Bool = false) throws -> String? {
         let claims = try all()
         guard let claim = claims.first(where: { $0.id == record.id }) else {
             throw MigrationError(
@@ -337,6 +338,7 @@ struct Claims {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
         }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
+        if isDamaged { return "its file is damaged. All rows have moved" }
         if migration.retirement == .keep { return "it was to be kept" }
         let name = "\(schema).\(SQLIdentifier.quoted(record.source))"
         if sharing.contains(where: { $0.condition != nil }) {

@@ -32,7 +32,7 @@ struct RefusedRows {
         try mover.bindRange(keys, position, upper)
         while try keys.step() {
             let key = mover.sql.key.read(keys)
-            switch try move(key, aside) {
+            switch try move(key, .key, aside) {
             case .copied: outcome.copied += 1
             case .setAside: outcome.setAside += 1
             case .stopped(let error): outcome.refusal = (key, error)
@@ -48,17 +48,17 @@ struct RefusedRows {
         return outcome
     }
 
-    /// Moves a row that is pending.
-    func move(_ key: RowKey) throws -> Settlement { try move(key, nil) }
+    /// Moves a row that is pending, to which that way leads.
+    func move(_ key: RowKey, by way: MoveSQL.Way) throws -> Settlement { try move(key, way, nil) }
 
-    private func move(_ key: RowKey, _ aside: String?) throws -> Settlement {
+    private func move(_ key: RowKey, _ way: MoveSQL.Way, _ aside: String?) throws -> Settlement {
         do {
             try mover.statements.movingRows(of: mover.sql) {
-                _ = try mover.run(mover.sql.copyRow) { try $0.bind(key, at: 1) }
+                _ = try mover.run(mover.sql.copyRow(way)) { try mover.sql.bind(key, way, to: $0) }
             }
             return .copied
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-            return try settle(key, error, aside)
+            return try settle(key, way, error, aside)
         }
     }
 
@@ -69,21 +69,22 @@ struct RefusedRows {
         case stopped(SQLiteError)
     }
 
-    private func settle(_ key: RowKey, _ error: SQLiteError, _ aside: String?) throws -> Settlement {
+    private func settle(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ aside: String?) throws -> Settlement
+    {
         guard record.refusedRows != .stop else { return .stopped(error) }
         let aside = try aside ?? table()
         var decision = RefusedRowDecision.setAside
         var row: RefusedRow?
         if record.refusedRows == .ask {
             guard let handler else { return .stopped(error) }
-            let found = try refusedRow(key, error)
+            let found = try refusedRow(key, way, error)
             row = found
             decision = handler(found)
         }
         switch decision {
         case .stop: return .stopped(error)
         case .setAside:
-            try setAside(key, error, aside)
+            try setAside(key, way, error, aside)
             return .setAside
         case .replace(let values):
             guard let row else { return .stopped(error) }
@@ -98,10 +99,10 @@ struct RefusedRows {
 
     // MARK: Asking
 
-    private func refusedRow(_ key: RowKey, _ error: SQLiteError) throws -> RefusedRow {
-        let statement = try mover.statements.statement(mover.sql.selectRow)
+    private func refusedRow(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError) throws -> RefusedRow {
+        let statement = try mover.statements.statement(mover.sql.selectRow(way))
         defer { statement.reset() }
-        try statement.bind(key, at: 1)
+        try mover.sql.bind(key, way, to: statement)
         var values: [String: SQLiteValue] = [:]
         if try statement.step() {
             for (offset, name) in mover.sql.writtenColumns.enumerated() { values[name] = statement.value(at: offset) }
@@ -153,20 +154,20 @@ struct RefusedRows {
         let report = ReportTable(
             kind: "refused",
             nameColumn: "refused_rows_table",
-            columns: ["midstream_reason", "midstream_rowid"] + mover.sql.namesOfSource
+            columns: ["midstream_reason", "midstream_rowid"] + mover.sql.namesOfSource.map(SQLIdentifier.quoted)
         )
         return try report.make(for: record, connection)
     }
 
-    private func setAside(_ key: RowKey, _ error: SQLiteError, _ table: String) throws {
+    private func setAside(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ table: String) throws {
         let rowID = key.rowID == nil ? "NULL" : mover.sql.key.source[0]
         let columns = mover.sql.namesOfSource.map(SQLIdentifier.quoted)
-        let first = mover.sql.key.count + 1
+        let first = 2 * mover.sql.key.count + 1
         _ = try mover.run(
-            "INSERT INTO main.\(SQLIdentifier.quoted(table)) SELECT ?\(first), \(KeySQL.list([rowID] + columns)) "
-                + "FROM \(mover.sql.source) WHERE \(mover.sql.key.equals(mover.sql.key.source, mover.sql.key.parameters(from: 1)))"
+            "INSERT INTO main.\(SQLIdentifier.quoted(table)) SELECT ?\(first), \(KeySQL.list([rowID] + columns))"
+                + mover.sql.row(way)
         ) {
-            try $0.bind(key, at: 1)
+            try mover.sql.bind(key, way, to: $0)
             try $0.bind(error.message, at: first)
         }
     }

@@ -8,7 +8,7 @@ struct ReportTable {
     let kind: String
     /// The column of `midstream_tables` that has its name.
     let nameColumn: String
-    /// Its columns, without types and constraints, so that it takes whatever there is.
+    /// The definitions of its columns, without types and constraints, so that it takes whatever there is.
     let columns: [String]
 
     /// - Returns: Its name. Where another table has the usual one, the table's id stands behind it.
@@ -22,7 +22,7 @@ struct ReportTable {
         let wanted = StateStore.prefix + kind + "_" + record.target
         let name = try exists(wanted) ? wanted + "_\(record.id)" : wanted
         guard try !exists(name) else { return name }
-        let list = KeySQL.list(columns.map(SQLIdentifier.quoted))
+        let list = KeySQL.list(columns)
         try connection.execute("CREATE TABLE main.\(SQLIdentifier.quoted(name))(\(list))")
         try connection.execute("UPDATE main.midstream_tables SET \(nameColumn) = ? WHERE id = ?", [name, record.id])
         return name

@@ -90,12 +90,20 @@ struct Retirement {
     }
 
     private func releaseSource(_ record: TableRecord) throws -> String? {
+        do {
+            return try releaseSource(record, isDamaged: false)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            return try releaseSource(record, isDamaged: true)
+        }
+    }
+
+    private func releaseSource(_ record: TableRecord, isDamaged: Bool) throws -> String? {
         let connection = stepper.connection
         let claims = Claims(connection: connection, migration: migration)
         // Only the source is written.
         try connection.execute("BEGIN")
         do {
-            let kept = try claims.release(record, moved: record.copied + record.settled)
+            let kept = try claims.release(record, moved: record.copied + record.settled, isDamaged: isDamaged)
             try connection.execute("COMMIT")
             return kept
         } catch {

@@ -517,10 +517,10 @@ final class Stepper {
             do {
                 return try moveUpToRefused(record, sql, tried, error)
             } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-                return try moveReadable(record, sql, atMost: rows, error)
+                return try moveReadable(record, sql, atMost: rows)
             }
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            return try moveReadable(record, sql, atMost: rows, error)
+            return try moveReadable(record, sql, atMost: rows)
         }
     }
 
@@ -591,10 +591,8 @@ final class Stepper {
     private func moveReadable(
         _ record: TableRecord,
         _ sql: MoveSQL,
-        atMost rows: Int64,
-        _ error: SQLiteError
+        atMost rows: Int64
     ) throws -> Int64? {
-        guard sql.key.isRowID else { throw unreadable(record, nil, error) }
         let mover = RowMover(statements: statements, sql: sql)
         damaged.insert(record.id)
         guard let position = try position(record, mover) else { return 0 }
@@ -607,9 +605,9 @@ final class Stepper {
         }
         guard let moved else { return nil }
         if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
-        for damage in outcome.skipped { onEvent?(.rowsSkipped(table: record.target, rowIDs: damage.rowIDs)) }
+        for damage in outcome.skipped { onEvent?(.rowsSkipped(table: record.target, keys: damage.keys(sql.key))) }
         if let refusal = outcome.refusal { throw refused(record, refusal) }
-        if let damage = outcome.damage { throw unreadable(record, damage.rowIDs, damage.error) }
+        if let damage = outcome.damage { throw unreadable(record, damage.keys(sql.key), damage.error) }
         return moved
     }
 
@@ -624,24 +622,23 @@ final class Stepper {
         )
     }
 
-    private func unreadable(
-        _ record: TableRecord,
-        _ rowIDs: ClosedRange<Int64>?,
-        _ error: SQLiteError
-    ) -> MigrationError {
+    private func unreadable(_ record: TableRecord, _ keys: UnreadableKeys?, _ error: SQLiteError) -> MigrationError {
         let place =
-            switch (rowIDs?.lowerBound, rowIDs?.upperBound) {
-            case (let first?, let last?) where first == last: "The row with rowid \(first)"
-            case (let first?, .max?): "Rows with rowids from \(first) on"
-            case (let first?, let last?): "Rows with rowids from \(first) to \(last)"
-            default: "Rows"
+            switch keys {
+            case .rowIDs(let rowIDs) where rowIDs.lowerBound == rowIDs.upperBound:
+                "The row with rowid \(rowIDs.lowerBound)"
+            case .rowIDs(let rowIDs) where rowIDs.upperBound == .max: "Rows with rowids from \(rowIDs.lowerBound) on"
+            case .rowIDs(let rowIDs): "Rows with rowids from \(rowIDs.lowerBound) to \(rowIDs.upperBound)"
+            case .row: "The row with the key that this error has"
+            case .between: "Rows with keys between those that this error has"
+            case nil: "Rows"
             }
         return MigrationError(
             .unreadableRows,
             "\(place) of source table \(record.source) cannot be read: its file is damaged. What comes before has moved to "
                 + "table \(record.target). Restore the source's file, or leave them out with unreadableRows = .skip",
             table: record.target,
-            unreadableRowIDs: rowIDs,
+            unreadableKeys: keys,
             cause: error
         )
     }
@@ -658,13 +655,16 @@ final class Stepper {
         _ start: ContinuousClock.Instant
     ) throws -> (rows: Int64, hashes: Int64?)? {
         do {
-            guard record.unreadableRowsTable != nil else { return try count(record, sql, limit, start) }
-            return (try unreadableRows(record, RowMover(statements: statements, sql: sql)).count(), nil)
+            if record.unreadableRowsTable == nil { return try count(record, sql, limit, start) }
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
             counts[record.id] = nil
-            if record.isPassed { throw unreadable(record, nil, error) }
             damaged.insert(record.id)
-            return nil
+            if !record.isPassed { return nil }
+        }
+        do {
+            return (try unreadableRows(record, RowMover(statements: statements, sql: sql)).count(), nil)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            throw unreadable(record, nil, error)
         }
     }
 

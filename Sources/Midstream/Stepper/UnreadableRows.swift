@@ -1,17 +1,17 @@
-internal import SQLText
 internal import SQLiteConnection
 
 /// Moves pending rows one by one, after a batch has met a page of the source that is damaged, and finds out which cannot
 /// be read.
 ///
-/// A row is found by its rowid, beyond damaged pages as well as before them, as long as the pages above its own are whole.
+/// A row is found by its key, beyond damaged pages as well as before them, as long as the pages above its own are whole.
 struct UnreadableRows {
     let rows: RefusedRows
 
     private var mover: RowMover { rows.mover }
     private var record: TableRecord { rows.record }
-    private var connection: Connection { rows.connection }
     private var sql: MoveSQL { mover.sql }
+    private var keys: SourceKeys { SourceKeys(statements: mover.statements, sql: sql) }
+    private var report: UnreadableReport { UnreadableReport(mover: mover, record: record, connection: rows.connection) }
 
     /// What came of it.
     struct Outcome {
@@ -19,83 +19,132 @@ struct UnreadableRows {
         var setAside: Int64 = 0
         /// The row that the target does not take, where it stopped.
         var refusal: (key: RowKey, error: SQLiteError)?
-        /// The rowids of which nothing can be read, where it stopped.
+        /// What cannot be read, where it stopped.
         var damage: Damage?
-        /// Those that were left out.
+        /// What was left out.
         var skipped: [Damage] = []
 
         var isStopped: Bool { refusal != nil || damage != nil }
     }
 
-    /// Rowids of which nothing can be read, and SQLite's error. There may be more rowids than there were rows.
-    struct Damage {
-        var rowIDs: ClosedRange<Int64>
-        var error: SQLiteError
+    // MARK: What can be read
+
+    /// What of the rows that follow a position can be read.
+    struct Survey {
+        fileprivate var start: RowKey?
+        fileprivate var items: [Item] = []
+        fileprivate var isOver = false
+
+        /// The last key that it has come to.
+        fileprivate var last: RowKey? { items.last?.key ?? start }
+        fileprivate var endsInDamage: Bool { if case .damage? = items.last { true } else { false } }
+    }
+
+    fileprivate enum Item {
+        /// A row that belongs, and how it is come to.
+        case row(RowKey, MoveSQL.Way)
+        /// One that does not.
+        case other(RowKey)
+        case damage(Damage)
+
+        var key: RowKey? {
+            switch self {
+            case .row(let key, _), .other(let key): key
+            case .damage(let damage): damage.key
+            }
+        }
+    }
+
+    /// Reads about so many rows that follow a position, and more where it would end with one that cannot be read: the
+    /// watermark is sought by whoever reads the source.
+    ///
+    /// Outside transactions: within one SQLite refuses all writes once it has met damage.
+    func survey(after position: Position, rows count: Int64) throws -> Survey {
+        var survey = Survey(start: position.key)
+        repeat {
+            let isFirst = survey.items.isEmpty
+            let found = try keys.next(count, after: survey.last)
+            if found.hasGap, let error = found.error {
+                survey.items.append(.damage(Damage(place: .between(survey.last, found.keys.first), error: error)))
+            }
+            survey.isOver = found.isOver
+            for key in found.keys {
+                survey.items.append(try item(key, found))
+                if !isFirst, !survey.endsInDamage {
+                    survey.isOver = false
+                    break
+                }
+            }
+        } while survey.endsInDamage && !survey.isOver
+        return survey
+    }
+
+    private func item(_ key: RowKey, _ found: SourceKeys.Found) throws -> Item {
+        var damage = found.error
+        for way in sql.ways + (found.way.map { [$0] } ?? []) {
+            do {
+                guard let belongs = try belongs(key, way) else { continue }
+                if !belongs { return .other(key) }
+                let statement = try mover.statements.statement(sql.selectRow(way))
+                defer { statement.reset() }
+                try sql.bind(key, way, to: statement)
+                _ = try statement.step()
+                // What is on other pages is read when it is asked for.
+                _ = Row(copying: statement)
+                return .row(key, way)
+            } catch let error as SQLiteError {
+                guard ResultCode.corrupt ~= error.code else { throw error }
+                damage = damage ?? error
+            }
+        }
+        // An index may have a key that the table has no more.
+        let error = damage ?? SQLiteError(code: .corrupt, message: "database disk image is malformed")
+        return .damage(Damage(place: .row(key), error: error))
+    }
+
+    /// Whether a row belongs; `nil` when the way does not lead to it.
+    private func belongs(_ key: RowKey, _ way: MoveSQL.Way) throws -> Bool? {
+        let statement = try mover.statements.statement(sql.belongs(way))
+        defer { statement.reset() }
+        try sql.bind(key, way, to: statement)
+        return try statement.step() ? statement.int64(at: 0) != 0 : nil
     }
 
     // MARK: Moving
 
-    /// What of the rows that follow a position can be read.
-    struct Survey {
-        fileprivate var last: Int64?
-        fileprivate var rowIDs: [Int64] = []
-        /// Those of them that cannot be read.
-        fileprivate var unreadable: [Int64: SQLiteError] = [:]
-        fileprivate var end = End.more
-    }
-
-    /// Reads about so many rows that follow a position.
-    ///
-    /// Outside transactions: within one SQLite refuses all writes once it has met damage.
-    func survey(after position: Position, rows count: Int64) throws -> Survey {
-        var survey = Survey(last: position.key?.rowID)
-        survey.end = try scan(count, &survey)
-        for rowID in survey.rowIDs { survey.unreadable[rowID] = try errorOfReading(rowID) }
-        if case .damaged(let error) = survey.end {
-            let last = survey.rowIDs.last ?? survey.last
-            let next = try firstReadable(after: last)
-            let first = last.map { $0 + 1 } ?? .min
-            let damage = Damage(rowIDs: first...max(first, next.map { $0 - 1 } ?? .max), error: error)
-            survey.end = .beforeDamage(damage, isOver: next == nil)
-        }
-        return survey
-    }
-
     /// Moves the rows that a survey has found, and the watermark with them.
     func move(_ survey: Survey, policy: UnreadableRowPolicy) throws -> Outcome {
         var outcome = Outcome()
-        // The last rowid that is done with.
-        var last = survey.last
-        for rowID in survey.rowIDs {
-            if let error = survey.unreadable[rowID] {
-                meet(Damage(rowIDs: rowID...rowID, error: error), policy, &outcome)
-            } else if try isPending(rowID) {
-                switch try rows.move(.rowID(rowID)) {
+        // The last key that is done with, and the damage after it.
+        var last = survey.start
+        var met: [Damage] = []
+        for item in survey.items {
+            if case .damage(let damage) = item {
+                if policy == .stop {
+                    outcome.damage = damage
+                    break
+                }
+                met.append(damage)
+            }
+            if case .row(let key, let way) = item, try isPending(key) {
+                switch try rows.move(key, by: way) {
                 case .copied: outcome.copied += 1
                 case .setAside: outcome.setAside += 1
-                case .stopped(let error): outcome.refusal = (.rowID(rowID), error)
+                case .stopped(let error): outcome.refusal = (key, error)
                 }
+                if outcome.isStopped { break }
             }
-            if outcome.isStopped { break }
-            last = rowID
+            guard let key = item.key else { continue }
+            last = key
+            outcome.skipped += met
+            met = []
         }
-        var isPassed = false
-        if !outcome.isStopped {
-            switch survey.end {
-            case .more, .damaged: break
-            case .over: isPassed = true
-            case .beforeDamage(let damage, let isOver):
-                meet(damage, policy, &outcome)
-                if !outcome.isStopped {
-                    last = damage.rowIDs.upperBound
-                    isPassed = isOver
-                }
-            }
-        }
-        try record(outcome.skipped)
-        if isPassed || last != survey.last {
+        let isPassed = survey.isOver && !outcome.isStopped
+        if isPassed { outcome.skipped += met }
+        try report.add(outcome.skipped)
+        if isPassed || last != survey.start {
             try mover.advance(
-                to: isPassed ? nil : last.map { .rowID($0) },
+                to: isPassed ? nil : last,
                 copied: outcome.copied,
                 hasLedger: true,
                 setAside: outcome.setAside
@@ -104,180 +153,45 @@ struct UnreadableRows {
         return outcome
     }
 
-    private func meet(_ damage: Damage, _ policy: UnreadableRowPolicy, _ outcome: inout Outcome) {
-        switch policy {
-        case .skip: outcome.skipped.append(damage)
-        case .stop: outcome.damage = damage
-        }
-    }
-
-    /// How a survey ended.
-    fileprivate enum End {
-        case more
-        case over
-        case damaged(SQLiteError)
-        /// There is nothing to be read beyond it where it is over.
-        case beforeDamage(Damage, isOver: Bool)
-    }
-
-    private func scan(_ count: Int64, _ survey: inout Survey) throws -> End {
-        let scan = try mover.statements.statement(sql.keys(isBounded: survey.last != nil))
-        defer { scan.reset() }
-        if let last = survey.last { try scan.bind(last + 1, at: 1) }
-        do {
-            while survey.rowIDs.count < count {
-                guard try scan.step() else { return .over }
-                survey.rowIDs.append(scan.int64(at: 0))
-            }
-            return .more
-        } catch {
-            guard ResultCode.corrupt ~= error.code else { throw error }
-            return .damaged(error)
-        }
-    }
-
-    private func isPending(_ rowID: Int64) throws -> Bool {
-        let statement = try mover.statements.statement(sql.isPending(isBounded: false))
+    /// Whether no statement has brought a row over.
+    private func isPending(_ key: RowKey) throws -> Bool {
+        let statement = try mover.statements.statement(sql.isInLedger)
         defer { statement.reset() }
-        try statement.bind(rowID, at: 1)
-        return try statement.step()
+        try statement.bind(key, at: 1)
+        return try !statement.step()
     }
 
-    /// Why a row of the source cannot be read, or not all of it; `nil` when it can.
-    private func errorOfReading(_ rowID: Int64) throws -> SQLiteError? {
-        do {
-            for text in [sql.belongs, sql.selectRow] {
-                let statement = try mover.statements.statement(text)
-                defer { statement.reset() }
-                try statement.bind(rowID, at: 1)
-                _ = try statement.step()
-                // What is on other pages is read when it is asked for.
-                _ = Row(copying: statement)
-                _ = try statement.step()
-            }
-            return nil
-        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            return error
-        }
-    }
+    // MARK: Counting
 
-    // MARK: Beyond the damage
-
-    /// How many rowids are tried one after the other, and then at equal distances.
-    private static let probes: Int64 = 20_000
-
-    /// The first rowid beyond a damaged page that can be read; `nil` when there is none.
+    /// Counts the source's rows that belong, but for those that were left out.
     ///
-    /// From the other end, what can be read tells how far the damage goes at most. There may be pages between two damaged
-    /// ones that are whole: they are found where rowids are dense, or else with luck.
-    private func firstReadable(after key: Int64?) throws -> Int64? {
-        let first = key.map { $0 + 1 } ?? .min
-        let bound = try lowest(from: first, through: nil)
-        let limit = bound ?? .max
-        var found: Int64?
-        var probe = bound == nil && key == nil ? Int64.max : first
-        let distance = max(1, (limit / 2 - first / 2) / Self.probes * 2)
-        var tries: Int64 = 0
-        while found == nil, probe < limit, tries < 2 * Self.probes {
-            found = try next(from: probe)
-            tries += 1
-            let (sum, overflow) = probe.addingReportingOverflow(tries < Self.probes ? 1 : distance)
-            if overflow { break }
-            probe = sum
-        }
-        guard let found, found < limit else { return bound }
-        return try lowest(from: first, through: found - 1) ?? found
-    }
-
-    /// The lowest rowid that a scan down comes to, from a rowid or the last one, before it meets damage.
-    private func lowest(from first: Int64, through end: Int64?) throws -> Int64? {
-        let scan = try mover.statements.statement(sql.keysDown(isEnded: end != nil, isConditional: false))
-        defer { scan.reset() }
-        try scan.bind(first, at: 1)
-        if let end { try scan.bind(end, at: 2) }
-        var lowest: Int64?
-        do {
-            while try scan.step() { lowest = scan.int64(at: 0) }
-        } catch {
-            guard ResultCode.corrupt ~= error.code else { throw error }
-        }
-        return lowest
-    }
-
-    /// The first rowid from that one on; `nil` when the page that it would be on is damaged.
-    private func next(from key: Int64) throws -> Int64? {
-        let seek = try mover.statements.statement(sql.firstKey)
-        defer { seek.reset() }
-        try seek.bind(key, at: 1)
-        do {
-            return try seek.step() ? seek.int64(at: 0) : nil
-        } catch {
-            guard ResultCode.corrupt ~= error.code else { throw error }
-            return nil
-        }
-    }
-
-    // MARK: What was left out
-
-    private static let report = ReportTable(
-        kind: "unreadable",
-        nameColumn: "unreadable_rows_table",
-        columns: ["first_rowid", "last_rowid", "reason"]
-    )
-
-    private func record(_ skipped: [Damage]) throws {
-        guard !skipped.isEmpty else { return }
-        // The table has fewer rows from now on than were counted.
-        try connection.execute("UPDATE main.midstream_tables SET total = NULL WHERE id = ?", [record.id])
-        let name = SQLIdentifier.quoted(try Self.report.make(for: record, connection))
-        for damage in skipped {
-            try connection.execute(
-                "INSERT INTO main.\(name) VALUES (?, ?, ?)",
-                [damage.rowIDs.lowerBound, damage.rowIDs.upperBound, damage.error.message]
-            )
-            // Rows that statements have brought over are in the target, but cannot be counted in the source.
-            try connection.execute(
-                "DELETE FROM \(sql.ledger) WHERE key BETWEEN ? AND ?",
-                [damage.rowIDs.lowerBound, damage.rowIDs.upperBound]
-            )
-        }
-    }
-
-    /// Counts the source's rows that belong, from the last one down, but for those that were left out.
+    /// Beside damage, there is but the way on which they were found before.
     func count() throws -> Int64 {
-        guard let table = record.unreadableRowsTable else { return try countRows([]) }
-        let name = SQLIdentifier.quoted(table)
-        return try countRows(
-            connection.fetchAll("SELECT first_rowid, last_rowid FROM main.\(name) ORDER BY first_rowid DESC")
-                .map { try $0.get(0, as: Int64.self)...$0.get(1, as: Int64.self) }
-        )
+        var count: Int64 = 0
+        var last: RowKey?
+        while true {
+            let found = try keys.next(SourceCount.rowsPerSlice, after: last)
+            if found.hasGap, let error = found.error, try !report.meets(after: last, before: found.keys.first) {
+                throw error
+            }
+            if let first = found.keys.first, let end = found.keys.last {
+                if try sql.condition.isEmpty && !report.meets(first, end) {
+                    count += Int64(found.keys.count)
+                } else {
+                    for key in found.keys where try !report.meets(key, key) && isCounted(key, found) { count += 1 }
+                }
+                last = end
+            }
+            if found.isOver { return count }
+        }
     }
 
-    private func countRows(_ skipped: [ClosedRange<Int64>]) throws -> Int64 {
-        var count: Int64 = 0
-        // No row beyond it is still to be counted.
-        var end: Int64?
-        while true {
-            let scan = try mover.statements.statement(sql.keysDown(isEnded: end != nil, isConditional: true))
-            defer { scan.reset() }
-            try scan.bind(Int64.min, at: 1)
-            if let end { try scan.bind(end, at: 2) }
-            do {
-                while try scan.step() {
-                    let rowID = scan.int64(at: 0)
-                    if !skipped.contains(where: { $0.contains(rowID) }) { count += 1 }
-                    if rowID == .min { return count }
-                    end = rowID - 1
-                }
-                return count
-            } catch {
-                // It is one of the ranges that it has come to, or a page is damaged that was not.
-                guard ResultCode.corrupt ~= error.code,
-                    let range = skipped.first(where: { range in end.map { range.upperBound <= $0 } ?? true })
-                else { throw error }
-                if range.lowerBound == .min { return count }
-                end = range.lowerBound - 1
-            }
+    private func isCounted(_ key: RowKey, _ found: SourceKeys.Found) throws -> Bool {
+        if sql.condition.isEmpty { return true }
+        switch try item(key, found) {
+        case .row: return true
+        case .other: return false
+        case .damage(let damage): throw damage.error
         }
     }
 }

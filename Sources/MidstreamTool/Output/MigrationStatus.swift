@@ -49,6 +49,9 @@ struct MigrationStatus {
         }
         if let condition = progress.condition { source += ", where \(condition)" }
         if let destination = progress.movesOnTo { source += ", moving on to \(destination)" }
+        if let unreadable = progress.unreadableRowsTable {
+            source += ", without unreadable rows: see table \(unreadable)"
+        }
         let phase = progress.isReturning ? "returning" : progress.phase.name
         return "\(progress.name): \(phase), \(rows), \(source)"
     }
@@ -74,6 +77,7 @@ struct MigrationStatus {
             "phase": JSON(table.progress.phase.name),
             "returning": JSON(table.progress.isReturning),
             "movesOnTo": JSON(table.progress.movesOnTo),
+            "unreadableRowsTable": JSON(table.progress.unreadableRowsTable),
             "moved": JSON(table.moved),
             "pending": JSON(table.pending),
             "total": JSON(table.total),

@@ -32,6 +32,8 @@ func message(of error: any Error) -> String {
 
 private func message(ofMigration error: MigrationError) -> String {
     guard let cause = error.cause else { return error.message }
+    // Keys are data, which errors of the library do not show. Who runs the command asks for them.
+    if let keys = error.unreadableKeys { return "\(error.message): \(keys) (\(cause.message))" }
     guard cause.code == .notADatabase else { return "\(error.message) (\(cause.message))" }
     // The message has the cause's in it, and says by which call a key is given.
     return error.message.replacing(

@@ -3,12 +3,6 @@ import SQLiteConnection
 import Synchronization
 import Testing
 
-#if canImport(Glibc)
-    import Glibc
-#else
-    import Darwin
-#endif
-
 /// A source with damaged pages: no other row is lost, and it is told which cannot be read.
 @Suite struct DamagedSourceTests {
     private let folder = TemporaryFolder()
@@ -59,59 +53,31 @@ import Testing
     ///
     /// - Returns: The rows that cannot be read.
     private func inflict(_ damage: Damage) throws -> Set<Int64> {
-        let bytes = Files.bytes(source)
-        func page(_ number: Int) -> ArraySlice<UInt8> { bytes[(number * Self.pageSize)...].prefix(Self.pageSize) }
-        let count = bytes.count / Self.pageSize
-        /// The rows of a leaf of the table.
-        func rows(_ number: Int) -> [Int64] {
-            guard page(number).first == 0x0d else { return [] }
-            let text = String(decoding: page(number).map { $0 < 0x80 ? $0 : 0x20 }, as: UTF8.self)
-            return text.split(separator: "row ").dropFirst().compactMap { Int64($0.prefix { $0.isNumber }) }
-        }
-        func leaf(of row: Int64) -> Int { (1..<count).first { rows($0).contains(row) } ?? 0 }
+        let file = DamagedPages(path: source, pageSize: Self.pageSize)
         var pages: [Int]
         var lost: Set<Int64> = []
         switch damage {
-        case .leaf: pages = [leaf(of: 1000)]
-        case .firstLeaf: pages = [leaf(of: 1)]
-        case .lastLeaf: pages = [leaf(of: Self.rows)]
+        case .leaf: pages = [file.leaf(of: 1000)]
+        case .firstLeaf: pages = [file.leaf(of: 1)]
+        case .lastLeaf: pages = [file.leaf(of: Self.rows)]
         case .twoLeaves:
-            let first = leaf(of: 1000)
-            let between = leaf(of: try #require(rows(first).max()) + 1)
-            pages = [first, leaf(of: try #require(rows(between).max()) + 1)]
+            let first = file.leaf(of: 1000)
+            let between = file.leaf(of: try #require(file.rows(first).max()) + 1)
+            pages = [first, file.leaf(of: try #require(file.rows(between).max()) + 1)]
         case .interior:
             let connection = try Connection(path: source, options: OpenOptions(access: .readOnly))
             let root: Int? = try connection.fetchValue("SELECT rootpage FROM sqlite_master WHERE name = 's'")
             connection.close()
             // The second one below the root.
-            let interior = (1..<count).filter { page($0).first == 0x05 && $0 != (root ?? 0) - 1 }
+            let interior = file.all.filter { file.kind($0) == .tableInterior && $0 != (root ?? 0) - 1 }
             pages = [try #require(interior.dropFirst().first)]
-            let start = pages[0] * Self.pageSize
-            func integer(_ offset: Int, _ length: Int) -> Int {
-                bytes[(start + offset)..<(start + offset + length)].reduce(0) { $0 << 8 | Int($1) }
-            }
-            let children =
-                (0..<integer(3, 2)).map { integer(integer(12 + 2 * $0, 2), 4) } + [integer(8, 4)]
-            lost = Set(children.flatMap { rows($0 - 1) })
+            lost = Set(file.children(of: pages[0]).flatMap(file.rows))
         case .overflow:
-            // One in the middle: of the last one nothing says that it is not what it was.
-            let zeros = [UInt8](repeating: 0x30, count: Self.pageSize - 4)
-            pages = [
-                try #require(
-                    (1..<count).first {
-                        page($0).dropFirst(4).elementsEqual(zeros) && page($0).prefix(4) != [0, 0, 0, 0]
-                    }
-                )
-            ]
+            pages = [try #require(file.overflow)]
             lost = [Self.longRow]
         }
-        if lost.isEmpty { lost = Set(pages.flatMap(rows)) }
-        let file = open(source, O_WRONLY)
-        for page in pages {
-            let garbage = [UInt8](repeating: 0xff, count: Self.pageSize)
-            #expect(pwrite(file, garbage, garbage.count, off_t(page * Self.pageSize)) == garbage.count)
-        }
-        close(file)
+        if lost.isEmpty { lost = Set(pages.flatMap(file.rows)) }
+        #expect(file.overwrite(pages))
         return lost
     }
 
@@ -132,7 +98,7 @@ import Testing
         for _ in 0..<2 {
             let error = try #require(try steps(database))
             #expect(error.code == .unreadableRows && error.table == "t", "\(error)")
-            let rowIDs = try #require(error.unreadableRowIDs)
+            guard case .rowIDs(let rowIDs)? = error.unreadableKeys else { throw error }
             #expect(rowIDs.lowerBound <= first && rowIDs.contains(first))
             #expect(rowIDs.lowerBound == first || damage == .firstLeaf)
             #expect(damage == .lastLeaf ? rowIDs.upperBound == .max : lost.contains(rowIDs.upperBound))
@@ -156,7 +122,7 @@ import Testing
         let lost = try inflict(damage).subtracting(rescued)
         database = try begin(.skip)
         database.onMigrated { event in
-            if case .rowsSkipped(_, let rowIDs) = event { events.withLock { $0.append(rowIDs) } }
+            if case .rowsSkipped(_, .rowIDs(let rowIDs)) = event { events.withLock { $0.append(rowIDs) } }
         }
         #expect(try steps(database) == nil)
         let wanted = (1...Self.rows).filter { !lost.contains($0) }
@@ -176,34 +142,5 @@ import Testing
         let old = try Connection(path: source, options: OpenOptions(access: .readOnly))
         #expect(try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 's'") == "table")
         old.close()
-    }
-
-    @Test func aTableWithoutRowidsStops() throws {
-        let old = try Connection(path: source)
-        try old.execute("PRAGMA page_size = \(Self.pageSize)")
-        try old.execute("CREATE TABLE s(k TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
-        try old.execute(
-            """
-            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
-            INSERT INTO s SELECT printf('k%05d', i), hex(zeroblob(40)) FROM n
-            """
-        )
-        old.close()
-        var database = try Database(path: target)
-        try database.execute("CREATE TABLE t(k TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID")
-        try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "s" } }
-        database.close()
-        let connection = try Connection(path: source)
-        _ = try connection.checkpoint(mode: .truncate)
-        connection.close()
-        let bytes = Files.bytes(source)
-        let leaf = try #require((5..<(bytes.count / Self.pageSize)).last { bytes[$0 * Self.pageSize] == 0x0a })
-        let file = open(source, O_WRONLY)
-        let garbage = [UInt8](repeating: 0xff, count: Self.pageSize)
-        #expect(pwrite(file, garbage, garbage.count, off_t(leaf * Self.pageSize)) == garbage.count)
-        close(file)
-        database = try Database(path: target)
-        let error = try #require(try steps(database))
-        #expect(error.code == .unreadableRows && error.unreadableRowIDs == nil && error.cause?.code.primary == .corrupt)
     }
 }

@@ -1,0 +1,35 @@
+public import SQLiteConnection
+
+/// The keys of rows that cannot be read, since a page of the source's file is damaged: see ``UnreadableRowPolicy``.
+public enum UnreadableKeys: Sendable, Hashable {
+    /// Rowids. There may be more of them than there were rows.
+    case rowIDs(ClosedRange<Int64>)
+    /// The PRIMARY KEY of one row of a table without rowids.
+    case row([SQLiteValue])
+    /// All that comes after the first and before the second of two rows that can be read, in the order of the PRIMARY KEY of a
+    /// table without rowids, or against it where all of its columns descend. `nil` where it begins with the first row, or ends with the last. There may have been any number
+    /// of rows.
+    case between([SQLiteValue]?, [SQLiteValue]?)
+}
+
+extension UnreadableKeys: CustomStringConvertible {
+    /// In words, with the keys themselves: `rowids 17 to 20`, `key (3, 'b')`, `keys after (3, 'b') and before (4, 'a')`.
+    public var description: String {
+        switch self {
+        case .rowIDs(let rowIDs) where rowIDs.lowerBound == rowIDs.upperBound: "rowid \(rowIDs.lowerBound)"
+        case .rowIDs(Int64.min...Int64.max): "all rowids"
+        case .rowIDs(let rowIDs) where rowIDs.upperBound == .max: "rowids from \(rowIDs.lowerBound) on"
+        case .rowIDs(let rowIDs) where rowIDs.lowerBound == .min: "rowids up to \(rowIDs.upperBound)"
+        case .rowIDs(let rowIDs): "rowids \(rowIDs.lowerBound) to \(rowIDs.upperBound)"
+        case .row(let key): "key \(Self.text(key))"
+        case .between(nil, nil): "all keys"
+        case .between(let start?, nil): "keys after \(Self.text(start))"
+        case .between(nil, let end?): "keys before \(Self.text(end))"
+        case .between(let start?, let end?): "keys after \(Self.text(start)) and before \(Self.text(end))"
+        }
+    }
+
+    private static func text(_ key: [SQLiteValue]) -> String {
+        "(\(key.map(SQLLiteral.text).joined(separator: ", ")))"
+    }
+}

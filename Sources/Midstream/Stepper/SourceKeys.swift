@@ -1,0 +1,183 @@
+internal import SQLiteConnection
+
+/// Finds the keys of a source with damaged pages, in their order.
+///
+/// Outside transactions: within one SQLite refuses all writes once it has met damage.
+struct SourceKeys {
+    let statements: InternalStatements
+    let sql: MoveSQL
+
+    /// What follows a key.
+    struct Found {
+        var keys: [RowKey] = []
+        /// The way that has come to them, where there is one.
+        var way: MoveSQL.Way?
+        /// SQLite's error, where a page is damaged.
+        var error: SQLiteError?
+        /// Whether there may be rows before the first of them, or after the start where there are none.
+        var hasGap = false
+        /// Whether nothing follows them, or nothing that can be read.
+        var isOver = false
+    }
+
+    /// The keys that are held at once.
+    private static let most: Int64 = 65_536
+
+    /// About so many keys after one, or from the first on. None are left out but where ``Found/hasGap`` says so.
+    ///
+    /// - Complexity: O(`count`), but O(n) beside a damaged page.
+    func next(_ count: Int64, after start: RowKey?) throws -> Found {
+        if start == .rowID(.max) { return Found(isOver: true) }
+        let count = Int(max(1, min(count, Self.most)))
+        let up = try walk(.up(after: start), count, after: start)
+        guard let error = up.error, up.keys.isEmpty else {
+            return Found(keys: up.keys, way: .up(after: start), isOver: up.isOver)
+        }
+        if start != nil, !sql.seeksRowIDs {
+            // It is the seek that may have failed.
+            let all = try walk(.up(after: nil), count, after: start)
+            if all.error == nil || !all.keys.isEmpty {
+                return Found(keys: all.keys, way: .up(after: nil), error: error, isOver: all.isOver)
+            }
+        }
+        let down = try walk(.down(from: nil), count, after: start)
+        guard down.error != nil else {
+            return Found(keys: down.keys, way: .down(from: nil), error: error, isOver: down.keys.isEmpty)
+        }
+        if let keys = try listed(count, after: start) { return Found(keys: keys, error: error, isOver: keys.isEmpty) }
+        // From the other end, what can be read tells how far the damage goes at most. There may be whole pages between two
+        // damaged ones.
+        guard let between = try probe(between: start, and: down.keys.first) else {
+            let isClosed = isNext(down.keys.first, start)
+            return Found(
+                keys: down.keys,
+                way: .down(from: nil),
+                error: error,
+                hasGap: !isClosed,
+                isOver: down.keys.isEmpty
+            )
+        }
+        let way = MoveSQL.Way.down(from: between)
+        let keys = try walk(way, count, after: start).keys
+        let first = keys.first ?? between
+        return Found(keys: keys.isEmpty ? [first] : keys, way: way, error: error, hasGap: !isNext(first, start))
+    }
+
+    /// Whether there is no rowid between the two.
+    private func isNext(_ key: RowKey?, _ start: RowKey?) -> Bool {
+        guard let key = key?.rowID else { return false }
+        return key == start?.rowID.map { $0 + 1 } ?? .min
+    }
+
+    // MARK: By the order of the keys
+
+    /// The first of the keys that a way comes to after the start, up to damage; the last that it comes to on its way down.
+    private func walk(_ way: MoveSQL.Way, _ count: Int, after start: RowKey?) throws -> (
+        keys: [RowKey], error: SQLiteError?, isOver: Bool
+    ) {
+        let scan = try statements.statement(sql.keys(way, isBounded: start != nil))
+        defer { scan.reset() }
+        try sql.bind(start, way, to: scan)
+        let isDown = if case .down = way { true } else { false }
+        var keys: [RowKey] = []
+        var error: SQLiteError?
+        var isOver = true
+        do {
+            while try scan.step() {
+                guard scan.int64(at: sql.key.count) != 0 else {
+                    if isDown { break }
+                    continue
+                }
+                keys.append(sql.key.read(scan))
+                if isDown {
+                    if keys.count >= 2 * count { keys.removeFirst(count) }
+                } else if keys.count == count {
+                    isOver = false
+                    break
+                }
+            }
+        } catch let met {
+            guard ResultCode.corrupt ~= met.code else { throw met }
+            error = met
+            isOver = false
+        }
+        return (isDown ? keys.suffix(count).reversed() : keys, error, isOver)
+    }
+
+    // MARK: By another order
+
+    /// The keys after the start that an index lists, if one can be read to its end.
+    private func listed(_ count: Int, after start: RowKey?) throws -> [RowKey]? {
+        for listing in sql.listings {
+            do {
+                let scan = try statements.statement(sql.listedKeys(listing, isBounded: start != nil))
+                defer { scan.reset() }
+                if let start { try scan.bind(start, at: 1) }
+                try scan.bind(Int64(count), at: 1 + sql.key.count)
+                var keys: [RowKey] = []
+                while try scan.step() { keys.append(sql.key.read(scan)) }
+                return keys
+            } catch let error as SQLiteError {
+                // An old SQLite does not read all of an index that is not the query's own.
+                guard ResultCode.corrupt ~= error.code || error.code == .error else { throw error }
+            }
+        }
+        return nil
+    }
+
+    // MARK: By luck
+
+    /// How many numbers are tried one after the other, and then at equal distances.
+    private static let probes: Int64 = 20_000
+
+    /// A key between two of which nothing is known: found where the first columns that differ in them are integers, and dense,
+    /// or else with luck.
+    private func probe(between start: RowKey?, and end: RowKey?) throws -> RowKey? {
+        guard let (prefix, range) = numbers(between: start, and: end), var probe = range.first else { return nil }
+        let limit = range.upperBound
+        let distance = max(1, (limit / 2 - range.lowerBound / 2) / Self.probes * 2)
+        var tries: Int64 = 0
+        while probe < limit, tries < 2 * Self.probes {
+            if let found = try first(prefix, from: probe) {
+                // Between the probe and the end there is none that can be read.
+                let values = sql.key.folded(found).values
+                guard values.starts(with: prefix), case .integer(let number) = values[prefix.count] else { return nil }
+                return range.contains(number) ? found : nil
+            }
+            tries += 1
+            let (sum, overflow) = probe.addingReportingOverflow(tries < Self.probes ? 1 : distance)
+            if overflow { break }
+            probe = sum
+        }
+        return nil
+    }
+
+    /// The columns that two keys have in common, and the numbers between the next ones.
+    private func numbers(between start: RowKey?, and end: RowKey?) -> (prefix: [ExactValue], range: Range<Int64>)? {
+        if start == nil && end == nil { return nil }
+        if sql.key.isRowID {
+            let first = start?.rowID.map { $0 + 1 } ?? .min
+            return ([], first..<max(first, end?.rowID ?? .max))
+        }
+        guard let start = start.map(sql.key.folded), let end = end.map(sql.key.folded),
+            let column = zip(start.values, end.values).enumerated().first(where: { $1.0 != $1.1 })?.offset,
+            case .integer(let first) = start.values[column], case .integer(let last) = end.values[column], first < last
+        else { return nil }
+        return (Array(start.values.prefix(column)), (first + 1)..<last)
+    }
+
+    /// The first key with those columns before a number, or with a larger one; `nil` when the page that it would be on is
+    /// damaged.
+    private func first(_ prefix: [ExactValue], from number: Int64) throws -> RowKey? {
+        let seek = try statements.statement(sql.firstKey(columns: prefix.count + 1))
+        defer { seek.reset() }
+        for (offset, value) in prefix.enumerated() { try seek.bind(value, at: 1 + offset) }
+        try seek.bind(number, at: 1 + prefix.count)
+        do {
+            return try seek.step() ? sql.key.read(seek) : nil
+        } catch {
+            guard ResultCode.corrupt ~= error.code else { throw error }
+            return nil
+        }
+    }
+}
