@@ -358,7 +358,9 @@ struct MoveSQL: Sendable {
         }
         let values = ["\(id)"] + (key.isRowID ? ["NEW.\(key.target[0])"] : ["NULL"]) + keys
         let call = "SELECT midstream_conflict(\(KeySQL.list(values)));"
-        let changed = (rowID + columns.map { SQLIdentifier.quoted($0.name) }).map { "NEW.\($0) IS NOT OLD.\($0)" }
+        let changed = (rowID + columns.map { SQLIdentifier.quoted($0.name) })
+            // An index may tell values apart which the column's own collation does not.
+            .map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }
             .joined(separator: " OR ")
         return [
             "CREATE TRIGGER main.\(Self.trigger("insert", id)) BEFORE INSERT ON \(name) BEGIN \(call) END",
@@ -372,8 +374,11 @@ struct MoveSQL: Sendable {
     var dropTriggers: [String] { Self.dropTriggers(id) }
 
     static func dropTriggers(_ id: Int64, in schema: String = "main") -> [String] {
-        ["insert", "update", "delete"].map { "DROP TRIGGER IF EXISTS \(schema).\(trigger($0, id))" }
+        guards.map { "DROP TRIGGER IF EXISTS \(schema).\(trigger($0, id))" }
     }
+
+    /// What the guard triggers are called for.
+    static let guards = ["insert", "update", "delete"]
 
     static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }
 

@@ -13,6 +13,7 @@ final class MovingTable {
     /// The source's table, and the schema that it is attached under.
     let source: TableSchema
     let sourceSchema: String
+    let knownSource: KnownSource
     let condition: String?
     /// The same table with another source, where rows come from several: what is the target for this one is the union of
     /// `main` and of that source.
@@ -49,6 +50,7 @@ final class MovingTable {
         migration: MigrationRecord,
         target: TableSchema,
         source: TableSchema,
+        sourceVersion: Int64,
         inner: MovingTable? = nil,
         isHidden: Bool = false,
         statements: InternalStatements
@@ -70,6 +72,7 @@ final class MovingTable {
         self.statements = statements
         coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
         connection = statements.connection
+        knownSource = KnownSource(source, record, migration, version: sourceVersion, connection)
     }
 
     var name: String { target.name }

@@ -232,6 +232,7 @@ final class Overlay {
             attached[schema] = nil
         }
         for migration in needed { try attach(migration) }
+        try confirmSources(moving, sources)
         drained.removeAll()
         formerTwins.removeAll()
         try install()
@@ -285,7 +286,19 @@ final class Overlay {
         attached[migration.schema] = path
     }
 
+    /// Makes sure that the attached sources are those that tables began to move from.
+    private func confirmSources(_ moving: [TableRecord], _ migrations: [Int64: MigrationRecord]) throws {
+        // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
+        try connection.execute("BEGIN")
+        defer { try? connection.rollBack() }
+        for record in moving {
+            guard let migration = migrations[record.migration] else { continue }
+            try Claims(connection: connection, migration: migration).confirm(record)
+        }
+    }
+
     private func install(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        let sourceVersion = try StateStore.schemaVersion(connection, of: migration.schema)
         guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
             // The application dropped it; the stepper will find that out and end its migration.
             return try GuardedTable(record, connection).check(nil, nil)
@@ -306,6 +319,7 @@ final class Overlay {
             migration: migration,
             target: target,
             source: source,
+            sourceVersion: sourceVersion,
             inner: byName[name],
             isHidden: try byName[name]?.isHidden ?? hasTemporary(target.name),
             statements: statements

@@ -34,6 +34,7 @@ extension MovingTable {
     /// Promotes a row that is pending.
     func promote(_ key: RowKey) throws {
         try checkOwn()
+        try knownSource.confirm()
         let before = connection.totalChanges
         statements.isPromoting = true
         defer {
@@ -55,6 +56,7 @@ extension MovingTable {
     /// Notes that a pending row is gone.
     func discard(_ key: RowKey) throws {
         try checkOwn()
+        try knownSource.confirm()
         let statement = try statement(sql.settle)
         defer { statement.reset() }
         try statement.bind(key, at: 1)

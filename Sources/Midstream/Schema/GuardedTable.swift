@@ -21,15 +21,21 @@ struct GuardedTable {
     func check(_ target: TableSchema?, _ source: TableSchema?) throws {
         // Before that there are no triggers; after it nothing is pending.
         guard record.phase == .copying else { return }
-        let guarded: String? = try connection.fetchValue(
-            "SELECT tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
-            [MoveSQL.trigger("insert", record.id)]
-        )
-        if let guarded, !SQLIdentifier.equal(guarded, record.target) {
-            throw changed("was renamed to \(guarded)", "give it its name again")
+        let guards = try MoveSQL.guards.compactMap { event in
+            try connection.fetchValue(
+                String.self,
+                "SELECT tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
+                [MoveSQL.trigger(event, record.id)]
+            )
+        }
+        if let other = guards.first(where: { !SQLIdentifier.equal($0, record.target) }) {
+            throw changed("was renamed to \(other)", "give it its name again")
         }
         guard let target, let source else { return }
-        if guarded == nil { throw changed("was dropped and made anew", "restore the file") }
+        if guards.count < MoveSQL.guards.count {
+            throw changed("was dropped and made anew, or lost its triggers,", "restore the file")
+        }
+        try checkOrigins(source)
         let mapped = Set(record.columns.map { SQLIdentifier.lowercased($0.name) })
         let missing = target.columns.map(\.name).filter {
             source.columnIndex($0) == nil && !mapped.contains(SQLIdentifier.lowercased($0))
@@ -40,6 +46,32 @@ struct GuardedTable {
                 "drop the column, or give it its name again"
             )
         }
+    }
+
+    /// What the target's columns are made of, and the condition, must still mean what they did.
+    private func checkOrigins(_ source: TableSchema) throws {
+        var expressions = record.condition.map { [$0] } ?? []
+        for column in record.columns {
+            switch column.origin {
+            case .expression(let text): expressions.append(text)
+            case .column(let name):
+                let isRowID = source.hasRowID && ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
+                guard isRowID || source.columnIndex(name) != nil else { throw lost(name) }
+            }
+        }
+        for text in expressions {
+            let names = ExpressionShape.doubleQuotedNames(in: text)
+            if let name = names.first(where: { source.columnIndex($0) == nil }) { throw lost(name) }
+        }
+    }
+
+    private func lost(_ column: String) -> MigrationError {
+        MigrationError(
+            .sourceChanged,
+            "source table \(record.source) has no column \(column) any more, which table \(record.target) takes: it was renamed "
+                + "or dropped by a program without Midstream. Change it back",
+            table: record.target
+        )
     }
 
     private func changed(_ what: String, _ remedy: String) -> MigrationError {

@@ -236,9 +236,9 @@ struct StateStore {
         )
     }
 
-    /// The number that SQLite raises with every change of the target's schema.
-    static func schemaVersion(_ connection: Connection) throws -> Int64 {
-        try connection.fetchValue(Int64.self, "PRAGMA main.schema_version") ?? 0
+    /// The number that SQLite raises with every change of a file's schema, and with VACUUM.
+    static func schemaVersion(_ connection: Connection, of schema: String = "main") throws -> Int64 {
+        try connection.fetchValue(Int64.self, "PRAGMA \(SQLIdentifier.quoted(schema)).schema_version") ?? 0
     }
 }
 

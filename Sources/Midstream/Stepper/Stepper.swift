@@ -16,6 +16,8 @@ final class Stepper {
     private var moves: [Int64: MoveSQL] = [:]
     /// The target's schema version that ``moves`` were made for. Another connection may give a table another shape.
     private var knownVersion: Int64?
+    /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
+    private var knownSources: [Int64: KnownSource] = [:]
     private var batch = BatchSize()
     private var counts: [Int64: SourceCount] = [:]
     /// The tables whose source has turned out to be damaged: its rows cannot be counted until all that can be read have moved.
@@ -84,6 +86,7 @@ final class Stepper {
         statements.removeAll()
         moves.removeAll()
         undoStatements.removeAll()
+        knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.execute("DETACH \(migration.schema)")
     }
@@ -103,8 +106,12 @@ final class Stepper {
     }
 
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
-        if let sql = moves[record.id] { return sql }
+        if let sql = moves[record.id], try record.phase != .copying || knownSources[record.id]?.isCurrent() ?? false {
+            return sql
+        }
         try attach(migration)
+        try knownSources[record.id]?.confirm()
+        let sourceVersion = try StateStore.schemaVersion(connection, of: migration.schema)
         guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
             throw MigrationError(
                 .missingTable,
@@ -123,6 +130,9 @@ final class Stepper {
         try GuardedTable(record, connection).check(target, source)
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         moves[record.id] = sql
+        if record.phase == .copying, knownSources[record.id] == nil {
+            knownSources[record.id] = KnownSource(source, record, migration, version: sourceVersion, connection)
+        }
         return sql
     }
 
@@ -144,6 +154,7 @@ final class Stepper {
         counts[id] = nil
         undos[id] = nil
         undoStatements[id] = nil
+        knownSources[id] = nil
     }
 
     func undoSQL(_ record: TableRecord, _ migration: MigrationRecord) throws -> UndoSQL {
@@ -491,12 +502,16 @@ final class Stepper {
 
     /// How far a table has come by now; `nil` when there is nothing to copy, as when another process has cancelled it.
     private func position(_ record: TableRecord, _ mover: RowMover) throws -> Position? {
-        guard try isCurrent(), let now = try store.table(record.id), now.isMoving else { return nil }
+        guard try isCurrent(), try knownSources[record.id]?.isCurrent() ?? true,
+            let now = try store.table(record.id), now.isMoving
+        else { return nil }
         return try mover.position(now)
     }
 
     /// Whether tables have the shapes that are known, in the transaction that is open.
-    private func isCurrent() throws -> Bool { try StateStore.schemaVersion(connection) == knownVersion }
+    private func isCurrent() throws -> Bool {
+        try StateStore.schemaVersion(connection) == knownVersion
+    }
 
     /// Runs `body`, which notes what it tries, in a transaction. When the target refuses a row, what comes before that is
     /// moved after all, and the row is reported.

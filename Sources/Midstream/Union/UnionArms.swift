@@ -26,6 +26,8 @@ final class UnionArms {
         case targetCount
         case sourceCount
         case sourceCountWithLedger
+
+        var readsTarget: Bool { self == .target || self == .targetRow || self == .targetCount }
     }
 
     let plan: UnionPlan
@@ -119,6 +121,8 @@ final class UnionArms {
     /// An idle statement of the arm, or a new one. Give it back when the scan is over.
     func take(_ arm: Arm) throws -> Statement {
         if let statement = idle[arm.rawValue].popLast() { return statement }
+        // Its text was made for the source as it was.
+        if !arm.readsTarget { try table.knownSource.confirm() }
         return try statements.prepare(text(of: arm))
     }
 
@@ -136,7 +140,7 @@ final class UnionArms {
     let isBoundedByKey: Bool
 
     private func text(of arm: Arm) -> String {
-        let isTarget = arm == .target || arm == .targetRow || arm == .targetCount
+        let isTarget = arm.readsTarget
         let isCount = arm == .targetCount || arm == .sourceCount || arm == .sourceCountWithLedger
         let key = table.key
         let keyNames = isTarget ? key.target : key.source

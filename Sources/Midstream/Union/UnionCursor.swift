@@ -171,10 +171,17 @@ final class UnionCursor: VirtualTableCursor {
         guard state.lowerBound != nil else { return false }
         let statement = try open(state.hasLedger ? .sourceWithLedger : .source, arms, arguments)
         if arms.isBounded { try state.bindBound(statement, at: arms.extraParameter) }
-        let row = RowReader(statement)
-        guard try row.step() else { return false }
+        guard let row = try begin(statement) else { return false }
         current = row
         return true
+    }
+
+    /// Begins to read rows of the source.
+    private func begin(_ statement: Statement) throws -> RowReader? {
+        let row = RowReader(statement)
+        let hasRow = try row.begin()
+        if statement.takePreparedAnew() { try table.knownSource.confirm() }
+        return hasRow ? row : nil
     }
 
     private func scan(_ arms: UnionArms, _ arguments: ValueReferences) throws {
@@ -209,8 +216,7 @@ final class UnionCursor: VirtualTableCursor {
             } else if arms.isBoundedByKey {
                 try statement.bind(firstKey(arms, arguments, lower), at: arms.extraParameter)
             }
-            let row = RowReader(statement)
-            source = try row.step() ? row : nil
+            source = try begin(statement)
         }
         try settle()
     }

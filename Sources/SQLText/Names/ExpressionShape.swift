@@ -20,6 +20,24 @@ public enum ExpressionShape {
         )
     }
 
+    /// The names in double quotes that can only be columns, or else are text to SQLite.
+    ///
+    /// Source: <https://www.sqlite.org/quirks.html#double_quoted_string_literals_are_accepted>.
+    public static func doubleQuotedNames(in expression: String) -> [String] {
+        let bytes = Array(expression.utf8)
+        let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
+        return tokens.indices.compactMap { index in
+            guard tokens[index].kind == .quotedIdentifier, bytes[tokens[index].range.lowerBound] == UInt8(ascii: "\"")
+            else { return nil }
+            if index > 0 {
+                let before = SQLIdentifier.lowercased(String(decoding: bytes[tokens[index - 1].range], as: UTF8.self))
+                if before == "." || before == "collate" || before == "as" { return nil }
+            }
+            if index + 1 < tokens.count, [.dot, .leftParen].contains(tokens[index + 1].kind) { return nil }
+            return SQLIdentifier.unquoted(String(decoding: bytes[tokens[index].range], as: UTF8.self))
+        }
+    }
+
     /// Whether all values are text or NULL: of `a || b`, or `lower(a)`. `false` where that cannot be told.
     public static func givesText(_ expression: String) -> Bool {
         let bytes = Array(expression.utf8)

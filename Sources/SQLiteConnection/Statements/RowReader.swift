@@ -13,6 +13,9 @@ public struct RowReader {
         self.statement = statement
     }
 
+    /// Runs to the first row, and takes note when SQLite prepares the statement anew.
+    public func begin() throws(SQLiteError) -> Bool { try statement.step() }
+
     /// Runs to the next row, as ``Statement/step()`` does.
     public func step() throws(SQLiteError) -> Bool {
         switch sqlite3_step(handle) {

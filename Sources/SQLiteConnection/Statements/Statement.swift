@@ -18,6 +18,7 @@ public final class Statement {
     /// Whether the next step begins a run. Only then does SQLite prepare the statement anew.
     private var isAtStart = true
     private var knownPreparations: Int32 = 0
+    private var isPreparedAnew = false
 
     init(handle: OpaquePointer, db: OpaquePointer, sql: String) {
         self.handle = handle
@@ -45,12 +46,20 @@ public final class Statement {
         throw error
     }
 
+    /// Whether SQLite has prepared the statement anew since this was asked last, as it does when the schema has changed.
+    /// Always, after a step, where SQLite does not count that (before 3.20).
+    public func takePreparedAnew() -> Bool {
+        defer { isPreparedAnew = false }
+        return isPreparedAnew
+    }
+
     private func noticePreparation() {
         isAtStart = false
         let preparations = midstream_preparations(handle)
         guard preparations != knownPreparations else { return }
         // An SQLite that does not count them says -1: the columns are then looked at in each run.
         knownPreparations = preparations < 0 ? 0 : preparations
+        isPreparedAnew = true
         refreshColumns()
     }
 

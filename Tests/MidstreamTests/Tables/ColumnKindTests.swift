@@ -89,6 +89,35 @@ import Testing
         try pair.finish()
     }
 
+    /// To the column, the two are the same; to the index they are not.
+    @Test(arguments: [("NOCASE", "a", "A"), ("RTRIM", "a", "a ")], ["", "OR IGNORE ", "OR REPLACE "])
+    func anIndexOfAnotherCollationKeepsItsKey(_ key: (collation: String, first: String, second: String), _ or: String)
+        throws
+    {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE \(key.collation)); "
+                + "CREATE UNIQUE INDEX u ON t(a COLLATE BINARY)",
+            rows: "INSERT INTO t VALUES (1, '\(key.first)'), (2, '\(key.second)'), (3, 'c')",
+            tables: ["t"],
+            moved: 1
+        )
+        let sql = "UPDATE \(or)t SET a = '\(key.second)' WHERE id = 1"
+        var messages: [String?] = []
+        for run in [{ try pair.native.execute(sql) }, { try pair.database.execute(sql) }] {
+            do {
+                try run()
+                messages.append(nil)
+            } catch let error as SQLiteError {
+                messages.append(error.message)
+            }
+        }
+        #expect(messages[0] == messages[1])
+        #expect((messages[0] == nil) == !or.isEmpty)
+        let dump = "SELECT id || a FROM t ORDER BY id"
+        #expect(texts(try pair.database.fetchAll(dump)) == texts(try pair.native.fetchAll(dump)))
+        try pair.finish()
+    }
+
     @Test func aTableMayHaveManyKeyColumns() throws {
         let names = (0..<40).map { "c\($0)" }
         let keys = (0..<3).map { "UNIQUE (\(names.shuffled().prefix(38).joined(separator: ", ")), c\($0))" }

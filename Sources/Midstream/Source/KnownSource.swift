@@ -1,0 +1,59 @@
+internal import SQLiteConnection
+
+/// The source's table as a connection knows it, and whether it still is so.
+///
+/// Midstream's connections leave a source's table as it is. Other programs can alter or VACUUM it at any time, since its
+/// fence refuses writes alone; SQLite then raises the number of the file's schema.
+final class KnownSource {
+    private let record: TableRecord
+    let migration: MigrationRecord
+    private let table: TableSchema
+    private let connection: Connection
+    private var version: Int64
+
+    /// - Parameters:
+    ///   - table: As it was read after `version`.
+    ///   - version: The number of the source's schema.
+    init(
+        _ table: TableSchema,
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        version: Int64,
+        _ connection: Connection
+    ) {
+        self.table = table
+        self.record = record
+        self.migration = migration
+        self.version = version
+        self.connection = connection
+    }
+
+    /// Whether nothing has changed the file's schema since it was looked at last, in the current snapshot.
+    func isCurrent() throws -> Bool {
+        // What changes the target's own file makes the overlay anew.
+        try migration.sourcePath == nil || StateStore.schemaVersion(connection, of: migration.schema) == version
+    }
+
+    /// Makes sure that statements which were made for the table read it rightly, in the connection's current snapshot.
+    ///
+    /// - Throws: ``MigrationError``, `sourceChanged`.
+    func confirm() throws {
+        if try isCurrent() { return }
+        let now = try StateStore.schemaVersion(connection, of: migration.schema)
+        let found = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        // Columns that are new are nobody's.
+        guard let found, found.columns.prefix(table.columns.count) == table.columns[...],
+            found.hasRowID == table.hasRowID, found.rowIDColumn == table.rowIDColumn,
+            found.primaryKey == table.primaryKey
+        else {
+            throw MigrationError(
+                .sourceChanged,
+                "the columns or the key of source table \(record.source), from which table \(record.target) is moving, were "
+                    + "changed by a program without Midstream: change them back, and open the database again",
+                table: record.target
+            )
+        }
+        try Claims(connection: connection, migration: migration).confirm(record)
+        version = now
+    }
+}

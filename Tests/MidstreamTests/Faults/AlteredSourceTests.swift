@@ -1,0 +1,142 @@
+import Midstream
+import MidstreamTesting
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// A source whose table a program without Midstream alters, vacuums or makes anew while rows have yet to move.
+@Suite struct AlteredSourceTests {
+    private let folder = TemporaryFolder()
+    private var source: String { folder.file("old.db") }
+    private var target: String { folder.file("new.db") }
+
+    private func make(_ columns: String, sourceColumns: String? = nil, rows: Int = 20) throws {
+        try plain(source, "CREATE TABLE old_t(\(sourceColumns ?? columns))")
+        try plain(
+            source,
+            "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(rows)) "
+                + "INSERT INTO old_t(a, b) SELECT 'a' || i, 'b' || i FROM n"
+        )
+        try plain(target, "CREATE TABLE t(\(columns))")
+    }
+
+    private func plain(_ path: String, _ sql: String) throws {
+        let connection = try Connection(path: path)
+        try connection.execute(script: sql)
+        connection.close()
+    }
+
+    private func begin(_ settings: @escaping @Sendable (inout TableMigration) -> Void = { _ in }) throws -> Database {
+        let database = try Database(path: target)
+        try database.addMigration(source: .file(source)) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "old_t"
+            settings(&table)
+        }
+        try database.stepMigration(rows: 10)
+        return database
+    }
+
+    private static let everyText = "SELECT group_concat(a || b, ' ') FROM (SELECT a, b FROM t ORDER BY rowid)"
+
+    private static func texts(_ rows: Int = 20) -> String { (1...rows).map { "a\($0)b\($0)" }.joined(separator: " ") }
+
+    /// What the source is altered by, and back.
+    private static let alterations = [
+        ["RENAME COLUMN a TO title", "RENAME COLUMN title TO a"],
+        ["RENAME COLUMN a TO c", "RENAME COLUMN b TO a", "RENAME COLUMN c TO b"],
+    ]
+
+    /// `"a"` is the text 'a' to SQLite where there is no such column.
+    @Test(.needs(.renameColumn), arguments: alterations, [false, true])
+    func columnsThatGetOtherNamesAreNotReadAsText(_ alterations: [String], _ isMapped: Bool) throws {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        let database = try begin { table in
+            if isMapped { table.columns["a"] = .expression("\"a\" || ''") }
+        }
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+        // Who opens it later cannot know what names the columns had.
+        try database.execute("UPDATE t SET b = b WHERE id = 17")
+        let away = alterations.count == 2 ? [alterations[0]] : alterations
+        for text in away { try plain(source, "ALTER TABLE old_t \(text)") }
+        #expect(throws: (any Error).self) { try database.fetchValue(String.self, Self.everyText) }
+        #expect(throws: (any Error).self) { try database.fetchValue(String.self, "SELECT b FROM t WHERE id = 15") }
+        #expect(throws: (any Error).self) { try database.execute("UPDATE t SET b = 'x' WHERE id = 18") }
+        #expect(throws: (any Error).self) { try finishMigration(database) }
+        let back = alterations.count == 2 ? [alterations[1]] : alterations
+        for text in back { try plain(source, "ALTER TABLE old_t \(text)") }
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+    }
+
+    @Test(.needs(.renameColumn), arguments: [ColumnMapping.column("a"), .expression("\"a\" || ''")])
+    func aMappedColumnThatIsGoneIsMissedAtOpening(_ origin: ColumnMapping) throws {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        try begin { $0.columns["a"] = origin }.close()
+        try plain(source, "ALTER TABLE old_t RENAME COLUMN a TO title")
+        let error = #expect(throws: MigrationError.self) {
+            let database = try Database(path: target)
+            _ = try database.fetchValue(String.self, Self.everyText)
+        }
+        #expect(error?.code == .sourceChanged)
+        try plain(source, "ALTER TABLE old_t RENAME COLUMN title TO a")
+        let database = try Database(path: target)
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+    }
+
+    @Test func textInDoubleQuotesIsRefusedInExpressions() throws {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        let error = #expect(throws: MigrationError.self) {
+            _ = try begin { $0.columns["a"] = .expression("a || \"x\"") }
+        }
+        #expect(error?.code == .unequalTables)
+        #expect(error?.message.contains("single quotes") == true)
+    }
+
+    /// Columns that are new in the source have no part in it.
+    @Test func aColumnMoreInTheSourceChangesNothing() throws {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        let database = try begin()
+        try plain(source, "ALTER TABLE old_t ADD COLUMN c")
+        try plain(source, "CREATE TABLE another(x)")
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+    }
+
+    /// Without an INTEGER PRIMARY KEY, rows get other rowids: those that are pending would be others.
+    @Test func aVacuumThatGivesOtherRowidsIsNoticedByOpenDatabases() throws {
+        try make("a TEXT, b TEXT")
+        try plain(source, "DELETE FROM old_t WHERE rowid < 5")
+        let database = try begin()
+        let before = try database.fetchValue(Int.self, "SELECT count(*) FROM t")
+        #expect(before == 16)
+        #expect(try database.fetchAll("SELECT a FROM t").count == 16)
+        try plain(source, "VACUUM")
+        #expect(throws: (any Error).self) { try database.fetchAll("SELECT a FROM t") }
+        #expect(throws: (any Error).self) { try database.execute("UPDATE t SET b = 'x' WHERE a = 'a18'") }
+        #expect(throws: (any Error).self) { try database.execute("DELETE FROM t WHERE a = 'a18'") }
+        #expect(throws: (any Error).self) { try finishMigration(database) }
+    }
+
+    @Test(arguments: ["insert", "update", "delete"]) func aTargetWithoutOneOfItsTriggersIsRefused(_ event: String)
+        throws
+    {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        try begin().close()
+        let connection = try Connection(path: target)
+        let names = try connection.fetchAll(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'midstream\\_\(event)\\_%' ESCAPE '\\'"
+        )
+        for name in names { try connection.execute("DROP TRIGGER \(name.get(0, as: String.self))") }
+        connection.close()
+        #expect(names.count == 1)
+        let error = #expect(throws: MigrationError.self) {
+            let database = try Database(path: target)
+            _ = try database.fetchValue(String.self, Self.everyText)
+        }
+        #expect(error?.code == .unequalTables)
+    }
+}
