@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// The table that moves: the messages of a chat application.
+/// The tables that move: the messages of a chat application, and those who sent them.
 struct Messages {
     let rows: Int64
 
@@ -13,6 +13,15 @@ struct Messages {
             created_at INTEGER NOT NULL, flags INTEGER NOT NULL)
         """
     static let index = "CREATE INDEX messages_by_chat ON messages(chat_id, created_at)"
+
+    /// Who sent messages, by a name that is unique.
+    static let senders = "CREATE TABLE senders(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, city TEXT)"
+    static let senderCount: Int64 = 5000
+
+    static func senderName(_ number: Int64) -> String {
+        let digits = "\(number)"
+        return "user" + String(repeating: "0", count: 6 - digits.count) + digits
+    }
 
     /// The values of row `i`.
     private static let values =
@@ -46,6 +55,14 @@ struct Messages {
             )
         }
         try connection.execute(Self.index)
+        try connection.execute(Self.senders)
+        try connection.execute(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?1 - 1)
+            INSERT INTO senders SELECT i + 1, printf('user%06d', i), 'city ' || i % 97 FROM n
+            """,
+            [Self.senderCount]
+        )
         try connection.execute("PRAGMA journal_mode = WAL")
     }
 

@@ -50,6 +50,7 @@ struct OperationsBenchmark {
         let moving = try Database(path: folder.file("target.db"))
         try moving.execute(Messages.schema)
         try moving.execute(Messages.index)
+        try moving.execute(Messages.senders)
         let plain = try Connection(path: folder.file("plain.db"))
         try plain.execute("PRAGMA journal_mode = WAL")
         try plain.execute("PRAGMA synchronous = NORMAL")
@@ -58,7 +59,7 @@ struct OperationsBenchmark {
         ]
         for way in ways { try messages.makeSmallTables(way) }
         try moving.addMigration(source: .file(folder.file("source.db"))) { table in
-            if table.name == "messages" { table.sourceTable = "messages" }
+            if ["messages", "senders"].contains(table.name) { table.sourceTable = table.name }
         }
         return (ways, moving)
     }
@@ -86,7 +87,14 @@ struct OperationsBenchmark {
             return
         }
         let watermark = Int64(state.moved * Double(messages.rows))
-        if watermark > choice.watermark { try database.stepMigration(rows: choice.advance(to: watermark)) }
+        if watermark > choice.watermark {
+            try database.stepMigration(rows: choice.advance(to: watermark), of: "messages")
+            let senders = try database.fetchValue(Int64.self, "SELECT count(*) FROM main.senders") ?? 0
+            try database.stepMigration(
+                rows: Int64(state.moved * Double(Messages.senderCount)) - senders,
+                of: "senders"
+            )
+        }
         if state.promoted > 0, let keys = choice.pending(Int(state.promoted * Double(messages.rows))) {
             try database.write { access in
                 for key in keys { try access.execute("UPDATE messages SET flags = flags WHERE id = ?", [key]) }

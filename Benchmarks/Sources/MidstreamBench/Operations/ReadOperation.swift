@@ -6,6 +6,8 @@ struct ReadOperation {
     var sql: String
     /// Whether each is run in a transaction of its own.
     var isSingle = false
+    /// Whether each has the values in its text, so that it is prepared.
+    var isPrepared = false
     /// The values of one run.
     var arguments: (inout Random) -> Arguments = { _ in [] }
 
@@ -16,6 +18,18 @@ struct ReadOperation {
         return [
             ReadOperation(name: "point select by key", sql: point, arguments: key),
             ReadOperation(name: "the same, fetchOne alone", sql: point, isSingle: true, arguments: key),
+            ReadOperation(name: "the same, prepared each time", sql: point, isPrepared: true, arguments: key),
+            ReadOperation(
+                name: "prepared, of a table that stays",
+                sql: "SELECT * FROM picks WHERE position = ?",
+                isPrepared: true,
+                arguments: { [$0.next(1...messages.picks)] }
+            ),
+            ReadOperation(
+                name: "point select by unique text",
+                sql: "SELECT * FROM senders WHERE name = ?",
+                arguments: { [Messages.senderName($0.next(0...Messages.senderCount - 1))] }
+            ),
             ReadOperation(
                 name: "range by key, LIMIT 20",
                 sql: "SELECT * FROM messages WHERE id > ? ORDER BY id LIMIT 20",
@@ -25,6 +39,23 @@ struct ReadOperation {
                 name: "range by index, ORDER BY, LIMIT 20",
                 sql: "SELECT * FROM messages WHERE chat_id = ? ORDER BY created_at DESC LIMIT 20",
                 arguments: chat
+            ),
+            ReadOperation(
+                name: "the same, columns of the index",
+                sql: "SELECT id, created_at FROM messages WHERE chat_id = ? ORDER BY created_at DESC LIMIT 20",
+                arguments: chat
+            ),
+            ReadOperation(
+                name: "next page by index, LIMIT 20",
+                sql: """
+                    SELECT * FROM messages WHERE chat_id = ? AND created_at < ? ORDER BY created_at DESC LIMIT 20
+                    """,
+                arguments: { random in
+                    [
+                        random.next(0...messages.chats - 1),
+                        1_700_000_000 + 60 * random.next(messages.rows / 10...messages.rows),
+                    ]
+                }
             ),
             ReadOperation(name: "count(*)", sql: "SELECT count(*) FROM messages"),
             ReadOperation(
@@ -66,6 +97,27 @@ struct ReadOperation {
                     """
             ),
             ReadOperation(
+                name: "three tables (1,000 rows)",
+                sql: """
+                    SELECT count(*), sum(length(s.city)) FROM picks p JOIN messages m ON m.id = p.message_id
+                    JOIN senders s ON s.name = m.sender WHERE p.position <= 1000
+                    """
+            ),
+            ReadOperation(
+                name: "self-join (1,000 rows)",
+                sql: "SELECT count(*), sum(b.flags) FROM messages a JOIN messages b ON b.id = a.id + 1 WHERE a.chat_id = ?",
+                arguments: chat
+            ),
+            ReadOperation(
+                name: "window over a chat (1,000 rows)",
+                sql: """
+                    SELECT max(place) FROM (SELECT row_number() OVER (ORDER BY created_at) AS place FROM messages
+                    WHERE chat_id = ?)
+                    """,
+                arguments: chat
+            ),
+            ReadOperation(name: "DISTINCT chat_id", sql: "SELECT count(*) FROM (SELECT DISTINCT chat_id FROM messages)"),
+            ReadOperation(
                 name: "GROUP BY chat_id",
                 sql: "SELECT chat_id, count(*), max(created_at) FROM messages GROUP BY chat_id"
             ),
@@ -75,11 +127,18 @@ struct ReadOperation {
                     "SELECT sum(length(body) + length(sender)), sum(id + chat_id), sum(created_at + flags) FROM messages"
             ),
             ReadOperation(name: "max(id)", sql: "SELECT max(id) FROM messages"),
+            ReadOperation(name: "min(id)", sql: "SELECT min(id) FROM messages"),
+            ReadOperation(
+                name: "max(created_at) of a chat",
+                sql: "SELECT max(created_at) FROM messages WHERE chat_id = ?",
+                arguments: chat
+            ),
             ReadOperation(name: "max(created_at), no index", sql: "SELECT max(created_at) FROM messages"),
         ]
     }
 
     func run(_ way: Contender, _ arguments: [Arguments]) throws {
+        if isPrepared { return try way.readAnew(sql, arguments) }
         if isSingle { try way.readSingly(sql, arguments) } else { try way.read(sql, arguments) }
     }
 }
