@@ -26,7 +26,7 @@ struct MoveSQL: Sendable {
     let columns: MappedColumns
     /// The columns of the target that are written, and what of the source is written into them.
     private let insertedColumns: String
-    private let selectedColumns: String
+    private let selected: [String]
     /// Those columns by index, and their names, without a rowid that has no column.
     let written: [Int]
     let writtenColumns: [String]
@@ -61,9 +61,7 @@ struct MoveSQL: Sendable {
         written = target.columns.indices.filter { target.columns[$0].generation == nil }
         writtenColumns = written.map { target.columns[$0].name }
         insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
-        selectedColumns = KeySQL.list(
-            written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
-        )
+        selected = written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
         state = Self.state(record.id, ledger, watermark, key)
     }
 
@@ -167,15 +165,19 @@ struct MoveSQL: Sendable {
     }
 
     /// What is copied of the row with the key ?1….
-    var selectRow: String {
-        "SELECT \(selectedColumns) FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))"
+    var selectRow: String { select(selected) }
+
+    private func select(_ values: [String]) -> String {
+        "SELECT \(KeySQL.list(values)) FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))"
     }
 
-    /// Puts a row of the values ?1… into the target.
-    var insertRow: String {
-        let count = writtenColumns.count + (hasUnnamedKey ? 1 : 0)
-        return "\(insert(undoing: .statement)) "
-            + "VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
+    /// Copies the row with the key ?1…, with the values of the parameters that follow in some of its columns.
+    ///
+    /// - Parameter replaced: Which of `writtenColumns` these are.
+    func copyRow(replacing replaced: [Int]) -> String {
+        var values = selected
+        for (offset, column) in replaced.enumerated() { values[column] = "?\(1 + key.count + offset)" }
+        return "\(insert(undoing: .statement)) \(select(values))"
     }
 
     func isKeyColumn(_ name: String) -> Bool { keyColumns.contains(name) }
@@ -259,7 +261,7 @@ struct MoveSQL: Sendable {
 
     /// Copies the pending rows of a range.
     func copyRange(isBounded: Bool, isEnded: Bool, withLedger: Bool, undoing refusal: Refusal) -> String {
-        "\(insert(undoing: refusal)) SELECT \(selectedColumns) FROM \(source)"
+        "\(insert(undoing: refusal)) SELECT \(KeySQL.list(selected)) FROM \(source)"
             + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger)
             // What is copied in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
