@@ -18,7 +18,9 @@ struct Retirement {
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
-        if let path = stepper.path(of: migration), FilePath.exists(path) {
+        // A file that is open and has another path by now, as when its folder was renamed, is released all the same. One that
+        // another process has deleted rightly is none the worse for it.
+        if let path = stepper.path(of: migration), stepper.isAttached(migration) || FilePath.exists(path) {
             do {
                 try stepper.attach(migration)
                 guard try isReleased(record, migration) || !isInUse(record) else { return .waitingForReaders }
