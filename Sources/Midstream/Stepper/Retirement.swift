@@ -182,7 +182,7 @@ struct Retirement {
         for suffix in ["", "-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
     }
 
-    /// Whether the source has no table of the application left; its WAL is emptied then.
+    /// Whether the source has nothing left but what it knows of moves that are over; its WAL is emptied then.
     private func isSourceEmpty() throws -> Bool {
         guard let path = stepper.path(of: migration), FilePath.exists(path) else { return false }
         do {
@@ -192,13 +192,13 @@ struct Retirement {
             guard FilePath.exists(path) else { return false }
             throw error
         }
+        // It may have a source of its own to retire yet, or rows that were set aside.
         let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
-        guard try reader.tableNames().isEmpty else { return false }
+        guard try reader.tableNames(leavingOut: ["midstream_claims", UpgradeRecords.table]).isEmpty else {
+            return false
+        }
         let claims = try Claims(connection: stepper.connection, migration: migration).all()
-        guard claims.allSatisfy({ $0.moved != nil }),
-            // It may have a source of its own to retire yet.
-            try !StateStore(connection: stepper.connection, schema: migration.schema).exists()
-        else { return false }
+        guard claims.allSatisfy({ $0.moved != nil }) else { return false }
         _ = try? stepper.connection.checkpoint(schema: migration.schema, mode: .truncate)
         return true
     }
