@@ -114,9 +114,9 @@ struct MoveSQL: Sendable {
 
     /// Whether the source's row is beyond what the stepper has passed, which is that number, or the key of `watermark`.
     private func isBeyondStored(_ number: String) -> String {
-        key.isRowID
-            ? "\(key.source[0]) > \(number)"
-            : "EXISTS (SELECT 1 FROM \(watermark) WHERE \(key.compares(key.source, .after, key.ledger)))"
+        // The source's names must not stand where they could mean the watermark's columns.
+        let stored = key.isRowID ? [number] : key.ledger.map { "(SELECT \($0) FROM \(watermark))" }
+        return key.compares(key.source, .after, stored)
     }
 
     /// Pending rows of the source, as what follows a term of WHERE, where the stored watermark is that.
@@ -130,14 +130,15 @@ struct MoveSQL: Sendable {
 
     /// The number of rows on both sides, in one statement and so in one snapshot.
     func wholeCount(named name: String) -> String {
-        let isBeyond = isBeyondStored("watermark")
+        // Among the source's rows, a column of the application's may have the name.
+        let stored = "midstream_tables.watermark"
         return
             "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
             + "THEN 0 WHEN undo_stage IS NULL AND total IS NOT NULL "
             + "THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
             + "WHEN undo_stage IS NULL AND watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
             + "- (SELECT count(*) FROM \(ledger)) WHEN watermark = \(Int64.max) THEN 0 "
-            + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(isBeyond)) AND \(isUnsettled)) "
+            + "ELSE (SELECT count(*) FROM \(source) WHERE (\(stored) IS NULL OR \(isBeyondStored(stored))) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
     }
 
@@ -275,17 +276,18 @@ struct MoveSQL: Sendable {
         )
     }
 
-    /// Rows of the source under names that no table has: the key as `midstream_key0…`, and those of the target's columns
-    /// as `midstream_value` and their index.
+    /// Rows of the source as `midstream_source`, where the key is `midstream_key0…`, and those of the target's columns are
+    /// `midstream_value` and their index.
     func renamedRows(_ columns: [Int], _ whereClause: String) -> String {
-        let key = zip(key.source, keyAliases).map { "\($0) AS \($1)" }
-        let values = columns.map { "\(self.columns[$0].value) AS \(Self.valueAlias($0))" }
-        return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause))"
+        let key = key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
+        let values = columns.map { "\(self.columns[$0].value) AS midstream_value\($0)" }
+        return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause)) AS midstream_source"
     }
 
-    var keyAliases: [String] { key.source.indices.map { "midstream_key\($0)" } }
+    /// The key and the columns of such rows, by names that no column of a table beside them has.
+    var keyAliases: [String] { key.source.indices.map { "midstream_source.midstream_key\($0)" } }
 
-    static func valueAlias(_ column: Int) -> String { "midstream_value\(column)" }
+    static func valueAlias(_ column: Int) -> String { "midstream_source.midstream_value\(column)" }
 
     /// The pending keys of a range.
     func pendingKeys(isBounded: Bool, isEnded: Bool) -> String {
