@@ -154,7 +154,6 @@ final class BorrowedWrites {
             {
                 // One that cannot be in the target goes without having been there.
                 try table.discard(key)
-                statements.epoch += 1
                 return true
             }
         }

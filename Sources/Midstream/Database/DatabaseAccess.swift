@@ -425,22 +425,23 @@ public final class DatabaseAccess {
             return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
         }
         guard prepared.keys != nil else { return try runStatement(prepared, onStart, onRow) }
+        var refused: [RefusedDelete] = []
         if connection.isInTransaction {
-            try protected { try promote(prepared) }
-            return try runStatement(prepared, onStart, onRow)
+            try protected { refused = try promote(prepared) }
+            return try runStatement(prepared, with: refused, onStart, onRow)
         }
         // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
         // as UPDATE OR FAIL does, stays done.
         try beginWriting()
         do {
             guard try overlay.isCurrent() else { throw Stale() }
-            try promote(prepared)
+            refused = try promote(prepared)
         } catch {
             try? connection.rollBack()
             throw error
         }
         do {
-            try runStatement(prepared, onStart, onRow)
+            try runStatement(prepared, with: refused, onStart, onRow)
         } catch {
             if connection.isInTransaction { try commitOrRollBack() }
             throw error
@@ -460,6 +461,22 @@ public final class DatabaseAccess {
         } catch {
             try? connection.rollBack()
             throw error
+        }
+    }
+
+    /// Runs a DELETE, and has the rows go that it means and the target does not take: all, or none if it fails. It still finds
+    /// them pending.
+    private func runStatement(
+        _ prepared: Prepared,
+        with refused: [RefusedDelete],
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        if refused.isEmpty { return try runStatement(prepared, onStart, onRow) }
+        try protected {
+            try runStatement(prepared, onStart, onRow)
+            try overlay.unnoticed { for row in refused { try row.table.discard(row.key) } }
+            overlay.reportChanges(overlay.changes + Int64(refused.count))
         }
     }
 
@@ -529,12 +546,15 @@ public final class DatabaseAccess {
     }
 
     /// Promotes the pending rows that the statement means. The application sees nothing of it.
-    private func promote(_ prepared: Prepared) throws {
-        guard let keys = prepared.keys else { return }
+    ///
+    /// - Returns: Those that the target does not take, where the statement deletes them.
+    private func promote(_ prepared: Prepared) throws -> [RefusedDelete] {
+        guard let keys = prepared.keys else { return [] }
         do {
             try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
+            return []
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-            try promoteRefused(prepared, keys, error)
+            return try promoteRefused(prepared, keys, error)
         }
     }
 
@@ -547,26 +567,32 @@ public final class DatabaseAccess {
 
     /// Brings rows into the target that its constraints do not take, so that the application can mend or delete them: in
     /// a table that is whole it could.
-    private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws {
+    private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws
+        -> [RefusedDelete]
+    {
         if error.code == .constraintCheck, !connection.hasBusyStatement {
             // The pragma expires statements, so none may be running.
             ignoresChecks = true
             try connection.execute("PRAGMA ignore_check_constraints = 1")
             defer { try? enforceChecks() }
             do {
-                return try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
+                try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
+                return []
             } catch let other as SQLiteError where ResultCode.constraint ~= other.code && prepared.route.isPlainDelete {
             }
         }
         guard prepared.route.isPlainDelete else { throw error }
-        // One that cannot be in the target at all goes without having been there. `changes()` does not count it.
+        var refused: [RefusedDelete] = []
         try promote(prepared, keys) { table, key, state in
             do {
                 try table.promoteIfPending(key, state)
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                try table.discard(key)
+                // Of one table: what holds for the first row holds for all.
+                guard try !refused.isEmpty || overlay.deletesUnseen(from: table) else { throw error }
+                refused.append(RefusedDelete(table: table, key: key))
             }
         }
+        return refused
     }
 
     private func promote(

@@ -26,7 +26,7 @@ struct MoveSQL: Sendable {
     let columns: MappedColumns
     /// The columns of the target that are written, and what of the source is written into them.
     private let insertedColumns: String
-    private let selectedColumns: String
+    private let selected: [String]
     /// Whether a seek in the source compares rowids alone, and reads nothing else of the rows that it passes.
     let seeksRowIDs: Bool
     /// What names the source's own order of rows, or an index that has all of its rows, for a query that is to read that.
@@ -69,9 +69,7 @@ struct MoveSQL: Sendable {
         written = target.columns.indices.filter { target.columns[$0].generation == nil }
         writtenColumns = written.map { target.columns[$0].name }
         insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
-        selectedColumns = KeySQL.list(
-            written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
-        )
+        selected = written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
         state = Self.state(record.id, ledger, watermark, key)
     }
 
@@ -124,9 +122,9 @@ struct MoveSQL: Sendable {
 
     /// Whether the source's row is beyond what the stepper has passed, which is that number, or the key of `watermark`.
     private func isBeyondStored(_ number: String) -> String {
-        key.isRowID
-            ? "\(key.source[0]) > \(number)"
-            : "EXISTS (SELECT 1 FROM \(watermark) WHERE \(key.compares(key.source, .after, key.ledger)))"
+        // The source's names must not stand where they could mean the watermark's columns.
+        let stored = key.isRowID ? [number] : key.ledger.map { "(SELECT \($0) FROM \(watermark))" }
+        return key.compares(key.source, .after, stored)
     }
 
     /// Pending rows of the source, as what follows a term of WHERE, where the stored watermark is that.
@@ -140,14 +138,15 @@ struct MoveSQL: Sendable {
 
     /// The number of rows on both sides, in one statement and so in one snapshot.
     func wholeCount(named name: String) -> String {
-        let isBeyond = isBeyondStored("watermark")
+        // Among the source's rows, a column of the application's may have the name.
+        let stored = "midstream_tables.watermark"
         return
             "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
             + "THEN 0 WHEN undo_stage IS NULL AND total IS NOT NULL "
             + "THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
             + "WHEN undo_stage IS NULL AND watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
             + "- (SELECT count(*) FROM \(ledger)) WHEN watermark = \(Int64.max) THEN 0 "
-            + "ELSE (SELECT count(*) FROM \(source) WHERE (watermark IS NULL OR \(isBeyond)) AND \(isUnsettled)) "
+            + "ELSE (SELECT count(*) FROM \(source) WHERE (\(stored) IS NULL OR \(isBeyondStored(stored))) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
     }
 
@@ -177,14 +176,21 @@ struct MoveSQL: Sendable {
     }
 
     /// What is copied of the row with the key ?1….
-    func selectRow(_ way: Way) -> String { "SELECT \(selectedColumns)\(row(way))" }
+    func selectRow(_ way: Way) -> String { select(selected, way) }
 
-    /// Puts a row of the values ?1… into the target.
-    var insertRow: String {
-        let count = writtenColumns.count + (hasUnnamedKey ? 1 : 0)
-        return "\(insert(undoing: .statement)) "
-            + "VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
+    private func select(_ values: [String], _ way: Way) -> String { "SELECT \(KeySQL.list(values))\(row(way))" }
+
+    /// Copies the row with the key ?1…, with the values of the parameters from `firstReplacement` on in some of its columns.
+    ///
+    /// - Parameter replaced: Which of `writtenColumns` these are.
+    func copyRow(_ way: Way, replacing replaced: [Int]) -> String {
+        var values = selected
+        for (offset, column) in replaced.enumerated() { values[column] = "?\(firstReplacement + offset)" }
+        return "\(insert(undoing: .statement)) \(select(values, way))"
     }
+
+    /// After the row's key and the way's.
+    var firstReplacement: Int { 1 + 2 * key.count }
 
     func isKeyColumn(_ name: String) -> Bool { keyColumns.contains(name) }
 
@@ -267,7 +273,7 @@ struct MoveSQL: Sendable {
 
     /// Copies the pending rows of a range.
     func copyRange(isBounded: Bool, isEnded: Bool, withLedger: Bool, undoing refusal: Refusal) -> String {
-        "\(insert(undoing: refusal)) SELECT \(selectedColumns) FROM \(source)"
+        "\(insert(undoing: refusal)) SELECT \(KeySQL.list(selected)) FROM \(source)"
             + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger)
             // What is copied in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
@@ -281,17 +287,18 @@ struct MoveSQL: Sendable {
         )
     }
 
-    /// Rows of the source under names that no table has: the key as `midstream_key0…`, and those of the target's columns
-    /// as `midstream_value` and their index.
+    /// Rows of the source as `midstream_source`, where the key is `midstream_key0…`, and those of the target's columns are
+    /// `midstream_value` and their index.
     func renamedRows(_ columns: [Int], _ whereClause: String) -> String {
-        let key = zip(key.source, keyAliases).map { "\($0) AS \($1)" }
-        let values = columns.map { "\(self.columns[$0].value) AS \(Self.valueAlias($0))" }
-        return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause))"
+        let key = key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
+        let values = columns.map { "\(self.columns[$0].value) AS midstream_value\($0)" }
+        return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause)) AS midstream_source"
     }
 
-    var keyAliases: [String] { key.source.indices.map { "midstream_key\($0)" } }
+    /// The key and the columns of such rows, by names that no column of a table beside them has.
+    var keyAliases: [String] { key.source.indices.map { "midstream_source.midstream_key\($0)" } }
 
-    static func valueAlias(_ column: Int) -> String { "midstream_value\(column)" }
+    static func valueAlias(_ column: Int) -> String { "midstream_source.midstream_value\(column)" }
 
     /// The pending keys of a range.
     func pendingKeys(isBounded: Bool, isEnded: Bool) -> String {

@@ -655,11 +655,11 @@ final class Overlay {
             }
             try table.resolveConflicts(values, from: 1)
         }
-        // Natively these count no promotions.
-        try connection.createFunction("changes", argumentCount: 0) { [unowned self] _, result in
+        // Natively these count no promotions, and may be used where the schema is not trusted.
+        try connection.createFunction("changes", argumentCount: 0, flags: flags) { [unowned self] _, result in
             result.set(changes)
         }
-        try connection.createFunction("total_changes", argumentCount: 0) { [unowned self] _, result in
+        try connection.createFunction("total_changes", argumentCount: 0, flags: flags) { [unowned self] _, result in
             result.set(connection.totalChanges - statements.internalChanges)
         }
         // Its mere name keeps connections without the overlay from writing a moving table.

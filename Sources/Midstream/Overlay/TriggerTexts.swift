@@ -50,7 +50,7 @@ struct TriggerTexts {
             noteOwner(owner.name)
             guard let table = moving[SQLIdentifier.lowercased(owner.name)] else { continue }
             tables.insert(table.id)
-            if !table.feeds.allSatisfy(\.sql.firesTriggers), Self.firesForInserts(outline, sql),
+            if !table.feeds.allSatisfy(\.sql.firesTriggers), Self.fires(outline, sql, for: "insert"),
                 outline.mentions(["update", "delete", "in"], from: owner.range.upperBound)
             {
                 unsilenced.insert(table.id)
@@ -61,13 +61,13 @@ struct TriggerTexts {
         }
     }
 
-    /// Whether a new row may fire a trigger.
-    private static func firesForInserts(_ trigger: StatementOutline, _ sql: String) -> Bool {
+    /// Whether a trigger is one for that kind of statement: `insert`, `update` or `delete`.
+    static func fires(_ trigger: StatementOutline, _ sql: String, for event: String) -> Bool {
         let bytes = Array(sql.utf8)
         let end = trigger.onTable?.range.lowerBound ?? bytes.count
         return SQLTokenizer(sql).contains { token in
             token.range.upperBound <= end
-                && SQLIdentifier.equal(String(decoding: bytes[token.range], as: UTF8.self), "insert")
+                && SQLIdentifier.equal(String(decoding: bytes[token.range], as: UTF8.self), event)
         }
     }
 

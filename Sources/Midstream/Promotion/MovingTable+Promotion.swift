@@ -53,7 +53,7 @@ extension MovingTable {
         recent.note(self.key.folded(key))
     }
 
-    /// Notes that a pending row is gone.
+    /// Notes that a pending row is gone. It counts as one that a statement has changed.
     func discard(_ key: RowKey) throws {
         try checkOwn()
         try knownSource.confirm()
@@ -61,7 +61,7 @@ extension MovingTable {
         defer { statement.reset() }
         try statement.bind(key, at: 1)
         _ = try statement.step()
-        statements.internalChanges += 1
+        statements.epoch += 1
         recent.note(self.key.folded(key))
     }
 

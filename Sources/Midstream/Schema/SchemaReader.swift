@@ -21,12 +21,17 @@ struct SchemaReader {
     }
 
     /// The names of the application's tables, in the order of their creation.
-    func tableNames() throws -> [String] {
+    func tableNames() throws -> [String] { try tableNames { $0.hasPrefix(StateStore.prefix) } }
+
+    /// The names of the tables, Midstream's own included, but for some.
+    func tableNames(leavingOut names: Set<String>) throws -> [String] { try tableNames(unless: names.contains) }
+
+    private func tableNames(unless isLeftOut: (String) -> Bool) throws -> [String] {
         try connection.fetchAll(
             "SELECT name FROM \(prefix).sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
         )
         .map { try $0.get(0) }
-        .filter { !$0.hasPrefix("sqlite_") && !$0.hasPrefix(StateStore.prefix) }
+        .filter { !$0.hasPrefix("sqlite_") && !isLeftOut($0) }
     }
 
     /// The table's description; `nil` when there is none of that name.

@@ -89,7 +89,7 @@ struct RefusedRows {
         case .replace(let values):
             guard let row else { return .stopped(error) }
             do {
-                try insert(row, values, key)
+                try insert(row, values, key, way)
                 return .copied
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
                 return .stopped(error)
@@ -116,32 +116,35 @@ struct RefusedRows {
         )
     }
 
-    private func insert(_ row: RefusedRow, _ values: [String: SQLiteValue], _ key: RowKey) throws {
-        var mended = row.values
+    /// Copies a row with other values in some columns. The rest is copied as SQLite has it: what the application was shown
+    /// may be less, as of text that is not Unicode.
+    private func insert(_ row: RefusedRow, _ values: [String: SQLiteValue], _ key: RowKey, _ way: MoveSQL.Way) throws {
+        var replaced: [(column: Int, value: SQLiteValue)] = []
+        let columns = mover.sql.writtenColumns
         for (name, value) in values {
-            guard let known = mended.keys.first(where: { SQLIdentifier.equal($0, name) }) else {
+            guard let column = columns.firstIndex(where: { SQLIdentifier.equal($0, name) }) else {
                 throw MigrationError(
                     .misuse,
                     "table \(row.table) has no column \(name) to put a value into",
                     table: row.table
                 )
             }
-            guard !mover.sql.isKeyColumn(known) || mended[known] == value else {
+            if row.values[columns[column]] == value { continue }
+            guard !mover.sql.isKeyColumn(columns[column]) else {
                 throw MigrationError(
                     .misuse,
-                    "column \(known) is of the key of table \(row.table), which a row that moves keeps",
+                    "column \(columns[column]) is of the key of table \(row.table), which a row that moves keeps",
                     table: row.table
                 )
             }
-            mended[known] = value
+            replaced.append((column, value))
         }
+        replaced.sort { $0.column < $1.column }
         try mover.statements.movingRows(of: mover.sql) {
-            _ = try mover.run(mover.sql.insertRow) { statement in
-                for (offset, name) in mover.sql.writtenColumns.enumerated() {
-                    try statement.bind(mended[name] ?? .null, at: offset + 1)
-                }
-                if mover.sql.hasUnnamedKey, let rowID = key.rowID {
-                    try statement.bind(rowID, at: mover.sql.writtenColumns.count + 1)
+            _ = try mover.run(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
+                try mover.sql.bind(key, way, to: statement)
+                for (offset, replacement) in replaced.enumerated() {
+                    try statement.bind(replacement.value, at: mover.sql.firstReplacement + offset)
                 }
             }
         }

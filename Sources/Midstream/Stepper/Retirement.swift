@@ -18,7 +18,9 @@ struct Retirement {
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
-        if let path = stepper.path(of: migration), FilePath.exists(path) {
+        // A file that is open and has another path by now, as when its folder was renamed, is released all the same. One that
+        // another process has deleted rightly is none the worse for it.
+        if let path = stepper.path(of: migration), stepper.isAttached(migration) || FilePath.exists(path) {
             do {
                 try stepper.attach(migration)
                 guard try isReleased(record, migration) || !isInUse(record) else { return .waitingForReaders }
@@ -188,7 +190,7 @@ struct Retirement {
         for suffix in ["", "-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
     }
 
-    /// Whether the source has no table of the application left; its WAL is emptied then.
+    /// Whether the source has nothing left but what it knows of moves that are over; its WAL is emptied then.
     private func isSourceEmpty() throws -> Bool {
         guard let path = stepper.path(of: migration), FilePath.exists(path) else { return false }
         do {
@@ -198,13 +200,13 @@ struct Retirement {
             guard FilePath.exists(path) else { return false }
             throw error
         }
+        // It may have a source of its own to retire yet, or rows that were set aside.
         let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
-        guard try reader.tableNames().isEmpty else { return false }
+        guard try reader.tableNames(leavingOut: ["midstream_claims", UpgradeRecords.table]).isEmpty else {
+            return false
+        }
         let claims = try Claims(connection: stepper.connection, migration: migration).all()
-        guard claims.allSatisfy({ $0.moved != nil }),
-            // It may have a source of its own to retire yet.
-            try !StateStore(connection: stepper.connection, schema: migration.schema).exists()
-        else { return false }
+        guard claims.allSatisfy({ $0.moved != nil }) else { return false }
         _ = try? stepper.connection.checkpoint(schema: migration.schema, mode: .truncate)
         return true
     }

@@ -181,7 +181,7 @@ struct UndoSQL: Sendable {
     // MARK: Settling what is back
 
     /// The keys of the rows that are back, while one batch is settled.
-    private var returned: String { "temp.midstream_returned_\(sql.id)" }
+    private var returned: String { "temp.midstream_names\(sql.id)" }
 
     var createReturned: String {
         "CREATE TABLE IF NOT EXISTS \(returned)(\(key.ledgerColumns))\(key.ledgerOptions)"
@@ -201,13 +201,14 @@ struct UndoSQL: Sendable {
                 // Where it merges such a query into the one around it, SQLite 3.15 takes the row value for one of its values.
                 + (key.count > 1 ? " LIMIT -1" : "")
         )
-        let inTarget = key.equals(key.target.map { "t.\($0)" }, key.ledger.map { "r.\($0)" })
-        let inSource = key.equals(key.source, key.ledger.map { "r.\($0)" })
+        let names = key.ledger.map { "midstream_returning.\($0)" }
+        let inTarget = key.equals(key.target.map { "midstream_target.\($0)" }, names)
+        let inSource = key.equals(key.source, names)
         return "INSERT OR IGNORE INTO \(returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
             + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isSameRow) "
-            + "UNION ALL SELECT \(KeySQL.list(key.ledger.map { "r.\($0)" })) FROM \(returning) AS r "
-            + "WHERE \(range(key.ledger.map { "r.\($0)" }, isBounded: isBounded, isEnded: isEnded)) "
-            + "AND NOT EXISTS (SELECT 1 FROM \(sql.target) AS t WHERE \(inTarget)) "
+            + "UNION ALL SELECT \(KeySQL.list(names)) FROM \(returning) AS midstream_returning "
+            + "WHERE \(range(names, isBounded: isBounded, isEnded: isEnded)) "
+            + "AND NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target WHERE \(inTarget)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.source) WHERE \(inSource)\(sql.condition))"
     }
 

@@ -65,6 +65,27 @@ import Testing
         }
     }
 
+    // MARK: On other tables
+
+    /// Views and triggers may ask for `changes()` where the application does not trust the schema.
+    @Test func theyAskForChangesInASchemaThatIsNotTrusted() throws {
+        try compare(
+            """
+            CREATE TABLE other(x);
+            CREATE VIEW counted AS SELECT changes() AS c, total_changes() > 0 AS d;
+            CREATE VIEW sizes AS SELECT count(*) AS n, max(name) AS m FROM t;
+            CREATE TRIGGER a AFTER INSERT ON other BEGIN
+                INSERT INTO log SELECT changes() || ' ' || c || d FROM counted; END
+            """,
+            [
+                "PRAGMA trusted_schema = OFF", "UPDATE t SET k = 5 WHERE id > 30", "INSERT INTO other VALUES (1)",
+                "INSERT INTO log SELECT c || d FROM counted", "INSERT INTO log SELECT n || m FROM sizes",
+                "DELETE FROM t WHERE id IN (3, 33)", "INSERT INTO other VALUES (2), (3)",
+            ],
+            drains: false
+        )
+    }
+
     // MARK: On the table itself
 
     @Test(arguments: [

@@ -180,4 +180,28 @@ import Testing
     struct Unexpected: Error {
         let error: String
     }
+
+    @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty])
+    func aFolderThatIsRenamedMeanwhile(_ retirement: SourceRetirement) throws {
+        let fixture = try MovingFixture(rows: 300)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+        try database.stepMigration(rows: 100)
+        try database.execute("UPDATE accounts SET amount = amount + 1 WHERE id = 250")
+        let moved = fixture.folder.path + "-moved"
+        try #require(rename(fixture.folder.path, moved) == 0)
+        defer { rename(moved, fixture.folder.path) }
+        try finishMigration(database)
+        database.close()
+        // At the next launch it finds them there.
+        let again = try Database(path: moved + "/new.db")
+        try MovingFixture.addMigration(again, moved + "/old.db", retirement: retirement)
+        try finishMigration(again)
+        #expect(again.isMigrated)
+        #expect(try again.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total + 1)
+        switch retirement {
+        case .deleteFileWhenEmpty: #expect(!Files.exists(moved + "/old.db"))
+        default: #expect(try MovingFixture.objects(moved + "/old.db").contains { $0.hasPrefix("view old_accounts") })
+        }
+    }
 }

@@ -131,6 +131,38 @@ import Testing
         #expect(database.isMigrated)
     }
 
+    /// What was set aside in a file is all that there is of those rows.
+    @Test func aFileWithRowsThatWereSetAsideIsNotDeleted() throws {
+        let folder = TemporaryFolder()
+        let files = ["a.db", "b.db", "c.db"].map(folder.file)
+        for (path, constraint) in zip(files, ["", "NOT NULL", "NOT NULL"]) {
+            let connection = try Connection(path: path)
+            try connection.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY, x \(constraint))")
+            if path == files[0] { try connection.execute("INSERT INTO t VALUES (1, 'a'), (2, NULL), (3, 'c')") }
+            connection.close()
+        }
+        for (from, to) in zip(files, files.dropFirst()) {
+            let database = try Database(path: to)
+            try database.addMigration(source: .file(from), retirement: .deleteFileWhenEmpty) { table in
+                guard table.name == "t" else { return }
+                table.sourceTable = "t"
+                table.refusedRows = .setAside
+            }
+            try finishMigration(database)
+            #expect(database.isMigrated)
+        }
+        #expect(!Files.exists(files[0]))
+        let middle = try Connection(path: files[1])
+        #expect(texts(try middle.fetchAll("SELECT id, x FROM midstream_refused_t")) == ["2|NULL"])
+        // As at the next launch of the last.
+        let database = try Database(path: files[2])
+        try database.addMigration(source: .file(files[1]), retirement: .deleteFileWhenEmpty) { table in
+            if table.name == "t" { table.sourceTable = "t" }
+        }
+        #expect(database.isMigrated)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
     @Test(arguments: [SourceRetirement.drop, .keep])
     func tablesOfOneFileAreFencedUntilTheyAreGone(_ retirement: SourceRetirement) throws {
         let folder = TemporaryFolder()

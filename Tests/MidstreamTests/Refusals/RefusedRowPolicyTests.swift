@@ -129,4 +129,34 @@ import Testing
         try finishMigration(database)
         #expect(texts(try database.fetchAll(Self.aside)).first == "NULL|100|-100|n100")
     }
+
+    /// Whether the application gives all columns back as it was shown them, or one alone.
+    @Test(arguments: [true, false], ["", " WITHOUT ROWID"])
+    func whatIsNotMendedStaysAsItIs(_ givesAll: Bool, _ options: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE s(id TEXT PRIMARY KEY, a, x, y TEXT)\(options)")
+        try old.execute(
+            """
+            INSERT INTO s VALUES (CAST(x'ff31' AS TEXT), NULL, CAST(x'ff41' AS TEXT), CAST(x'410042' AS TEXT)),
+                ('2', NULL, -0.0, 5), ('3', 'a', x'ff', NULL)
+            """
+        )
+        let all = "SELECT hex(id), ifnull(a, 'mended'), typeof(x), quote(CAST(x AS BLOB)), hex(y) FROM "
+        let expected = texts(try old.fetchAll(all + "s ORDER BY id"))
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id TEXT PRIMARY KEY, a NOT NULL, x, y TEXT)\(options)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { wish in
+            guard wish.name == "t" else { return }
+            wish.sourceTable = "s"
+            wish.refusedRows = .ask { row in
+                var values = givesAll ? row.values : [:]
+                values["a"] = .text("mended")
+                return .replace(values)
+            }
+        }
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll(all + "t ORDER BY id")) == expected)
+    }
 }

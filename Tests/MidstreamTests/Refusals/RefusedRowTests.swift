@@ -5,12 +5,14 @@ import Testing
 
 /// A row that the target does not take stops the migration with an error, and loses nothing.
 @Suite struct RefusedRowTests {
-    private func database(_ folder: TemporaryFolder, _ constraint: String, _ rows: String) throws -> Database {
+    private func database(_ folder: TemporaryFolder, _ constraint: String, _ rows: String, _ extra: String = "") throws
+        -> Database
+    {
         let old = try Connection(path: folder.file("old.db"))
         try old.execute(script: "CREATE TABLE s(id INTEGER PRIMARY KEY, x INTEGER); INSERT INTO s \(rows)")
         old.close()
         let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INTEGER \(constraint))")
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INTEGER \(constraint)); \(extra)")
         try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "s" } }
         return database
     }
@@ -97,5 +99,83 @@ import Testing
         try database.execute("DELETE FROM t WHERE id = 2")
         try finishMigration(database)
         #expect(try database.fetchAll("SELECT id FROM t").map { $0[0] } == [.integer(1), .integer(3)])
+    }
+
+    // MARK: DELETE
+
+    /// Rows 2 and 4 cannot be in the target.
+    private func databaseToDeleteFrom(_ folder: TemporaryFolder, _ extra: String) throws -> Database {
+        try database(
+            folder,
+            "NOT NULL",
+            "VALUES (1, 1), (2, NULL), (3, 3), (4, NULL), (5, 5)",
+            "CREATE TABLE log(what); " + extra
+        )
+    }
+
+    private func ids(_ database: Database) throws -> [String] { texts(try database.fetchAll("SELECT id FROM t")) }
+
+    @Test(
+        arguments: ["DELETE FROM t WHERE id IN (2, 3)", "DELETE FROM t", "DELETE FROM t WHERE random() IS NOT NULL"],
+        [true, false]
+    )
+    func aDeleteThatFailsDeletesNone(_ sql: String, _ isBlock: Bool) throws {
+        let folder = TemporaryFolder()
+        let database = try databaseToDeleteFrom(
+            folder,
+            "CREATE TRIGGER no BEFORE DELETE ON t WHEN OLD.id = 3 BEGIN SELECT RAISE(ABORT, 'no'); END"
+        )
+        if isBlock {
+            try database.write { access in _ = #expect(throws: SQLiteError.self) { try access.execute(sql) } }
+        } else {
+            #expect(throws: SQLiteError.self) { try database.execute(sql) }
+        }
+        #expect(try ids(database) == ["1", "2", "3", "4", "5"])
+    }
+
+    /// A trigger, or a foreign key, would have to see the row in the target.
+    @Test(arguments: [
+        "CREATE TRIGGER a AFTER DELETE ON t BEGIN INSERT INTO log VALUES (OLD.id); END",
+        "CREATE TRIGGER a BEFORE DELETE ON t BEGIN SELECT RAISE(IGNORE); END",
+        "CREATE TABLE child(x REFERENCES t ON DELETE CASCADE); INSERT INTO child VALUES (2)",
+    ])
+    func aDeleteThatOthersMustSeeIsTheRowsError(_ extra: String) throws {
+        let folder = TemporaryFolder()
+        let database = try databaseToDeleteFrom(folder, extra)
+        try database.withoutTransaction { access in
+            try access.execute("PRAGMA foreign_keys = ON; BEGIN")
+            let error = #expect(throws: SQLiteError.self) { try access.execute("DELETE FROM t WHERE id = 2") }
+            #expect(error?.message.hasPrefix("NOT NULL constraint failed") == true)
+            try access.execute("COMMIT")
+        }
+        #expect(try ids(database) == ["1", "2", "3", "4", "5"])
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM log") == 0)
+    }
+
+    @Test(arguments: [
+        "DELETE FROM t WHERE id IN (2, 3, 4)", "DELETE FROM t WHERE (SELECT count(*) FROM t) = 5",
+        "DELETE FROM t WHERE id >= (SELECT min(id) FROM t WHERE x IS NULL)", "DELETE FROM t",
+        "DELETE FROM t WHERE id > 1 AND random() IS NOT NULL",
+    ])
+    func theyAreDeletedAndCountedWithTheOthers(_ sql: String) throws {
+        let folder = TemporaryFolder()
+        // With any trigger, such a statement drains the table.
+        let isChosen = sql.contains("random")
+        let database = try databaseToDeleteFrom(
+            folder,
+            isChosen ? "" : "CREATE TRIGGER a AFTER UPDATE ON t BEGIN INSERT INTO log VALUES (OLD.id); END"
+        )
+        let native = try Connection(path: ":memory:")
+        try native.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY, x INTEGER)")
+        try native.execute("INSERT INTO t VALUES (1, 1), (2, NULL), (3, 3), (4, NULL), (5, 5)")
+        try native.execute(sql)
+        try database.write { access in
+            let before = access.totalChanges
+            try access.execute(sql)
+            #expect(access.changes == native.changes)
+            #expect(access.totalChanges - before == native.changes)
+            #expect(try access.fetchValue(Int64.self, "SELECT changes()") == native.changes)
+        }
+        #expect(try ids(database) == texts(native.fetchAll("SELECT id FROM t")))
     }
 }
