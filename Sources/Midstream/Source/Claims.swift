@@ -9,9 +9,9 @@ struct Claims {
     let connection: Connection
     let migration: MigrationRecord
 
-    private var schema: String { SQLIdentifier.quoted(migration.schema) }
-    private var table: String { "\(schema).midstream_claims" }
-    private var isSameFile: Bool { migration.sourcePath == nil }
+    var schema: String { SQLIdentifier.quoted(migration.schema) }
+    var table: String { "\(schema).midstream_claims" }
+    var isSameFile: Bool { migration.sourcePath == nil }
 
     /// One target's claim on a table.
     struct Claim: Hashable {
