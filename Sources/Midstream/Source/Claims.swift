@@ -24,8 +24,8 @@ struct Claims {
         var moved: Int64?
         /// The number of the target's schema when they had, which only grows.
         var targetVersion: Int64?
-        /// The smallest and the largest rowid at the start. VACUUM gives rows other rowids if the table has no INTEGER
-        /// PRIMARY KEY, and then one of the two changes, unless none does.
+        /// The smallest and the largest rowid at the start, or since rows have returned. VACUUM gives rows other rowids if the
+        /// table has no INTEGER PRIMARY KEY, and then one of the two changes, unless none does.
         var firstRowID: Int64?
         var lastRowID: Int64?
 
@@ -178,7 +178,9 @@ struct Claims {
         }
         // A table that is gone is told of when a connection misses it.
         guard let now = try rowIDs(of: record) else { return claim }
-        guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
+        // Where the table was empty, an earlier release has noted nothing.
+        guard now.first == claim.firstRowID && now.last == claim.lastRowID || now.isEmpty && claim.firstRowID == nil
+        else {
             throw MigrationError(
                 .sourceChanged,
                 "the rows of source table \(record.source) have other rowids than when table \(record.target) began to move: "
@@ -206,29 +208,25 @@ struct Claims {
         }
     }
 
-    /// Notes the smallest and the largest rowid anew, in the transaction that has written the source's table.
-    func renew(_ record: TableRecord) throws {
-        guard !isSameFile, let now = try rowIDs(of: record) else { return }
-        try connection.execute(
-            "UPDATE \(table) SET first_rowid = ?1, last_rowid = ?2 WHERE id = ?3",
-            [now.first, now.last, record.id]
-        )
-    }
-
     /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
     /// that one of them is on is damaged.
-    private func rowIDs(of record: TableRecord) throws -> (first: Int64?, last: Int64?)? {
+    func rowIDs(of record: TableRecord) throws -> RowIDs? {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
             return nil
         }
         let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
-        guard source.hasRowID, target?.hasRowID ?? true else { return (nil, nil) }
+        guard target?.hasRowID ?? true else { return .unknown }
+        return try rowIDs(of: source)
+    }
+
+    func rowIDs(of source: TableSchema) throws -> RowIDs? {
+        guard source.hasRowID else { return .unknown }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         do {
-            return (
-                try connection.fetchValue("SELECT min(\(key)) FROM \(from)"),
-                try connection.fetchValue("SELECT max(\(key)) FROM \(from)")
+            return RowIDs(
+                first: try connection.fetchValue("SELECT min(\(key)) FROM \(from)") ?? RowIDs.none.first,
+                last: try connection.fetchValue("SELECT max(\(key)) FROM \(from)") ?? RowIDs.none.last
             )
         } catch {
             guard ResultCode.corrupt ~= error.code else { throw error }

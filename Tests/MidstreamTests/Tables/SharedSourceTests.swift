@@ -39,6 +39,62 @@ import Testing
         return try texts(old.fetchAll(sql))
     }
 
+    /// A write changes the smallest or the largest rowid of the source when its row returns.
+    @Test(
+        arguments: [withKey, "(id INTEGER, a TEXT, b INTEGER)"],
+        [
+            "INSERT INTO t(id, a, b) VALUES (500, 'new', 1)", "INSERT INTO t(id, a, b) VALUES (-500, 'new', 1)",
+            "DELETE FROM t WHERE id = 1", "DELETE FROM t",
+        ]
+    )
+    func theOtherTargetsGoOnWhenOneHasReturned(_ columns: String, _ write: String) throws {
+        try makeSource(columns)
+        let a = try open("a.db", columns, "b < 2")
+        var b = try open("b.db", columns, "b >= 2")
+        // The third one's rows are not known by their rowids.
+        let keyed = "(id INTEGER NOT NULL PRIMARY KEY, a TEXT, b INTEGER) WITHOUT ROWID"
+        let c = columns == Self.withKey ? try open("c.db", keyed, "b > 4 AND b > 2") : nil
+        try a.stepMigration(rows: 5)
+        try b.stepMigration(rows: 3)
+        try a.execute(write.replacing("t(id", with: columns == Self.withKey ? "t(id" : "t(rowid"))
+        let expected = try texts(a.fetchAll("SELECT id, a, b FROM t ORDER BY id"))
+        try a.cancelMigration()
+        try finishMigration(a, steps: 200)
+        #expect(try rows("SELECT id, a, b FROM s WHERE b < 2 ORDER BY id") == expected)
+        #expect(try b.fetchValue(String.self, "SELECT count(*) || ' ' || sum(id) FROM t") == "10 110")
+        try b.stepMigration(rows: 3)
+        b.close()
+        b = try open("b.db", columns, "b >= 2")
+        #expect(try b.fetchValue(String.self, "SELECT count(*) || ' ' || sum(id) FROM t") == "10 110")
+        try finishMigration(b, steps: 200)
+        #expect(try b.fetchValue(String.self, "SELECT count(*) || ' ' || sum(id) FROM t") == "10 110")
+        if let c {
+            c.close()
+            try finishMigration(open("c.db", keyed, "b > 4 AND b > 2"), steps: 200)
+        }
+        #expect(try rows("SELECT id, a, b FROM s WHERE b < 2 ORDER BY id") == expected)
+    }
+
+    /// Where all rows are those of the target that returns, they are deleted before the first one is copied.
+    @Test func aSourceThatIsEmptyForAWhileIsStillTheOneThatWasClaimed() throws {
+        try makeSource(Self.withKey)
+        let old = try Connection(path: source)
+        try old.execute("DELETE FROM s WHERE b >= 2")
+        old.close()
+        let a = try open("a.db", Self.withKey, "b < 2")
+        var b = try open("b.db", Self.withKey, "b >= 2")
+        try a.stepMigration(rows: 5)
+        try a.execute("DELETE FROM t")
+        try a.execute("INSERT INTO t VALUES (7, 'new', 1)")
+        try a.cancelMigration()
+        try finishMigration(a, steps: 200)
+        b.close()
+        b = try open("b.db", Self.withKey, "b >= 2")
+        try finishMigration(b, steps: 200)
+        #expect(try b.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+        #expect(try rows("SELECT * FROM s") == ["7|new|1"])
+    }
+
     /// Where the targets are tables.
     enum Place: CaseIterable, Sendable {
         case twoFiles, oneFile, fileOfTheSource
@@ -84,7 +140,7 @@ import Testing
 
     /// The target that returns knows nothing of the other's rows, and may have written one of the same key. Rowids that no
     /// column has come to be the same by themselves.
-    @Test(arguments: [(withKey, 18)])
+    @Test(arguments: [(withKey, 18), ("(id INTEGER, a TEXT, b INTEGER)", 20)])
     func aRowWithTheKeyOfAnotherTargetsRowLeavesThatWhereItIs(_ columns: String, _ key: Int) throws {
         try makeSource(columns)
         let a = try open("a.db", columns, "b < 2")
