@@ -28,6 +28,8 @@ struct Claims {
         /// table has no INTEGER PRIMARY KEY, and then one of the two changes, unless none does.
         var firstRowID: Int64?
         var lastRowID: Int64?
+        /// The stage of the target's `Undo` that has last written the table; `nil` while no row has returned.
+        var undoStage: Int64?
 
         /// The table that takes the rows, in words.
         var destination: String { "table \(targetTable) of \(targetFile)" }
@@ -39,14 +41,11 @@ struct Claims {
     ///
     /// - Parameter schema: What it is attached as.
     static func all(in schema: String, _ connection: Connection) throws -> [Claim] {
-        let exists = try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
-        )
-        guard exists != nil else { return [] }
+        guard let definition = try definition(in: schema, connection) else { return [] }
+        let undoStage = hasUndoStage(definition) ? "undo_stage" : "NULL"
         return try connection.fetchAll(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid FROM \(schema).midstream_claims ORDER BY id"
+                + "first_rowid, last_rowid, \(undoStage) FROM \(schema).midstream_claims ORDER BY id"
         ).map {
             Claim(
                 id: try $0.get(0),
@@ -57,9 +56,17 @@ struct Claims {
                 moved: try $0.get(5),
                 targetVersion: try $0.get(6),
                 firstRowID: try $0.get(7),
-                lastRowID: try $0.get(8)
+                lastRowID: try $0.get(8),
+                undoStage: try $0.get(9)
             )
         }
+    }
+
+    /// The text that the table of a file's claims was created by; `nil` where there is none.
+    static func definition(in schema: String, _ connection: Connection) throws -> String? {
+        try connection.fetchValue(
+            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
+        )
     }
 
     /// The target's file as the source names it.
@@ -80,7 +87,7 @@ struct Claims {
             CREATE TABLE IF NOT EXISTS \(table)(
                 id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
                 target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
-                first_rowid INTEGER, last_rowid INTEGER)
+                first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER)
             """
         )
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
@@ -160,22 +167,13 @@ struct Claims {
         ).map { try $0.get(0) }
     }
 
-    /// Makes sure that the source is the one that a table began to move from, and that its rows have the rowids that they
-    /// had then. In a transaction: rows that return change both at once.
+    /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
+    /// it, and that its rows have the rowids that they had then. In a transaction: rows that return change all of it at once.
     ///
     /// - Complexity: O(log n).
     @discardableResult
     func confirm(_ record: TableRecord) throws -> Claim? {
-        guard !isSameFile else { return nil }
-        let path = connection.fileName(schema: migration.schema) ?? "the source"
-        guard let claim = try all().first(where: { $0.id == record.id }) else {
-            throw MigrationError(
-                .foreignState,
-                "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
-                    + "this target",
-                table: record.target
-            )
-        }
+        guard let claim = try confirmTarget(record) else { return nil }
         // A table that is gone is told of when a connection misses it.
         guard let now = try rowIDs(of: record) else { return claim }
         // Where the table was empty, an earlier release has noted nothing.
@@ -191,13 +189,31 @@ struct Claims {
         return claim
     }
 
+    private var path: String { connection.fileName(schema: migration.schema) ?? "the source" }
+
+    /// Makes sure that the source is the one that a table began to move from, and that this target has seen which rows
+    /// returned to it. In a transaction.
+    func confirmTarget(_ record: TableRecord) throws -> Claim? {
+        guard !isSameFile else { return nil }
+        guard let claim = try all().first(where: { $0.id == record.id }) else {
+            throw MigrationError(
+                .foreignState,
+                "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
+                    + "this target",
+                table: record.target
+            )
+        }
+        try checkStage(claim, record)
+        return claim
+    }
+
     /// The same, and that this target is not a copy of the one that the source's rows belong to. In a transaction that
     /// writes the source.
     func confirmOwn(_ record: TableRecord) throws {
         if let claim = try confirm(record) { try checkOwner(claim) }
     }
 
-    private func checkOwner(_ claim: Claim) throws {
+    func checkOwner(_ claim: Claim) throws {
         guard claim.targetFile == targetFile() else {
             throw MigrationError(
                 .foreignState,
@@ -319,6 +335,7 @@ struct Claims {
                 table: record.target
             )
         }
+        try checkStage(claim, record)
         try checkOwner(claim)
         // It was dropped before, and the target could not be told.
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
