@@ -9,9 +9,9 @@ struct Claims {
     let connection: Connection
     let migration: MigrationRecord
 
-    private var schema: String { SQLIdentifier.quoted(migration.schema) }
-    private var table: String { "\(schema).midstream_claims" }
-    private var isSameFile: Bool { migration.sourcePath == nil }
+    var schema: String { SQLIdentifier.quoted(migration.schema) }
+    var table: String { "\(schema).midstream_claims" }
+    var isSameFile: Bool { migration.sourcePath == nil }
 
     /// One target's claim on a table.
     struct Claim: Hashable {
@@ -24,10 +24,12 @@ struct Claims {
         var moved: Int64?
         /// The number of the target's schema when they had, which only grows.
         var targetVersion: Int64?
-        /// The smallest and the largest rowid at the start. VACUUM gives rows other rowids if the table has no INTEGER
-        /// PRIMARY KEY, and then one of the two changes, unless none does.
+        /// The smallest and the largest rowid at the start, or since rows have returned. VACUUM gives rows other rowids if the
+        /// table has no INTEGER PRIMARY KEY, and then one of the two changes, unless none does.
         var firstRowID: Int64?
         var lastRowID: Int64?
+        /// The stage of the target's `Undo` that has last written the table; `nil` while no row has returned.
+        var undoStage: Int64?
 
         /// The table that takes the rows, in words.
         var destination: String { "table \(targetTable) of \(targetFile)" }
@@ -39,14 +41,11 @@ struct Claims {
     ///
     /// - Parameter schema: What it is attached as.
     static func all(in schema: String, _ connection: Connection) throws -> [Claim] {
-        let exists = try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
-        )
-        guard exists != nil else { return [] }
+        guard let definition = try definition(in: schema, connection) else { return [] }
+        let undoStage = hasUndoStage(definition) ? "undo_stage" : "NULL"
         return try connection.fetchAll(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid FROM \(schema).midstream_claims ORDER BY id"
+                + "first_rowid, last_rowid, \(undoStage) FROM \(schema).midstream_claims ORDER BY id"
         ).map {
             Claim(
                 id: try $0.get(0),
@@ -57,9 +56,17 @@ struct Claims {
                 moved: try $0.get(5),
                 targetVersion: try $0.get(6),
                 firstRowID: try $0.get(7),
-                lastRowID: try $0.get(8)
+                lastRowID: try $0.get(8),
+                undoStage: try $0.get(9)
             )
         }
+    }
+
+    /// The text that the table of a file's claims was created by; `nil` where there is none.
+    static func definition(in schema: String, _ connection: Connection) throws -> String? {
+        try connection.fetchValue(
+            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
+        )
     }
 
     /// The target's file as the source names it.
@@ -80,7 +87,7 @@ struct Claims {
             CREATE TABLE IF NOT EXISTS \(table)(
                 id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
                 target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
-                first_rowid INTEGER, last_rowid INTEGER)
+                first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER)
             """
         )
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
@@ -160,25 +167,18 @@ struct Claims {
         ).map { try $0.get(0) }
     }
 
-    /// Makes sure that the source is the one that a table began to move from, and that its rows have the rowids that they
-    /// had then. In a transaction: rows that return change both at once.
+    /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
+    /// it, and that its rows have the rowids that they had then. In a transaction: rows that return change all of it at once.
     ///
     /// - Complexity: O(log n).
     @discardableResult
     func confirm(_ record: TableRecord) throws -> Claim? {
-        guard !isSameFile else { return nil }
-        let path = connection.fileName(schema: migration.schema) ?? "the source"
-        guard let claim = try all().first(where: { $0.id == record.id }) else {
-            throw MigrationError(
-                .foreignState,
-                "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
-                    + "this target",
-                table: record.target
-            )
-        }
+        guard let claim = try confirmTarget(record) else { return nil }
         // A table that is gone is told of when a connection misses it.
         guard let now = try rowIDs(of: record) else { return claim }
-        guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
+        // Where the table was empty, an earlier release has noted nothing.
+        guard now.first == claim.firstRowID && now.last == claim.lastRowID || now.isEmpty && claim.firstRowID == nil
+        else {
             throw MigrationError(
                 .sourceChanged,
                 "the rows of source table \(record.source) have other rowids than when table \(record.target) began to move: "
@@ -189,13 +189,31 @@ struct Claims {
         return claim
     }
 
+    private var path: String { connection.fileName(schema: migration.schema) ?? "the source" }
+
+    /// Makes sure that the source is the one that a table began to move from, and that this target has seen which rows
+    /// returned to it. In a transaction.
+    func confirmTarget(_ record: TableRecord) throws -> Claim? {
+        guard !isSameFile else { return nil }
+        guard let claim = try all().first(where: { $0.id == record.id }) else {
+            throw MigrationError(
+                .foreignState,
+                "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
+                    + "this target",
+                table: record.target
+            )
+        }
+        try checkStage(claim, record)
+        return claim
+    }
+
     /// The same, and that this target is not a copy of the one that the source's rows belong to. In a transaction that
     /// writes the source.
     func confirmOwn(_ record: TableRecord) throws {
         if let claim = try confirm(record) { try checkOwner(claim) }
     }
 
-    private func checkOwner(_ claim: Claim) throws {
+    func checkOwner(_ claim: Claim) throws {
         guard claim.targetFile == targetFile() else {
             throw MigrationError(
                 .foreignState,
@@ -206,29 +224,25 @@ struct Claims {
         }
     }
 
-    /// Notes the smallest and the largest rowid anew, in the transaction that has written the source's table.
-    func renew(_ record: TableRecord) throws {
-        guard !isSameFile, let now = try rowIDs(of: record) else { return }
-        try connection.execute(
-            "UPDATE \(table) SET first_rowid = ?1, last_rowid = ?2 WHERE id = ?3",
-            [now.first, now.last, record.id]
-        )
-    }
-
     /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
     /// that one of them is on is damaged.
-    private func rowIDs(of record: TableRecord) throws -> (first: Int64?, last: Int64?)? {
+    func rowIDs(of record: TableRecord) throws -> RowIDs? {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
             return nil
         }
         let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
-        guard source.hasRowID, target?.hasRowID ?? true else { return (nil, nil) }
+        guard target?.hasRowID ?? true else { return .unknown }
+        return try rowIDs(of: source)
+    }
+
+    func rowIDs(of source: TableSchema) throws -> RowIDs? {
+        guard source.hasRowID else { return .unknown }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         do {
-            return (
-                try connection.fetchValue("SELECT min(\(key)) FROM \(from)"),
-                try connection.fetchValue("SELECT max(\(key)) FROM \(from)")
+            return RowIDs(
+                first: try connection.fetchValue("SELECT min(\(key)) FROM \(from)") ?? RowIDs.none.first,
+                last: try connection.fetchValue("SELECT max(\(key)) FROM \(from)") ?? RowIDs.none.last
             )
         } catch {
             guard ResultCode.corrupt ~= error.code else { throw error }
@@ -321,6 +335,7 @@ struct Claims {
                 table: record.target
             )
         }
+        try checkStage(claim, record)
         try checkOwner(claim)
         // It was dropped before, and the target could not be told.
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)

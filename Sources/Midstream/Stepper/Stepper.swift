@@ -410,6 +410,7 @@ final class Stepper {
                 let mover = RowMover(statements: statements, sql: sql)
                 if try isCurrent(), let now = try store.table(record.id), now.isMoving {
                     if now.isPassed {
+                        _ = try claims(record)?.confirmTarget(record)
                         try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
                     } else {
                         _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
@@ -524,7 +525,7 @@ final class Stepper {
         var tried: Tried?
         do {
             return try transaction {
-                try confirmRowIDs(record, sql)
+                try confirm(record, sql)
                 return try body(RowMover(statements: statements, sql: sql), &tried)
             }
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
@@ -539,13 +540,18 @@ final class Stepper {
         }
     }
 
-    /// Makes sure, in the transaction that moves rows, that they have the rowids that they began with.
-    private func confirmRowIDs(_ record: TableRecord, _ sql: MoveSQL) throws {
+    /// What the source of a table knows; `nil` where that is a table of the same file.
+    private func claims(_ record: TableRecord) -> Claims? {
+        attached.values.first { $0.id == record.migration }.map { Claims(connection: connection, migration: $0) }
+    }
+
+    /// Makes sure, in the transaction that moves rows, that they have not returned to the source, and have the rowids that
+    /// they began with.
+    private func confirm(_ record: TableRecord, _ sql: MoveSQL) throws {
+        guard let claims = claims(record) else { return }
         // Within a transaction damage must not be met: SQLite refuses all writes then.
-        guard sql.hasImplicitKey, !damaged.contains(record.id),
-            let migration = attached.values.first(where: { $0.id == record.migration })
-        else { return }
-        try Claims(connection: connection, migration: migration).confirm(record)
+        let looksAtRowIDs = sql.hasImplicitKey && !damaged.contains(record.id)
+        _ = try looksAtRowIDs ? claims.confirm(record) : claims.confirmTarget(record)
     }
 
     private func hasLedger(_ sql: MoveSQL) throws -> Bool {
@@ -565,7 +571,7 @@ final class Stepper {
         let mover = RowMover(statements: statements, sql: sql)
         var refusal: (key: RowKey, error: SQLiteError)?
         let moved: Int64? = try transaction {
-            try confirmRowIDs(record, sql)
+            try confirm(record, sql)
             guard try position(record, mover) == tried.start, let now = try store.table(record.id) else { return 0 }
             var moved: Int64 = 0
             if tried.start != tried.batch {

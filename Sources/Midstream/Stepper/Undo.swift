@@ -329,7 +329,7 @@ struct Undo {
         let copied = try transaction(record, &progress) { _, _ in
             upper = try upperKey(sql, of: .returning, walk, atMost: rows)
             try confirm(record)
-            refusals = try copy(sql, walk.last, upper)
+            refusals = try copy(record, sql, walk.last, upper)
             try renew(record)
             version = try dataVersions()
         }
@@ -351,17 +351,29 @@ struct Undo {
     }
 
     /// - Returns: The rows that the source does not take.
-    private func copy(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> [Progress.Refusal] {
+    private func copy(
+        _ record: TableRecord,
+        _ sql: UndoSQL,
+        _ lower: RowKey?,
+        _ upper: RowKey?
+    ) throws -> [Progress.Refusal] {
+        let strangers = sql.strangers(
+            isBounded: lower != nil,
+            isEnded: upper != nil,
+            others: try Claims(connection: connection, migration: migration).otherConditions(record)
+        )
+        // Those that are there before are another table's, which knows them by keys that this one has as well.
+        let before = Set(try strangers.map { try keys($0, sql, lower, upper) }?.map(sql.sql.key.folded) ?? [])
         var refusals: [Progress.Refusal] = []
         do {
             _ = try run(sql.copy(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
             refusals = try copyOneByOne(sql, lower, upper)
         }
-        guard let strangers = sql.strangers(isBounded: lower != nil, isEnded: upper != nil) else { return refusals }
-        while let stranger = try key(strangers.find, sql, lower, upper) {
+        guard let strangers else { return refusals }
+        for stranger in try keys(strangers, sql, lower, upper) where !before.contains(sql.sql.key.folded(stranger)) {
             refusals.append(Progress.Refusal(key: stranger, cause: nil))
-            _ = try run(strangers.delete, lower, upper)
+            _ = try run(sql.deleteRow, stranger, nil)
         }
         return refusals
     }
@@ -507,6 +519,16 @@ struct Undo {
         return try statement.step() ? sql.sql.key.read(statement) : nil
     }
 
+    /// The keys that a query of a range gives.
+    private func keys(_ text: String, _ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> [RowKey] {
+        let statement = try stepper.statements.statement(text)
+        defer { statement.reset() }
+        try bind(statement, sql, lower, upper)
+        var keys: [RowKey] = []
+        while try statement.step() { keys.append(sql.sql.key.read(statement)) }
+        return keys
+    }
+
     private func bind(_ statement: Statement, _ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws {
         if let lower { try statement.bind(lower, at: 1) }
         if let upper { try statement.bind(upper, at: 1 + sql.sql.key.count) }
@@ -531,7 +553,8 @@ struct Undo {
     private func refused(_ record: TableRecord, _ refusal: Progress.Refusal) -> MigrationError {
         let why =
             refusal.cause == nil
-            ? "It does not meet the condition by which the table's rows were taken from there. " : ""
+            ? "It does not meet the condition by which the table's rows were taken from there, or meets that of another "
+                + "table. " : ""
         return MigrationError(
             .rowRefused,
             "source table \(record.source) refuses the row \(refusal.key.words) of target table \(record.target). \(why)"

@@ -168,14 +168,21 @@ struct UndoSQL: Sendable {
         keysOfRange(isBounded: isBounded, isEnded: isEnded) + " ORDER BY \(key.order(key.ledger))"
     }
 
-    /// The rows of a range that have just been copied and are none of this table's: nobody would find them, or another
-    /// table that takes rows from the source would. `nil` where all are.
-    func strangers(isBounded: Bool, isEnded: Bool) -> (find: String, delete: String)? {
-        guard !sql.condition.isEmpty else { return nil }
-        let rows =
-            " FROM \(sql.source) WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
-            + "AND CASE WHEN 1\(sql.condition) THEN 0 ELSE 1 END"
-        return ("SELECT \(KeySQL.list(key.source))" + rows + " LIMIT 1", "DELETE" + rows)
+    /// The keys of a range whose rows in the source are none of this table's: nobody would find them, or another table that
+    /// takes rows from the source would. `nil` where all are.
+    ///
+    /// - Parameter others: The conditions under which other tables take rows.
+    func strangers(isBounded: Bool, isEnded: Bool, others: [String]) -> String? {
+        guard !sql.condition.isEmpty || !others.isEmpty else { return nil }
+        let isOthers = others.isEmpty ? "0" : others.map { "(\($0)\n)" }.joined(separator: " OR ")
+        return "SELECT \(KeySQL.list(key.source)) FROM \(sql.source) "
+            + "WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
+            + "AND CASE WHEN 1\(sql.condition) THEN CASE WHEN \(isOthers) THEN 1 ELSE 0 END ELSE 1 END"
+    }
+
+    /// Deletes the source's row with the key ?1….
+    var deleteRow: String {
+        "DELETE FROM \(sql.source) WHERE \(key.equals(key.source, key.parameters(from: 1)))"
     }
 
     // MARK: Settling what is back

@@ -87,6 +87,56 @@ import Testing
         #expect(error?.code == .sourceChanged)
     }
 
+    /// Rows that are back in the source are in none of these targets, so each would show a part of the table.
+    @Test(arguments: [false, true], [0, 1])
+    func aTargetFromBeforeItsRowsReturnedIsRefused(isInPlace: Bool, stage: Int) throws {
+        let fixture = try halfMoved(2000)
+        let original = try fixture.open()
+        let backup = fixture.folder.file("backup.db")
+        if stage > 0 { try original.cancelMigration() }
+        Files.copyDatabase(fixture.target, to: backup)
+        // One that is open does not go on either.
+        let open = isInPlace || stage > 0 ? nil : try Database(path: backup)
+        try original.execute("UPDATE accounts SET amount = 50")
+        try original.execute("DELETE FROM accounts WHERE id BETWEEN 1500 AND 1599")
+        if stage == 0 { try original.cancelMigration() }
+        try original.stepMigration(rows: 300)
+        try original.stepMigration(rows: 300)
+        #expect(try original.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 1900)
+        if isInPlace {
+            original.close()
+            Files.removeDatabase(fixture.target)
+            Files.copyDatabase(backup, to: fixture.target)
+        }
+        let error = #expect(throws: MigrationError.self) {
+            try Database(path: isInPlace ? fixture.target : backup)
+        }
+        #expect(error?.code == .foreignState)
+        if let open { #expect(try moveToEnd(open)?.code == .foreignState) }
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) ?? 0 >= 600)
+        if isInPlace { return }
+        try finishMigration(original)
+        #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 1900)
+    }
+
+    /// What has returned since is hidden by the ledger that it has.
+    @Test func aTargetOfTheSameStageGoesOnReturning() throws {
+        let fixture = try halfMoved(2000)
+        var database = try fixture.open()
+        try database.cancelMigration()
+        try database.stepMigration(rows: 300)
+        let backup = fixture.folder.file("backup.db")
+        Files.copyDatabase(fixture.target, to: backup)
+        try database.stepMigration(rows: 300)
+        database.close()
+        Files.removeDatabase(fixture.target)
+        Files.copyDatabase(backup, to: fixture.target)
+        database = try fixture.open()
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 2000)
+    }
+
     @Test func aSourceThatWasReplacedIsRefused() throws {
         let fixture = try halfMoved()
         let other = try MovingFixture(rows: 70)

@@ -38,6 +38,27 @@ import Testing
         try check(state, folder)
     }
 
+    /// The column is younger than those files.
+    @Test func aClaimOfAnEarlierReleaseGetsTheStageInWhichRowsReturn() throws {
+        let folder = TemporaryFolder()
+        for name in ["target.db", "source.db"] {
+            Files.copy("\(Self.folder)/1-returning/\(name)", to: folder.file(name))
+        }
+        let database = try Database(path: folder.file("target.db"))
+        try database.stepMigration(rows: 4)
+        #expect(!database.isMigrated)
+        database.close()
+        func stages(_ file: String, _ table: String) throws -> [String] {
+            let connection = try Connection(path: folder.file(file))
+            defer { connection.close() }
+            let stages = "SELECT id, undo_stage FROM \(table) WHERE undo_stage IS NOT NULL ORDER BY id"
+            return try texts(connection.fetchAll(stages))
+        }
+        let noted = try stages("source.db", "midstream_claims")
+        #expect(try !noted.isEmpty && noted == stages("target.db", "midstream_tables"))
+        try finishMigration(Database(path: folder.file("target.db")))
+    }
+
     @Test(arguments: State.allCases) func theFilesOfThisReleaseAreSuch(_ state: State) throws {
         let folder = TemporaryFolder()
         try make(state, folder.path)

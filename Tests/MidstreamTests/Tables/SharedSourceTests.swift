@@ -1,0 +1,162 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Targets that take parts of one source table, of which one returns its rows.
+@Suite struct SharedSourceTests {
+    private let folder = TemporaryFolder()
+    private static let withKey = "(id INTEGER PRIMARY KEY, a TEXT, b INTEGER)"
+
+    private var source: String { folder.file("old.db") }
+
+    /// Rows 1 to 20, of which `b < 2` has those that are odd.
+    private func makeSource(_ columns: String, in file: String = "old.db") throws {
+        let old = try Connection(path: folder.file(file))
+        defer { old.close() }
+        try old.execute(
+            script: """
+                CREATE TABLE s\(columns);
+                INSERT INTO s WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20)
+                SELECT i, 'a' || i, CASE WHEN i % 2 THEN i % 4 / 2 ELSE 2 + i % 3 END FROM n
+                """
+        )
+    }
+
+    private func open(_ name: String, _ columns: String, _ condition: String) throws -> Database {
+        let database = try Database(path: folder.file(name))
+        try database.execute("CREATE TABLE IF NOT EXISTS t\(columns)")
+        try database.addMigration(source: .file(source)) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "s"
+            table.condition = condition
+        }
+        return database
+    }
+
+    private func rows(_ sql: String, in file: String = "old.db") throws -> [String] {
+        let old = try Connection(path: folder.file(file))
+        defer { old.close() }
+        return try texts(old.fetchAll(sql))
+    }
+
+    /// A write changes the smallest or the largest rowid of the source when its row returns.
+    @Test(
+        arguments: [withKey, "(id INTEGER, a TEXT, b INTEGER)"],
+        [
+            "INSERT INTO t(id, a, b) VALUES (500, 'new', 1)", "INSERT INTO t(id, a, b) VALUES (-500, 'new', 1)",
+            "DELETE FROM t WHERE id = 1", "DELETE FROM t",
+        ]
+    )
+    func theOtherTargetsGoOnWhenOneHasReturned(_ columns: String, _ write: String) throws {
+        try makeSource(columns)
+        let a = try open("a.db", columns, "b < 2")
+        var b = try open("b.db", columns, "b >= 2")
+        // The third one's rows are not known by their rowids.
+        let keyed = "(id INTEGER NOT NULL PRIMARY KEY, a TEXT, b INTEGER) WITHOUT ROWID"
+        let c = columns == Self.withKey ? try open("c.db", keyed, "b > 4 AND b > 2") : nil
+        try a.stepMigration(rows: 5)
+        try b.stepMigration(rows: 3)
+        try a.execute(write.replacing("t(id", with: columns == Self.withKey ? "t(id" : "t(rowid"))
+        let expected = try texts(a.fetchAll("SELECT id, a, b FROM t ORDER BY id"))
+        try a.cancelMigration()
+        try finishMigration(a, steps: 200)
+        #expect(try rows("SELECT id, a, b FROM s WHERE b < 2 ORDER BY id") == expected)
+        #expect(try b.fetchValue(String.self, "SELECT count(*) || ' ' || sum(id) FROM t") == "10 110")
+        try b.stepMigration(rows: 3)
+        b.close()
+        b = try open("b.db", columns, "b >= 2")
+        #expect(try b.fetchValue(String.self, "SELECT count(*) || ' ' || sum(id) FROM t") == "10 110")
+        try finishMigration(b, steps: 200)
+        #expect(try b.fetchValue(String.self, "SELECT count(*) || ' ' || sum(id) FROM t") == "10 110")
+        if let c {
+            c.close()
+            try finishMigration(open("c.db", keyed, "b > 4 AND b > 2"), steps: 200)
+        }
+        #expect(try rows("SELECT id, a, b FROM s WHERE b < 2 ORDER BY id") == expected)
+    }
+
+    /// Where all rows are those of the target that returns, they are deleted before the first one is copied.
+    @Test func aSourceThatIsEmptyForAWhileIsStillTheOneThatWasClaimed() throws {
+        try makeSource(Self.withKey)
+        let old = try Connection(path: source)
+        try old.execute("DELETE FROM s WHERE b >= 2")
+        old.close()
+        let a = try open("a.db", Self.withKey, "b < 2")
+        var b = try open("b.db", Self.withKey, "b >= 2")
+        try a.stepMigration(rows: 5)
+        try a.execute("DELETE FROM t")
+        try a.execute("INSERT INTO t VALUES (7, 'new', 1)")
+        try a.cancelMigration()
+        try finishMigration(a, steps: 200)
+        b.close()
+        b = try open("b.db", Self.withKey, "b >= 2")
+        try finishMigration(b, steps: 200)
+        #expect(try b.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+        #expect(try rows("SELECT * FROM s") == ["7|new|1"])
+    }
+
+    /// Where the targets are tables.
+    enum Place: CaseIterable, Sendable {
+        case twoFiles, oneFile, fileOfTheSource
+    }
+
+    @Test(arguments: [0, 5] as [Int64], Place.allCases)
+    func aRowThatAnotherTargetWouldTakeStaysAndIsTold(_ passed: Int64, _ place: Place) throws {
+        let (a, b): (Database, Database)
+        let source = place == .fileOfTheSource ? "a.db" : "old.db"
+        let other = place == .twoFiles ? "t" : "u"
+        try makeSource(Self.withKey, in: source)
+        if place == .twoFiles {
+            a = try open("a.db", Self.withKey, "b < 2")
+            b = try open("b.db", Self.withKey, "b >= 2 OR a LIKE 'z%'")
+        } else {
+            a = try Database(path: folder.file("a.db"))
+            try a.execute("CREATE TABLE t\(Self.withKey)")
+            try a.execute("CREATE TABLE u\(Self.withKey)")
+            try a.addMigration(source: source == "a.db" ? .sameDatabase : .file(self.source)) { table in
+                guard table.name != "s" else { return }
+                table.sourceTable = "s"
+                table.condition = table.name == "t" ? "b < 2" : "b >= 2 OR a LIKE 'z%'"
+            }
+            b = a
+        }
+        try a.stepMigration(rows: 5, of: "t")
+        if passed > 0 { try b.stepMigration(rows: passed, of: other) }
+        try a.execute("UPDATE t SET a = 'zebra' WHERE id = 3")
+        try a.cancelMigration(of: ["t"])
+        let error = #expect(throws: MigrationError.self) {
+            for _ in 0..<100 { try a.stepMigration(rows: 100, of: "t") }
+        }
+        #expect(error?.code == .rowRefused && error?.key == 3)
+        #expect(try texts(a.fetchAll("SELECT * FROM t WHERE id BETWEEN 2 AND 4")) == ["3|zebra|1"])
+        #expect(try a.fetchValue(Int.self, "SELECT count(*) FROM t") == 10)
+        #expect(try b.fetchValue(Int.self, "SELECT count(*) FROM \(other)") == 10)
+        try a.execute("UPDATE t SET a = 'horse' WHERE id = 3")
+        for _ in 0..<100 { try a.stepMigration(rows: 100, of: "t") }
+        #expect(try rows("SELECT count(*) FROM s WHERE b < 2", in: source) == ["10"])
+        try finishMigration(b, steps: 200)
+        #expect(try b.fetchValue(Int.self, "SELECT count(*) FROM \(other)") == 10)
+    }
+
+    /// The target that returns knows nothing of the other's rows, and may have written one of the same key. Rowids that no
+    /// column has come to be the same by themselves.
+    @Test(arguments: [(withKey, 18), ("(id INTEGER, a TEXT, b INTEGER)", 20)])
+    func aRowWithTheKeyOfAnotherTargetsRowLeavesThatWhereItIs(_ columns: String, _ key: Int) throws {
+        try makeSource(columns)
+        let a = try open("a.db", columns, "b < 2")
+        let b = try open("b.db", columns, "b >= 2")
+        let others = "SELECT rowid, * FROM t ORDER BY rowid"
+        let expected = try texts(b.fetchAll(others))
+        try a.execute("INSERT INTO t VALUES (18, 'new', 1)")
+        try a.cancelMigration()
+        let error = #expect(throws: MigrationError.self) { try finishMigration(a, steps: 200) }
+        #expect(error?.code == .rowRefused && error?.key == Int64(key))
+        #expect(try texts(a.fetchAll("SELECT rowid FROM t WHERE a = 'new'")) == ["\(key)"])
+        #expect(try texts(b.fetchAll(others)) == expected)
+        try a.execute("UPDATE t SET rowid = 1800 WHERE a = 'new'")
+        try finishMigration(a, steps: 200)
+        try finishMigration(b, steps: 200)
+        #expect(try texts(b.fetchAll(others)) == expected)
+        #expect(try rows("SELECT count(*) FROM s WHERE b < 2") == ["11"])
+    }
+}
