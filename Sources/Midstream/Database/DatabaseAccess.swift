@@ -374,6 +374,9 @@ public final class DatabaseAccess {
         // A block's transaction may have been ended by an error that the block has caught.
         if isInBlock, connection.isInTransaction { return }
         if !connection.isInTransaction {
+            // What mends it must be run.
+            if piece.isDetach { return }
+            try overlay.attachedFiles.check()
             if try !overlay.isCurrent() { try refreshOverlay() }
             return
         }
@@ -424,7 +427,11 @@ public final class DatabaseAccess {
         if !prepared.route.substitutes.isEmpty {
             return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
         }
-        guard prepared.keys != nil else { return try runStatement(prepared, onStart, onRow) }
+        guard prepared.keys != nil else {
+            try runStatement(prepared, onStart, onRow)
+            if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
+            return
+        }
         if connection.isInTransaction {
             try protected { try promote(prepared) }
             return try runStatement(prepared, onStart, onRow)
@@ -858,6 +865,7 @@ public final class DatabaseAccess {
 
     /// Begins a transaction, unless the overlay does not fit its snapshot.
     private func beginIfCurrent() throws -> Bool {
+        try overlay.attachedFiles.check()
         if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
         do {
             if try overlay.isCurrent() { return true }

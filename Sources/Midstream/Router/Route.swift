@@ -39,6 +39,8 @@ struct Route {
     var droppedView: String?
     /// A table of the main file that is dropped, or gets another definition.
     var changedTable: String?
+    /// Whether it attaches a file, or detaches one.
+    var changesAttachedFiles = false
     /// What is run in the place of the statement, where there is any, all or nothing.
     var substitutes: [String] = []
     /// The statement needs the overlay out of its way.

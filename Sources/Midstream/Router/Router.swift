@@ -25,6 +25,7 @@ struct Router {
         if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, isInMain(target) {
             route.changedTable = target.name
         }
+        route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
             return inMain(target, route, outline, text)
