@@ -418,7 +418,7 @@ public final class DatabaseAccess {
         // In a block that only reads, nothing changes from its beginning to its end.
         if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
-        if let table = prepared.route.changedTable { try MovingAway(connection: connection).checkChange(of: table) }
+        if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
         try prepared.bind(arguments)
         if prepared.route.suspendsOverlay, !overlay.isEmpty {
             try checkNothingReads(Array(overlay.byName.values), .schemaChange)

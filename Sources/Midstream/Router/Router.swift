@@ -22,8 +22,9 @@ struct Router {
         if outline.kind == .pragma, let target = outline.target {
             route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
         }
-        if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, isInMain(target) {
-            route.changedTable = target.name
+        if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, !isTemporary(target)
+        {
+            route.changedTable = target
         }
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         guard !overlay.isEmpty || overlay.hasSources else { return route }
@@ -217,11 +218,6 @@ struct Router {
     private func movingTable(_ name: ObjectName) -> MovingTable? {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return nil }
         return overlay.byName[lower(name.name)]
-    }
-
-    /// Whether a table's name means one of the main file, if there is one.
-    private func isInMain(_ name: ObjectName) -> Bool {
-        name.schema.map { SQLIdentifier.equal($0, "main") } ?? !isTemporary(name)
     }
 
     /// Whether what is created is to be in `temp`.

@@ -114,4 +114,28 @@ import Testing
         try overlay.refresh()
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
+
+    // MARK: Sources
+
+    @Test(arguments: [
+        "DROP TABLE o.old_accounts", "ALTER TABLE O.old_accounts RENAME TO older",
+        "ALTER TABLE \"o\".\"OLD_accounts\" ADD COLUMN z",
+    ])
+    func anAttachedSourceIsNeitherDroppedNorAltered(_ sql: String) throws {
+        let fixture = try MovingFixture(rows: 100)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 10)
+        for connection in [database, try Self.other(fixture)] {
+            try connection.execute("ATTACH ? AS o", [fixture.source])
+            Self.expectRefusal(.refusedStatement) { try connection.execute(sql) }
+            // What is not a source is SQLite's own affair.
+            try connection.execute("CREATE TABLE o.z(a); ALTER TABLE o.z ADD COLUMN b; DROP TABLE o.z; DETACH o")
+        }
+        let other = try Database(path: fixture.folder.file("other.db"))
+        try other.execute("ATTACH ? AS o", [fixture.source])
+        Self.expectRefusal(.refusedStatement) { try other.execute("DROP TABLE old_accounts") }
+        other.close()
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
 }
