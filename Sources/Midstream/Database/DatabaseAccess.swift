@@ -419,6 +419,9 @@ public final class DatabaseAccess {
         if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
+        if let schema = prepared.route.vacuumed {
+            try MovingAway(connection: connection, schema: schema).checkVacuum()
+        }
         try prepared.bind(arguments)
         if prepared.route.suspendsOverlay, !overlay.isEmpty {
             try checkNothingReads(Array(overlay.byName.values), .schemaChange)

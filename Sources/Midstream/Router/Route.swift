@@ -41,6 +41,8 @@ struct Route {
     var droppedView: String?
     /// A table that is dropped, or gets another definition, where it is no TEMP one.
     var changedTable: ObjectName?
+    /// The schema whose file VACUUM writes anew.
+    var vacuumed: String?
     /// Whether it attaches a file, or detaches one.
     var changesAttachedFiles = false
     /// What is run in the place of the statement, where there is any, all or nothing.

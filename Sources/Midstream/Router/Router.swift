@@ -26,6 +26,7 @@ struct Router {
         {
             route.changedTable = target
         }
+        if outline.kind == .vacuum, !isInto(outline) { route.vacuumed = outline.target?.name ?? "main" }
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
@@ -218,6 +219,11 @@ struct Router {
     private func movingTable(_ name: ObjectName) -> MovingTable? {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return nil }
         return overlay.byName[lower(name.name)]
+    }
+
+    /// Whether a VACUUM makes another file, and leaves its own as it is.
+    private func isInto(_ vacuum: StatementOutline) -> Bool {
+        vacuum.mentions(["into"], from: vacuum.target?.nameRange.upperBound ?? vacuum.range.lowerBound)
     }
 
     /// Whether what is created is to be in `temp`.

@@ -45,4 +45,21 @@ struct MovingAway {
             if try connection.fetchOne(sql, [table.name]) != nil { return }
         }
     }
+
+    /// - Throws: ``MigrationError`` where a VACUUM of the file may give other rowids to rows that are known by theirs, and have
+    ///   yet to move to another file.
+    func checkVacuum() throws {
+        let claims = try Claims.all(in: SQLIdentifier.quoted(schema), connection)
+        for claim in claims where claim.moved == nil && claim.firstRowID != nil {
+            let source = try SchemaReader(connection: connection, schema: schema).table(claim.sourceTable)
+            guard let source, source.rowIDColumn == nil else { continue }
+            throw MigrationError(
+                .refusedStatement,
+                "the rows of table \(source.name) are moving to \(claim.destination) by their rowids, which VACUUM may change, "
+                    + "since the table has no INTEGER PRIMARY KEY: let them arrive first",
+                table: source.name,
+                reason: .vacuum
+            )
+        }
+    }
 }

@@ -138,4 +138,37 @@ import Testing
         try finishMigration(database)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
+
+    @Test(arguments: [true, false]) func aSourceWhoseRowIDsVacuumWouldChangeIsNotVacuumed(isKey: Bool) throws {
+        let folder = TemporaryFolder()
+        let columns = isKey ? "(id INTEGER PRIMARY KEY, a)" : "(id INTEGER, a)"
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        let plain = try Connection(path: old)
+        try plain.execute(script: "CREATE TABLE s\(columns)")
+        try plain.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) INSERT INTO s SELECT i, i FROM n"
+        )
+        try plain.execute("DELETE FROM s WHERE id % 2 = 1")
+        plain.close()
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE s\(columns)")
+        try database.addMigration(source: .file(old)) { $0.sourceTable = $0.name }
+        try database.stepMigration(rows: 4)
+        let source = try Database(path: old)
+        let other = try Database(path: folder.file("other.db"))
+        try other.execute("ATTACH ? AS o", [old])
+        for (connection, sql) in [(source, "VACUUM"), (source, "VACUUM main"), (other, "VACUUM o")] {
+            if isKey {
+                try connection.execute(sql)
+            } else {
+                Self.expectRefusal(.refusedStatement, "\(sql)") { try connection.execute(sql) }
+            }
+        }
+        try other.execute("VACUUM")
+        try other.execute("DETACH o")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) * 1000 + sum(a) FROM s") == 10_110)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) * 1000 + sum(a) FROM s") == 10_110)
+        try source.execute("VACUUM")
+    }
 }
