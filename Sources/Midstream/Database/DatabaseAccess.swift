@@ -374,6 +374,9 @@ public final class DatabaseAccess {
         // A block's transaction may have been ended by an error that the block has caught.
         if isInBlock, connection.isInTransaction { return }
         if !connection.isInTransaction {
+            // What mends it must be run.
+            if piece.isDetach { return }
+            try overlay.attachedFiles.check()
             if try !overlay.isCurrent() { try refreshOverlay() }
             return
         }
@@ -415,7 +418,10 @@ public final class DatabaseAccess {
         // In a block that only reads, nothing changes from its beginning to its end.
         if kind == .writer || !isInBlock { overlay.forgetState() }
         if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
-        if let table = prepared.route.changedTable { try MovingAway(connection: connection).checkChange(of: table) }
+        if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
+        if let schema = prepared.route.vacuumed {
+            try MovingAway(connection: connection, schema: schema).checkVacuum()
+        }
         try prepared.bind(arguments)
         if prepared.route.suspendsOverlay, !overlay.isEmpty {
             try checkNothingReads(Array(overlay.byName.values), .schemaChange)
@@ -424,7 +430,11 @@ public final class DatabaseAccess {
         if !prepared.route.substitutes.isEmpty {
             return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
         }
-        guard prepared.keys != nil else { return try runStatement(prepared, onStart, onRow) }
+        guard prepared.keys != nil else {
+            try runStatement(prepared, onStart, onRow)
+            if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
+            return
+        }
         var refused: [RefusedDelete] = []
         if connection.isInTransaction {
             try protected { refused = try promote(prepared) }
@@ -884,6 +894,7 @@ public final class DatabaseAccess {
 
     /// Begins a transaction, unless the overlay does not fit its snapshot.
     private func beginIfCurrent() throws -> Bool {
+        try overlay.attachedFiles.check()
         if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
         do {
             if try overlay.isCurrent() { return true }

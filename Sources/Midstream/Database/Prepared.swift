@@ -94,6 +94,11 @@ enum Piece {
         }
     }
 
+    /// Whether it detaches a file. No such text is kept.
+    var isDetach: Bool {
+        if case .outlined(let outline, in: _) = self { outline.kind == .detach } else { false }
+    }
+
     func role(_ overlay: Overlay) -> Route.Role { Router.role(of: outline) }
 }
 

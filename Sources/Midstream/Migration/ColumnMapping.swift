@@ -4,7 +4,8 @@ public import SQLiteConnection
 public enum ColumnMapping: Hashable, Sendable {
     /// A column of the source, by its name. `rowid` is the source's rowid, where no column has that name.
     case column(String)
-    /// An expression in SQL on the source's columns, such as `first || ' ' || last`. It must depend on the row alone.
+    /// An expression in SQL on the source's columns, such as `first || ' ' || last`. It must depend on the row alone,
+    /// as ``TableMigration/condition`` does.
     case expression(String)
     /// The same value in all rows.
     case value(SQLiteValue)

@@ -46,6 +46,8 @@ final class Overlay {
     private(set) var returning: [MovingTable] = []
     /// The stages of returning tables that have been waited for long enough: see `awaitReturn`.
     var awaitedStages: [Int64: Int64] = [:]
+    /// What the application has attached itself.
+    var attachedFiles: AttachedFiles
     /// What foreign keys tie to moving tables.
     private(set) var foreignKeys = ForeignKeyTies()
 
@@ -58,6 +60,7 @@ final class Overlay {
         statements = InternalStatements(connection: connection, canPromote: canPromote)
         tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
+        attachedFiles = AttachedFiles(statements: statements)
         try defineFunctions()
         try createModule()
         // SQLite has no virtual tables without rowids that can be written, if their key has several columns.
@@ -197,6 +200,11 @@ final class Overlay {
     ///
     /// - Throws: ``MigrationError`` when a source cannot be reached: then the tables would silently lack rows.
     func refresh() throws {
+        if connection.isBorrowed {
+            // Nobody tells what other code attaches.
+            try attachedFiles.note()
+            try attachedFiles.check()
+        }
         var tries = 0
         while true {
             // A change that comes in between is seen the next time, by its number.

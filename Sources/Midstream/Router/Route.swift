@@ -1,3 +1,5 @@
+internal import SQLText
+
 /// How a statement of the application is run while tables move.
 struct Route {
     /// What must be done first, in the same transaction.
@@ -37,8 +39,12 @@ struct Route {
     var isPlainDelete = false
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
-    /// A table of the main file that is dropped, or gets another definition.
-    var changedTable: String?
+    /// A table that is dropped, or gets another definition, where it is no TEMP one.
+    var changedTable: ObjectName?
+    /// The schema whose file VACUUM writes anew.
+    var vacuumed: String?
+    /// Whether it attaches a file, or detaches one.
+    var changesAttachedFiles = false
     /// What is run in the place of the statement, where there is any, all or nothing.
     var substitutes: [String] = []
     /// The statement needs the overlay out of its way.

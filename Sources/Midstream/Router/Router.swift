@@ -22,9 +22,12 @@ struct Router {
         if outline.kind == .pragma, let target = outline.target {
             route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
         }
-        if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, isInMain(target) {
-            route.changedTable = target.name
+        if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, !isTemporary(target)
+        {
+            route.changedTable = target
         }
+        if outline.kind == .vacuum, !isInto(outline) { route.vacuumed = outline.target?.name ?? "main" }
+        route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         if let target = outline.target, isStray(outline) {
             return inMain(target, route, outline, text)
@@ -218,9 +221,9 @@ struct Router {
         return overlay.byName[lower(name.name)]
     }
 
-    /// Whether a table's name means one of the main file, if there is one.
-    private func isInMain(_ name: ObjectName) -> Bool {
-        name.schema.map { SQLIdentifier.equal($0, "main") } ?? !isTemporary(name)
+    /// Whether a VACUUM makes another file, and leaves its own as it is.
+    private func isInto(_ vacuum: StatementOutline) -> Bool {
+        vacuum.mentions(["into"], from: vacuum.target?.nameRange.upperBound ?? vacuum.range.lowerBound)
     }
 
     /// Whether what is created is to be in `temp`.

@@ -1,21 +1,25 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The tables of the main file whose rows move to other tables: of the same file, as its state tells, or of another, as
-/// that one's claims do. Triggers refuse writes of them, and nothing refuses a change of the schema but this.
+/// The tables of a file whose rows move to other tables: of the same file, as its state tells, or of another, as that one's
+/// claims do. Triggers refuse writes of them, and nothing refuses a change of the schema but this.
 struct MovingAway {
     let connection: Connection
+    /// What the file is attached as.
+    var schema = "main"
+
+    private var store: StateStore { StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)) }
 
     /// Where the rows of a table are moving to, and have not all arrived, in words; `nil` when nowhere.
     func destination(of table: String) throws -> String? {
-        let (migrations, tables) = try StateStore(connection: connection).load()
+        let (migrations, tables) = try store.load()
         let here = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
         if let record = tables.first(where: {
             here.contains($0.migration) && $0.phase != .done && SQLIdentifier.equal($0.source, table)
         }) {
             return "table \(record.target)"
         }
-        return try StateStore(connection: connection).destination(of: table)
+        return try store.destination(of: table)
     }
 
     /// - Throws: ``MigrationError`` where a table's rows are moving, and a change of it would lose them.
@@ -28,5 +32,34 @@ struct MovingAway {
             table: table,
             reason: .schemaChange
         )
+    }
+
+    /// The same for a table as a statement names it, be it of a file that the application has attached.
+    static func checkChange(of table: ObjectName, on connection: Connection) throws {
+        for schema in try AttachedFiles.schemas(of: connection) {
+            if let wanted = table.schema, !SQLIdentifier.equal(wanted, schema) { continue }
+            let file = MovingAway(connection: connection, schema: schema)
+            try file.checkChange(of: table.name)
+            // SQLite takes the first that it finds.
+            let sql = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name = ? COLLATE NOCASE"
+            if try connection.fetchOne(sql, [table.name]) != nil { return }
+        }
+    }
+
+    /// - Throws: ``MigrationError`` where a VACUUM of the file may give other rowids to rows that are known by theirs, and have
+    ///   yet to move to another file.
+    func checkVacuum() throws {
+        let claims = try Claims.all(in: SQLIdentifier.quoted(schema), connection)
+        for claim in claims where claim.moved == nil && claim.firstRowID != nil {
+            let source = try SchemaReader(connection: connection, schema: schema).table(claim.sourceTable)
+            guard let source, source.rowIDColumn == nil else { continue }
+            throw MigrationError(
+                .refusedStatement,
+                "the rows of table \(source.name) are moving to \(claim.destination) by their rowids, which VACUUM may change, "
+                    + "since the table has no INTEGER PRIMARY KEY: let them arrive first",
+                table: source.name,
+                reason: .vacuum
+            )
+        }
     }
 }

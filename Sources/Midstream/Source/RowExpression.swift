@@ -46,26 +46,25 @@ struct RowExpression {
         } catch {
             throw dependence(error)
         }
-        if Self.dependsOnTime(text) { throw dependence(nil) }
+        let terms = ConnectionTerms(text, of: source)
+        if terms.hasTime { throw dependence(nil) }
+        if terms.hasLike {
+            throw MigrationError(
+                .unsupported,
+                "\(what) has LIKE, which is another on connections with PRAGMA case_sensitive_like: use GLOB, "
+                    + "lower(…) GLOB or instr()",
+                table: table
+            )
+        }
     }
 
     private func dependence(_ cause: SQLiteError?) -> MigrationError {
         MigrationError(
             .unsupported,
-            "\(what) must depend on the source's row alone: no subquery, no parameter, no time, no random value",
+            "\(what) must depend on the source's row alone: no subquery, no parameter, no time, no random value. Functions of "
+                + "dates are given columns, numbers, and texts that do not name the present or the local time zone",
             table: table,
             cause: cause
         )
     }
-
-    /// Whether an expression asks for the time or its zone. In an index SQLite refuses that only when it is used.
-    private static func dependsOnTime(_ text: String) -> Bool {
-        let lowercased = SQLIdentifier.lowercased(text)
-        let calls = SQLScript("SELECT \(text)").flatMap(\.functionCalls)
-        if ["current_date", "current_time", "current_timestamp"].contains(where: lowercased.contains) { return true }
-        guard calls.contains(where: { timeFunctions.contains($0.name) }) else { return false }
-        return ["'now'", "'localtime'", "'utc'", "'subsec'", "()"].contains(where: lowercased.contains)
-    }
-
-    static let timeFunctions: Set = ["date", "time", "datetime", "julianday", "unixepoch", "strftime"]
 }

@@ -1,0 +1,85 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The files that the application has attached to a connection itself.
+///
+/// The overlay is of the main file alone. Of another file's moving table the connection would read a part, and its guard
+/// triggers would find the functions that they call. So a file with a migration is not attached; and when one begins in a
+/// file that is, nothing more is run until that is detached.
+struct AttachedFiles {
+    private let statements: InternalStatements
+    private var files: [File] = []
+
+    private struct File {
+        let schema: String
+        /// The number of its schema that was looked at; `nil` before.
+        var version: Int64?
+    }
+
+    init(statements: InternalStatements) {
+        self.statements = statements
+    }
+
+    private var connection: Connection { statements.connection }
+
+    /// Notes what has been attached and detached since, without a look at it.
+    ///
+    /// - Returns: The schemas that are new.
+    @discardableResult
+    mutating func note() throws -> [String] {
+        let schemas = try Self.schemas(of: connection).filter { $0 != "main" }
+        files.removeAll { !schemas.contains($0.schema) }
+        let new = schemas.filter { schema in !files.contains { $0.schema == schema } }
+        files += new.map { File(schema: $0) }
+        return new
+    }
+
+    /// Notes the same after an ATTACH or DETACH of the application's, and detaches a file that has a migration.
+    ///
+    /// - Throws: ``MigrationError`` for that file.
+    mutating func admit() throws {
+        for schema in try note() {
+            // A read would take a snapshot, and in a transaction the file could not be detached any more.
+            let state = try? connection.metadata(ofColumn: "format", table: "midstream_state", schema: schema)
+            guard state != nil else { continue }
+            let path = connection.fileName(schema: schema)
+            try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
+            try note()
+            throw Self.refusal(schema, path, "it was not attached")
+        }
+    }
+
+    /// Looks at those whose schema has changed. Outside transactions.
+    ///
+    /// - Throws: ``MigrationError`` when tables of one have begun to move.
+    mutating func check() throws {
+        for index in files.indices {
+            let schema = SQLIdentifier.quoted(files[index].schema)
+            let version = try statements.statement("PRAGMA \(schema).schema_version")
+            defer { version.reset() }
+            guard try version.step() else { continue }
+            let current = version.int64(at: 0)
+            if current == files[index].version { continue }
+            version.reset()
+            if try StateStore(connection: connection, schema: schema).exists() {
+                let path = connection.fileName(schema: files[index].schema)
+                throw Self.refusal(files[index].schema, path, "detach it")
+            }
+            files[index].version = current
+        }
+    }
+
+    /// The schemas that are not TEMP, and none of Midstream's own sources, in the order in which SQLite looks for names.
+    static func schemas(of connection: Connection) throws -> [String] {
+        try connection.fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
+            .filter { $0 != "temp" && !$0.hasPrefix(MigrationRecord.schemaPrefix) }
+    }
+
+    private static func refusal(_ schema: String, _ path: String?, _ consequence: String) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "\(path ?? "the file") (schema \(schema)) has tables that move, of which this connection would see and write a part "
+                + "alone: \(consequence), and open it as a Database of its own until they have moved"
+        )
+    }
+}
