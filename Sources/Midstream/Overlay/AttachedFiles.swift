@@ -45,7 +45,7 @@ struct AttachedFiles {
             let path = connection.fileName(schema: schema)
             try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
             try note()
-            throw Self.refusal(schema, path, "it was not attached")
+            throw Self.refusal(schema, path, "It was not attached: open it")
         }
     }
 
@@ -63,7 +63,7 @@ struct AttachedFiles {
             version.reset()
             if try StateStore(connection: connection, schema: schema).exists() {
                 let path = connection.fileName(schema: files[index].schema)
-                throw Self.refusal(files[index].schema, path, "detach it")
+                throw Self.refusal(files[index].schema, path, "Detach it, and open it")
             }
             files[index].version = current
         }
@@ -75,11 +75,11 @@ struct AttachedFiles {
             .filter { $0 != "temp" && !$0.hasPrefix(MigrationRecord.schemaPrefix) }
     }
 
-    private static func refusal(_ schema: String, _ path: String?, _ consequence: String) -> MigrationError {
+    private static func refusal(_ schema: String, _ path: String?, _ remedy: String) -> MigrationError {
         MigrationError(
             .unsupported,
             "\(path ?? "the file") (schema \(schema)) has tables that move, of which this connection would see and write a part "
-                + "alone: \(consequence), and open it as a Database of its own until they have moved"
+                + "alone. \(remedy) as a Database of its own until they have moved"
         )
     }
 }

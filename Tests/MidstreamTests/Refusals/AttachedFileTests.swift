@@ -1,5 +1,4 @@
 import Midstream
-import MidstreamTesting
 import SQLiteConnection
 import Testing
 
