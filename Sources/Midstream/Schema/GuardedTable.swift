@@ -54,14 +54,12 @@ struct GuardedTable {
         for column in record.columns {
             switch column.origin {
             case .expression(let text): expressions.append(text)
-            case .column(let name):
-                let isRowID = source.hasRowID && ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
-                guard isRowID || source.columnIndex(name) != nil else { throw lost(name) }
+            case .column(let name): if !source.hasColumn(name) { throw lost(name) }
             }
         }
         for text in expressions {
             let names = ExpressionShape.doubleQuotedNames(in: text)
-            if let name = names.first(where: { source.columnIndex($0) == nil }) { throw lost(name) }
+            if let name = names.first(where: { !source.hasColumn($0) }) { throw lost(name) }
         }
     }
 

@@ -59,6 +59,11 @@ struct TableSchema: Hashable {
         }
     }
 
+    /// Whether an expression on a row may name that.
+    func hasColumn(_ name: String) -> Bool {
+        columnIndex(name) != nil || hasRowID && ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
+    }
+
     func columnIndex(_ name: String) -> Int? {
         columns.firstIndex { SQLIdentifier.equal($0.name, name) }
     }

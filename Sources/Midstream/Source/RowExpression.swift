@@ -28,13 +28,6 @@ struct RowExpression {
                 cause: error
             )
         }
-        if let name = ExpressionShape.doubleQuotedNames(in: text).first(where: { source.columnIndex($0) == nil }) {
-            throw MigrationError(
-                .unequalTables,
-                "\(what) names \"\(name)\", which is no column of source table \(source.name): text goes in single quotes",
-                table: table
-            )
-        }
         do {
             // SQLite knows what depends on the row alone: it is what a partial index may ask for. The index is not made.
             let schema = from.prefix { $0 != "." }
@@ -53,6 +46,13 @@ struct RowExpression {
                 .unsupported,
                 "\(what) has LIKE, which is another on connections with PRAGMA case_sensitive_like: use GLOB, "
                     + "lower(…) GLOB or instr()",
+                table: table
+            )
+        }
+        if let name = ExpressionShape.doubleQuotedNames(in: text).first(where: { !source.hasColumn($0) }) {
+            throw MigrationError(
+                .unequalTables,
+                "\(what) names \"\(name)\", which is no column of source table \(source.name): text goes in single quotes",
                 table: table
             )
         }

@@ -108,7 +108,7 @@ import Testing
         try makeSource(Self.withKey, in: source)
         if place == .twoFiles {
             a = try open("a.db", Self.withKey, "b < 2")
-            b = try open("b.db", Self.withKey, "b >= 2 OR a LIKE 'z%'")
+            b = try open("b.db", Self.withKey, "b >= 2 OR a GLOB 'z*'")
         } else {
             a = try Database(path: folder.file("a.db"))
             try a.execute("CREATE TABLE t\(Self.withKey)")
@@ -116,7 +116,7 @@ import Testing
             try a.addMigration(source: source == "a.db" ? .sameDatabase : .file(self.source)) { table in
                 guard table.name != "s" else { return }
                 table.sourceTable = "s"
-                table.condition = table.name == "t" ? "b < 2" : "b >= 2 OR a LIKE 'z%'"
+                table.condition = table.name == "t" ? "b < 2" : "b >= 2 OR a GLOB 'z*'"
             }
             b = a
         }
