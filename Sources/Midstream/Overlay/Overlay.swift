@@ -240,7 +240,6 @@ final class Overlay {
             attached[schema] = nil
         }
         for migration in needed { try attach(migration) }
-        try confirmSources(moving, sources)
         drained.removeAll()
         formerTwins.removeAll()
         try install()
@@ -294,15 +293,16 @@ final class Overlay {
         attached[migration.schema] = path
     }
 
-    /// Makes sure that the attached sources are those that tables began to move from.
-    private func confirmSources(_ moving: [TableRecord], _ migrations: [Int64: MigrationRecord]) throws {
+    /// Makes sure that the source is the one that the table began to move from.
+    private func confirm(_ record: TableRecord, _ migration: MigrationRecord, _ tables: (TableSchema, TableSchema))
+        throws
+    {
+        guard migration.sourcePath != nil else { return }
+        let isWithin = connection.isInTransaction
+        if !isWithin { try connection.execute("BEGIN") }
         // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
-        try connection.execute("BEGIN")
-        defer { try? connection.rollBack() }
-        for record in moving {
-            guard let migration = migrations[record.migration] else { continue }
-            try Claims(connection: connection, migration: migration).confirm(record)
-        }
+        defer { if !isWithin { try? connection.rollBack() } }
+        try Claims(connection: connection, migration: migration).confirm(record, tables: tables)
     }
 
     private func install(_ record: TableRecord, _ migration: MigrationRecord) throws {
@@ -321,6 +321,7 @@ final class Overlay {
             )
         }
         try GuardedTable(record, connection).check(target, source)
+        try confirm(record, migration, (source, target))
         let name = SQLIdentifier.lowercased(target.name)
         let table = MovingTable(
             record: record,

@@ -39,13 +39,17 @@ struct Claims {
 
     /// The claims on tables of a file.
     ///
-    /// - Parameter schema: What it is attached as.
-    static func all(in schema: String, _ connection: Connection) throws -> [Claim] {
+    /// - Parameters:
+    ///   - schema: What it is attached as.
+    ///   - id: The only one that is wanted.
+    static func all(in schema: String, _ connection: Connection, only id: Int64? = nil) throws -> [Claim] {
         guard let definition = try definition(in: schema, connection) else { return [] }
         let undoStage = hasUndoStage(definition) ? "undo_stage" : "NULL"
         return try connection.fetchAll(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid, \(undoStage) FROM \(schema).midstream_claims ORDER BY id"
+                + "first_rowid, last_rowid, \(undoStage) FROM \(schema).midstream_claims "
+                + (id == nil ? "ORDER BY id" : "WHERE id = ?"),
+            id.map { [$0] } ?? []
         ).map {
             Claim(
                 id: try $0.get(0),
@@ -170,12 +174,13 @@ struct Claims {
     /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
     /// it, and that its rows have the rowids that they had then. In a transaction: rows that return change all of it at once.
     ///
+    /// - Parameter tables: Both tables, where they have been read already.
     /// - Complexity: O(log n).
     @discardableResult
-    func confirm(_ record: TableRecord) throws -> Claim? {
+    func confirm(_ record: TableRecord, tables: (source: TableSchema, target: TableSchema)? = nil) throws -> Claim? {
         guard let claim = try confirmTarget(record) else { return nil }
         // A table that is gone is told of when a connection misses it.
-        guard let now = try rowIDs(of: record) else { return claim }
+        guard let now = try rowIDs(of: record, tables) else { return claim }
         // Where the table was empty, an earlier release has noted nothing.
         guard now.first == claim.firstRowID && now.last == claim.lastRowID || now.isEmpty && claim.firstRowID == nil
         else {
@@ -195,7 +200,7 @@ struct Claims {
     /// returned to it. In a transaction.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
-        guard let claim = try all().first(where: { $0.id == record.id }) else {
+        guard let claim = try Self.all(in: migration.schema, connection, only: record.id).first else {
             throw MigrationError(
                 .foreignState,
                 "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
@@ -226,7 +231,8 @@ struct Claims {
 
     /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
     /// that one of them is on is damaged.
-    func rowIDs(of record: TableRecord) throws -> RowIDs? {
+    func rowIDs(of record: TableRecord, _ tables: (source: TableSchema, target: TableSchema)? = nil) throws -> RowIDs? {
+        if let (source, target) = tables { return try target.hasRowID ? rowIDs(of: source) : .unknown }
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
             return nil

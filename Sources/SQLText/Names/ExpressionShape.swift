@@ -20,17 +20,22 @@ public enum ExpressionShape {
         )
     }
 
-    /// The names in double quotes that can only be columns, or else are text to SQLite.
+    /// The names in double quotes that can only be columns, or else are text to SQLite; none where a subquery may give names of
+    /// its own.
     ///
     /// Source: <https://www.sqlite.org/quirks.html#double_quoted_string_literals_are_accepted>.
     public static func doubleQuotedNames(in expression: String) -> [String] {
         let bytes = Array(expression.utf8)
         let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
+        func word(_ index: Int) -> String {
+            SQLIdentifier.lowercased(String(decoding: bytes[tokens[index].range], as: UTF8.self))
+        }
+        if tokens.indices.contains(where: { tokens[$0].kind == .identifier && word($0) == "select" }) { return [] }
         return tokens.indices.compactMap { index in
             guard tokens[index].kind == .quotedIdentifier, bytes[tokens[index].range.lowerBound] == UInt8(ascii: "\"")
             else { return nil }
             if index > 0 {
-                let before = SQLIdentifier.lowercased(String(decoding: bytes[tokens[index - 1].range], as: UTF8.self))
+                let before = word(index - 1)
                 if before == "." || before == "collate" || before == "as" { return nil }
             }
             if index + 1 < tokens.count, [.dot, .leftParen].contains(tokens[index + 1].kind) { return nil }

@@ -246,6 +246,9 @@ import Testing
         try theRestMoves(shape, damage, hasIndex: true)
     }
 
+    /// It plans otherwise: less may be found beside damage. What is not found is told.
+    private let isOldSQLite = Connection.libraryVersionNumber < 3_040_000
+
     private func theRestMoves(_ shape: Shape, _ damage: Damage, hasIndex: Bool) throws {
         try makeSource(shape, hasIndex: hasIndex)
         var database = try begin(shape, .skip)
@@ -257,7 +260,8 @@ import Testing
         let (onPages, between) = try inflict(damage, shape)
         var lost = onPages.subtracting(rescued)
         // What cannot be listed is found where numbers are dense.
-        if !hasIndex && ![.pairs, .numbers].contains(shape) { lost.formUnion(between) }
+        let isListed = shape == .numbers || shape == .pairs && !isOldSQLite
+        if !hasIndex && !isListed { lost.formUnion(between) }
         let events = Mutex<[UnreadableKeys]>([])
         database = try begin(shape, .skip)
         database.onMigrated { event in
@@ -373,6 +377,10 @@ import Testing
         let database = try begin(.text, .skip)
         let error = try steps(database)
         #expect(error == nil, "\(String(describing: error))")
+        // The older one goes by the index: no row is missing then that is not told.
+        if isIndexDamaged && isOldSQLite {
+            return #expect(try Set(arrived()).union(rows(report(database, .text), .text)) == Set(1...Self.rows))
+        }
         #expect(try arrived() == (1...Self.rows).filter { !lost.contains($0) })
         if !isIndexDamaged { #expect(try rows(report(database, .text), .text) == lost) }
     }

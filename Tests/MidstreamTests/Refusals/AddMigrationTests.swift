@@ -148,10 +148,16 @@ import Testing
         #expect(error?.code == code && error?.table == "t", "\(condition): \(error.map { "\($0)" } ?? "")")
     }
 
-    @Test(arguments: [
-        "date(x) < '2030-01-01'", "date(x / 1000, 'unixepoch', '+1 day') < '2030-01-01'", "\"like\" IS NULL",
-        "strftime('%Y', s.\"x\") < '2030'", "julianday((x)) > 0", "x GLOB 'a*' OR x <> 'LIKE'",
-    ])
+    /// Before SQLite 3.20, no function of dates depends on its arguments alone.
+    private static let dates = [
+        "date(x) < '2030-01-01'", "date(x / 1000, 'unixepoch', '+1 day') < '2030-01-01'",
+        "strftime('%Y', s.\"x\") < '2030'", "julianday((x)) > 0",
+    ]
+
+    @Test(
+        arguments: ["\"like\" IS NULL", "x GLOB 'a*' OR x <> 'LIKE'"]
+            + (Connection.libraryVersionNumber >= 3_020_000 ? dates : [])
+    )
     func aConditionThatDependsOnTheRowAlone(_ condition: String) throws {
         let folder = TemporaryFolder()
         let connection = try Connection(path: folder.file("old.db"))

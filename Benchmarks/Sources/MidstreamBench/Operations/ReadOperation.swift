@@ -105,7 +105,8 @@ struct ReadOperation {
             ),
             ReadOperation(
                 name: "self-join (1,000 rows)",
-                sql: "SELECT count(*), sum(b.flags) FROM messages a JOIN messages b ON b.id = a.id + 1 WHERE a.chat_id = ?",
+                sql:
+                    "SELECT count(*), sum(b.flags) FROM messages a JOIN messages b ON b.id = a.id + 1 WHERE a.chat_id = ?",
                 arguments: chat
             ),
             ReadOperation(
@@ -116,7 +117,10 @@ struct ReadOperation {
                     """,
                 arguments: chat
             ),
-            ReadOperation(name: "DISTINCT chat_id", sql: "SELECT count(*) FROM (SELECT DISTINCT chat_id FROM messages)"),
+            ReadOperation(
+                name: "DISTINCT chat_id",
+                sql: "SELECT count(*) FROM (SELECT DISTINCT chat_id FROM messages)"
+            ),
             ReadOperation(
                 name: "GROUP BY chat_id",
                 sql: "SELECT chat_id, count(*), max(created_at) FROM messages GROUP BY chat_id"
