@@ -257,9 +257,11 @@ public final class DatabaseAccess {
                 throw Self.missing(missing, outline.text(outline.range))
             }
             // It is written, and so found to be no table before anything is asked.
-            if error.message.hasPrefix("cannot modify"),
-                let view = try overlay.strayTable(among: outline.tablesNamedWithoutSchema)
-            {
+            let message = SQLIdentifier.lowercased(error.message)
+            let written = outline.tablesNamedWithoutSchema.filter {
+                message.hasPrefix("cannot modify \(SQLIdentifier.lowercased($0)) ")
+            }
+            if !written.isEmpty, let view = try overlay.strayTable(among: written) {
                 throw Self.missing(view, outline.text(outline.range))
             }
             throw error.inTheTermsOf(outline)
