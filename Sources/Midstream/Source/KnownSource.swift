@@ -29,17 +29,21 @@ final class KnownSource {
     }
 
     /// Whether nothing has changed the file's schema since it was looked at last, in the current snapshot.
-    func isCurrent() throws -> Bool {
+    func isCurrent() throws -> Bool { try newVersion() == nil }
+
+    /// The number of the source's schema, where it is another than before.
+    private func newVersion() throws -> Int64? {
         // What changes the target's own file makes the overlay anew.
-        try migration.sourcePath == nil || StateStore.schemaVersion(connection, of: migration.schema) == version
+        guard migration.sourcePath != nil else { return nil }
+        let now = try StateStore.schemaVersion(connection, of: migration.schema)
+        return now == version ? nil : now
     }
 
     /// Makes sure that statements which were made for the table read it rightly, in the connection's current snapshot.
     ///
     /// - Throws: ``MigrationError``, `sourceChanged`.
     func confirm() throws {
-        if try isCurrent() { return }
-        let now = try StateStore.schemaVersion(connection, of: migration.schema)
+        guard let now = try newVersion() else { return }
         let found = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         // Columns that are new are nobody's.
         guard let found, found.columns.prefix(table.columns.count) == table.columns[...],
