@@ -81,7 +81,6 @@ public final class MigrationOverlay {
         access = try DatabaseAccess(
             connection: connection,
             kind: isReadOnly ? .reader : .borrowed,
-            gate: nil,
             keys: keys,
             counters: StatementCounters()
         )

@@ -61,10 +61,17 @@ public final class Database: @unchecked Sendable {
         self.path = resolved
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)
+        let knownTables = KnownTables()
         readers = ReaderPool(capacity: configuration.readerCount) { [counters] in
             let connection = try Connection(path: resolved, options: OpenOptions(access: .readOnly, key: key))
             try HotJournal.rollingBack(of: resolved, key) { try Self.configure(connection, configuration) }
-            return try DatabaseAccess(connection: connection, kind: .reader, gate: nil, keys: keys, counters: counters)
+            return try DatabaseAccess(
+                connection: connection,
+                kind: .reader,
+                keys: keys,
+                knownTables: knownTables,
+                counters: counters
+            )
         }
         let walKeeper = WALKeeper(readers: readers)
         self.walKeeper = walKeeper
@@ -75,7 +82,14 @@ public final class Database: @unchecked Sendable {
             keys: keys,
             inspecting: connection
         )
-        writer = try DatabaseAccess(connection: connection, kind: .writer, gate: gate, keys: keys, counters: counters)
+        writer = try DatabaseAccess(
+            connection: connection,
+            kind: .writer,
+            gate: gate,
+            keys: keys,
+            knownTables: knownTables,
+            counters: counters
+        )
         connection.setCommitHandler { [unowned connection] schema, frames in
             let isDue =
                 schema == "main" ? walKeeper.committed(frames) : frames >= WALKeeper.checkpointFrames

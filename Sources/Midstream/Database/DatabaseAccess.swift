@@ -40,13 +40,20 @@ public final class DatabaseAccess {
     /// Called when tables were drained, with their names and why.
     var onDrain: (([String], String) -> Void)?
 
-    init(connection: Connection, kind: Kind, gate: FileGate?, keys: Keyring, counters: StatementCounters) throws {
+    init(
+        connection: Connection,
+        kind: Kind,
+        gate: FileGate? = nil,
+        keys: Keyring,
+        knownTables: KnownTables = KnownTables(),
+        counters: StatementCounters
+    ) throws {
         self.counters = counters
         self.connection = connection
         self.kind = kind
         self.gate = gate
         self.keys = keys
-        overlay = try Overlay(connection: connection, canPromote: kind != .reader, keys: keys)
+        overlay = try Overlay(connection: connection, canPromote: kind != .reader, keys: keys, knownTables: knownTables)
     }
 
     deinit {

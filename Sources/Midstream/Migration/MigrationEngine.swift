@@ -39,15 +39,15 @@ final class MigrationEngine: Sendable {
         var asked: [String: String]
     }
 
-    /// - Parameter inspecting: A connection to tell by whether the file has migrations to go on with.
+    /// - Parameter inspecting: A connection to tell by whether the file has migrations whose beginning or end was cut short.
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring, inspecting connection: Connection) throws {
         self.path = path
         self.keys = keys
         self.gate = gate
         self.walKeeper = walKeeper
         stepper = Confined(StepperBox())
-        let (migrations, _) = try StateStore(connection: connection).load()
-        if !migrations.isEmpty { _ = try withStepper { try Setup(stepper: $0).resume() } }
+        let (_, records) = try StateStore(connection: connection).load()
+        if records.contains(where: \.isHalfBegun) { _ = try withStepper { try Setup(stepper: $0).resume() } }
     }
 
     func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {

@@ -9,6 +9,7 @@ final class Overlay {
     let connection: Connection
     let statements: InternalStatements
     let tables: MovingTables
+    let knownTables: KnownTables
     private let store: StateStore
     private let keys: Keyring
 
@@ -54,9 +55,10 @@ final class Overlay {
     /// Asked before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?
 
-    init(connection: Connection, canPromote: Bool, keys: Keyring) throws {
+    init(connection: Connection, canPromote: Bool, keys: Keyring, knownTables: KnownTables) throws {
         self.connection = connection
         self.keys = keys
+        self.knownTables = knownTables
         statements = InternalStatements(connection: connection, canPromote: canPromote)
         tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
@@ -242,20 +244,15 @@ final class Overlay {
         for migration in needed { try attach(migration) }
         drained.removeAll()
         formerTwins.removeAll()
-        try install()
+        try install(migrations, records)
         isSuspended = false
         resumedVersion = nil
     }
 
     /// Makes the TEMP objects. The sources are attached.
-    private func install() throws {
-        let (migrations, records) = try store.load()
-        let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
+    private func install(_ migrations: [MigrationRecord], _ records: [TableRecord]) throws {
         hiddenByTemporaryTables.removeAll()
-        for record in records where record.phase == .copying {
-            guard let migration = sources[record.migration] else { continue }
-            try install(record, migration)
-        }
+        for move in try currentMoves(migrations, records) { try install(move) }
         foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
         try installTwins()
         if !byName.isEmpty {
@@ -293,49 +290,22 @@ final class Overlay {
         attached[migration.schema] = path
     }
 
-    /// Makes sure that the source is the one that the table began to move from.
-    private func confirm(_ record: TableRecord, _ migration: MigrationRecord, _ tables: (TableSchema, TableSchema))
-        throws
-    {
-        guard migration.sourcePath != nil else { return }
-        let isWithin = connection.isInTransaction
-        if !isWithin { try connection.execute("BEGIN") }
-        // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
-        defer { if !isWithin { try? connection.rollBack() } }
-        try Claims(connection: connection, migration: migration).confirm(record, tables: tables)
-    }
-
-    private func install(_ record: TableRecord, _ migration: MigrationRecord) throws {
-        let sourceVersion = try StateStore.schemaVersion(connection, of: migration.schema)
-        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
-            // The application dropped it; the stepper will find that out and end its migration.
-            return try GuardedTable(record, connection).check(nil, nil)
-        }
-        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-        else {
-            throw MigrationError(
-                .sourceChanged,
-                "the source of table \(record.target), table \(record.source) of \(migration.sourcePath ?? "this file"), "
-                    + "is gone although not all of its rows have moved: restore the file",
-                table: record.target
-            )
-        }
-        try GuardedTable(record, connection).check(target, source)
-        try confirm(record, migration, (source, target))
+    private func install(_ move: Move) throws {
+        let (record, target) = (move.record, move.target)
         let name = SQLIdentifier.lowercased(target.name)
         let table = MovingTable(
             record: record,
-            migration: migration,
+            migration: move.migration,
             target: target,
-            source: source,
-            sourceVersion: sourceVersion,
+            source: move.source,
+            sourceVersion: move.sourceVersion,
             inner: byName[name],
             isHidden: try byName[name]?.isHidden ?? hasTemporary(target.name),
             statements: statements
         )
         tables.byID[table.id] = table
         byName[name] = table
-        try execute(KeyCollection(table).create)
+        if statements.canPromote { try execute(KeyCollection(table).create) }
         if let inner = table.inner {
             if !inner.isHidden { try execute("DROP TABLE temp.\(SQLIdentifier.quoted(target.name))") }
             try createUnion(Self.wholeName(inner.id), inner, "whole")
@@ -345,7 +315,8 @@ final class Overlay {
         } else {
             try createUnion(target.name, table, "whole")
         }
-        try createUnion(Self.pendingName(table.id), table, "pending")
+        // Writes alone name it; and it tells that the union tables are there.
+        if statements.canPromote || table.isHidden { try createUnion(Self.pendingName(table.id), table, "pending") }
     }
 
     /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.
@@ -431,7 +402,9 @@ final class Overlay {
         generation += 1
     }
 
-    private func isBack(_ table: MovingTable) throws -> Bool { try exists(Self.pendingName(table.id)) }
+    private func isBack(_ table: MovingTable) throws -> Bool {
+        try exists(statements.canPromote || table.isHidden ? Self.pendingName(table.id) : table.name)
+    }
 
     private func exists(_ name: String) throws -> Bool {
         try connection.fetchValue(Int64.self, "SELECT 1 FROM sqlite_temp_master WHERE name = ?", [name]) != nil
@@ -452,7 +425,8 @@ final class Overlay {
     /// Puts the overlay back that a statement of the open transaction has had taken down.
     func resume() throws {
         try removeTables()
-        try install()
+        let (migrations, records) = try store.load()
+        try install(migrations, records)
         isSuspended = false
         resumedVersion = try StateStore.schemaVersion(connection)
     }

@@ -1,17 +1,31 @@
 internal import SQLText
 internal import SQLiteConnection
 
+/// The guard triggers that a file has.
+struct GuardTriggers {
+    /// The tables that they are on, by the triggers' names.
+    let tables: [String: String]
+
+    /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
+    init(_ connection: Connection) throws {
+        let rows = try connection.fetchAll(
+            "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
+        )
+        tables = Dictionary(try rows.map { (try $0.get(0), try $0.get(1)) }) { first, _ in first }
+    }
+}
+
 /// Whether a moving table is still the one that its migration began with.
 ///
 /// Midstream's connections move all of a table before they change its definition. Others can do so at any time, since the
 /// guard triggers refuse writes alone: then the pending rows no longer fit, and nothing may be read or moved.
 struct GuardedTable {
     private let record: TableRecord
-    private let connection: Connection
+    private let triggers: GuardTriggers
 
-    init(_ record: TableRecord, _ connection: Connection) {
+    init(_ record: TableRecord, _ triggers: GuardTriggers) {
         self.record = record
-        self.connection = connection
+        self.triggers = triggers
     }
 
     /// - Parameters:
@@ -21,13 +35,7 @@ struct GuardedTable {
     func check(_ target: TableSchema?, _ source: TableSchema?) throws {
         // Before that there are no triggers; after it nothing is pending.
         guard record.phase == .copying else { return }
-        let guards = try MoveSQL.guards.compactMap { event in
-            try connection.fetchValue(
-                String.self,
-                "SELECT tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name = ?",
-                [MoveSQL.trigger(event, record.id)]
-            )
-        }
+        let guards = MoveSQL.guards.compactMap { triggers.tables[MoveSQL.trigger($0, record.id)] }
         if let other = guards.first(where: { !SQLIdentifier.equal($0, record.target) }) {
             throw changed("was renamed to \(other)", "give it its name again")
         }

@@ -26,12 +26,55 @@ struct SchemaReader {
     /// The names of the tables, Midstream's own included, but for some.
     func tableNames(leavingOut names: Set<String>) throws -> [String] { try tableNames(unless: names.contains) }
 
-    private func tableNames(unless isLeftOut: (String) -> Bool) throws -> [String] {
+    /// The names of the application's tables whose definitions have a word, in any case.
+    private func tableNames(having word: String) throws -> [String] {
+        try tableNames(where: "instr(lower(sql), '\(word)')") { $0.hasPrefix(StateStore.prefix) }
+    }
+
+    private func tableNames(where condition: String = "1", unless isLeftOut: (String) -> Bool) throws -> [String] {
         try connection.fetchAll(
-            "SELECT name FROM \(prefix).sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
+            "SELECT name FROM \(prefix).sqlite_master "
+                + "WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND \(condition) ORDER BY rowid"
         )
         .map { try $0.get(0) }
         .filter { !$0.hasPrefix("sqlite_") && !isLeftOut($0) }
+    }
+
+    /// The descriptions of tables, by their names in lower case. In a transaction: what is known must be of the state that
+    /// it is noted under.
+    ///
+    /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
+    func tables(_ names: [String], _ known: KnownTables) throws -> [String: TableSchema] {
+        try texts(of: names).mapValues { texts in
+            if let table = known[texts] { return table }
+            guard let table = try table(texts.name) else { return nil }
+            known.note(table, texts)
+            return table
+        }.compactMapValues { $0 }
+    }
+
+    private func texts(of names: [String]) throws -> [String: KnownTables.Texts] {
+        let list = Set(names.map(SQLIdentifier.lowercased)).map { SQLLiteral.text(of: .text($0)) }.joined(
+            separator: ", "
+        )
+        let statement = try connection.prepare(
+            "SELECT type = 'table', name, tbl_name, sql FROM \(prefix).sqlite_master "
+                + "WHERE type IN ('table', 'index') AND tbl_name COLLATE NOCASE IN (\(list)) "
+                + "ORDER BY type DESC, rowid"
+        )
+        var texts: [String: KnownTables.Texts] = [:]
+        while try statement.step() {
+            let name: String = try statement.read(at: 1)
+            let table: String = try statement.read(at: 2)
+            let sql: String? = try statement.read(at: 3)
+            if statement.int64(at: 0) == 1 {
+                texts[SQLIdentifier.lowercased(table)] = KnownTables.Texts(name: name, sql: sql)
+            } else {
+                texts[SQLIdentifier.lowercased(table)]?.indexes.append(KnownTables.Texts.Index(name: name, sql: sql))
+            }
+        }
+        try statement.checkValuesRead()
+        return texts
     }
 
     /// The table's description; `nil` when there is none of that name.
@@ -126,7 +169,7 @@ struct SchemaReader {
     /// The tables that foreign keys tie to each other, by their names in lower case. One that has none is not there.
     func foreignKeyNeighbors() throws -> [String: Set<String>] {
         var neighbors: [String: Set<String>] = [:]
-        for name in try tableNames() {
+        for name in try tableNames(having: "references") {
             for parent in try parents(of: name) {
                 let (child, parent) = (SQLIdentifier.lowercased(name), SQLIdentifier.lowercased(parent))
                 neighbors[child, default: []].insert(parent)

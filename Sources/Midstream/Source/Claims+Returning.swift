@@ -16,40 +16,53 @@ extension Claims {
         var isEmpty: Bool { self == .none }
     }
 
-    /// Whether claims say how far rows have returned. Those that earlier releases made did not before a row returned.
-    static func hasUndoStage(_ definition: String) -> Bool { definition.contains("undo_stage") }
+    /// The columns that say how far rows have returned, which claims that were made by earlier releases get when rows first
+    /// do.
+    static let undoColumns = ["undo_stage", "undo_writes"]
 
-    /// Makes sure that this target is the very one whose rows have returned, and not from before that: those are in the
-    /// source alone, and may be written in the original.
+    /// Makes sure that the target and the source are of the same time: rows that have returned are in the source alone.
     ///
-    /// The target's stage is on the disk before the claim has its number, so where the claim is read first, only another
-    /// target has a smaller one. In a transaction that has read the target before, it is so as well: while a snapshot is in use
-    /// that is from before a stage, this stage does not write the source.
-    func checkStage(_ claim: Claim, _ record: TableRecord) throws {
-        // Where the table's state has gone, another process has ended its move.
-        guard let stage = claim.undoStage, let now = try StateStore(connection: connection).table(record.id) else {
-            return
+    /// - The target is the very one whose rows have returned, and not from before that: its stage is on the disk before
+    ///   the claim has the stage's number, and while a snapshot is in use that is from before a stage, this stage does not
+    ///   write the source.
+    /// - The source has all rows that the target has forgotten: they were on the disk, and counted, before.
+    func checkStage(_ claim: Claim, _ now: TableRecord) throws {
+        if let stage = claim.undoStage {
+            guard let own = now.undoStage, own >= stage else {
+                throw MigrationError(
+                    .foreignState,
+                    "since this state of the database, rows of table \(now.target) have returned to source table "
+                        + "\(now.source): it was restored from a backup, or is a copy. Open \(claim.targetFile) as it was "
+                        + "last, or restore it and the source together",
+                    table: now.target
+                )
+            }
         }
-        guard let own = now.undoStage, own >= stage else {
+        guard try claim.undoWrites ?? 0 >= Returns(connection: connection).writes(of: now) else {
             throw MigrationError(
                 .foreignState,
-                "since this state of the database, rows of table \(record.target) have returned to source table "
-                    + "\(record.source): it was restored from a backup, or is a copy. Open \(claim.targetFile) as it was last, or "
-                    + "restore it and the source together",
-                table: record.target
+                "rows of table \(now.target) had returned to source table \(now.source), which are not there: "
+                    + "\(connection.fileName(schema: migration.schema) ?? "the source") was restored from a backup. Open it as "
+                    + "it was last, or restore it and the target together",
+                table: now.target
             )
         }
-        try checkOwner(claim)
+        if claim.undoStage != nil { try checkOwner(claim) }
     }
 
     /// Notes, in the transaction that has written the source's table, the stage that has done so, and for all who have a
     /// claim to the table which rowids are the smallest and the largest now.
     func renew(_ record: TableRecord) throws {
         guard !isSameFile else { return }
-        if let definition = try Self.definition(in: schema, connection), !Self.hasUndoStage(definition) {
-            try connection.execute("ALTER TABLE \(table) ADD COLUMN undo_stage INTEGER")
+        if let definition = try Self.definition(in: schema, connection) {
+            for column in Self.undoColumns where !definition.contains(column) {
+                try connection.execute("ALTER TABLE \(table) ADD COLUMN \(column) INTEGER")
+            }
         }
-        try connection.execute("UPDATE \(table) SET undo_stage = ?1 WHERE id = ?2", [record.undoStage, record.id])
+        try connection.execute(
+            "UPDATE \(table) SET undo_stage = ?1, undo_writes = ifnull(undo_writes, 0) + 1 WHERE id = ?2",
+            [record.undoStage, record.id]
+        )
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source),
             let own = try rowIDs(of: record), let now = try rowIDs(of: source)
         else { return }
@@ -63,6 +76,14 @@ extension Claims {
                 + "AND id <> ?4 AND first_rowid IS NOT NULL",
             [now.first, now.last, record.source, record.id]
         )
+    }
+
+    /// Notes in the target, in the transaction that forgets rows, the source that has them.
+    func noteReturn(_ record: TableRecord) throws {
+        guard !isSameFile, let claim = try Self.all(in: migration.schema, connection, only: record.id).first else {
+            return
+        }
+        try Returns(connection: connection).note(claim.undoWrites ?? 0, of: record)
     }
 
     /// The conditions under which other tables take rows from the source of this one.

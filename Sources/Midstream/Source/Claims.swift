@@ -30,6 +30,8 @@ struct Claims {
         var lastRowID: Int64?
         /// The stage of the target's `Undo` that has last written the table; `nil` while no row has returned.
         var undoStage: Int64?
+        /// How many of its transactions have written the table.
+        var undoWrites: Int64?
 
         /// The table that takes the rows, in words.
         var destination: String { "table \(targetTable) of \(targetFile)" }
@@ -44,10 +46,10 @@ struct Claims {
     ///   - id: The only one that is wanted.
     static func all(in schema: String, _ connection: Connection, only id: Int64? = nil) throws -> [Claim] {
         guard let definition = try definition(in: schema, connection) else { return [] }
-        let undoStage = hasUndoStage(definition) ? "undo_stage" : "NULL"
+        let undo = undoColumns.map { definition.contains($0) ? $0 : "NULL" }.joined(separator: ", ")
         return try connection.fetchAll(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid, \(undoStage) FROM \(schema).midstream_claims "
+                + "first_rowid, last_rowid, \(undo) FROM \(schema).midstream_claims "
                 + (id == nil ? "ORDER BY id" : "WHERE id = ?"),
             id.map { [$0] } ?? []
         ).map {
@@ -61,7 +63,8 @@ struct Claims {
                 targetVersion: try $0.get(6),
                 firstRowID: try $0.get(7),
                 lastRowID: try $0.get(8),
-                undoStage: try $0.get(9)
+                undoStage: try $0.get(9),
+                undoWrites: try $0.get(10)
             )
         }
     }
@@ -91,7 +94,7 @@ struct Claims {
             CREATE TABLE IF NOT EXISTS \(table)(
                 id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
                 target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
-                first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER)
+                first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
             """
         )
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
@@ -174,13 +177,26 @@ struct Claims {
     /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
     /// it, and that its rows have the rowids that they had then. In a transaction: rows that return change all of it at once.
     ///
-    /// - Parameter tables: Both tables, where they have been read already.
     /// - Complexity: O(log n).
     @discardableResult
-    func confirm(_ record: TableRecord, tables: (source: TableSchema, target: TableSchema)? = nil) throws -> Claim? {
+    func confirm(_ record: TableRecord) throws -> Claim? {
         guard let claim = try confirmTarget(record) else { return nil }
         // A table that is gone is told of when a connection misses it.
-        guard let now = try rowIDs(of: record, tables) else { return claim }
+        if let now = try rowIDs(of: record) { try check(now, claim, record) }
+        return claim
+    }
+
+    /// The same, where the claims on the source's tables and both tables have been read already, in a transaction that had read
+    /// the target before them.
+    func confirm(_ record: TableRecord, among claims: [Claim], _ source: TableSchema, _ target: TableSchema) throws {
+        guard !isSameFile else { return }
+        let claim = try own(claims.first { $0.id == record.id }, record) {
+            try StateStore(connection: connection).table(record.id)
+        }
+        if let now = try target.hasRowID ? rowIDs(of: source) : .unknown { try check(now, claim, record) }
+    }
+
+    private func check(_ now: RowIDs, _ claim: Claim, _ record: TableRecord) throws {
         // Where the table was empty, an earlier release has noted nothing.
         guard now.first == claim.firstRowID && now.last == claim.lastRowID || now.isEmpty && claim.firstRowID == nil
         else {
@@ -191,7 +207,6 @@ struct Claims {
                 table: record.target
             )
         }
-        return claim
     }
 
     private var path: String { connection.fileName(schema: migration.schema) ?? "the source" }
@@ -200,7 +215,13 @@ struct Claims {
     /// returned to it. In a transaction.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
-        guard let claim = try Self.all(in: migration.schema, connection, only: record.id).first else {
+        let now = try StateStore(connection: connection).table(record.id)
+        return try own(Self.all(in: migration.schema, connection, only: record.id).first, record) { now }
+    }
+
+    /// - Parameter state: What the target has stored of the table, in a snapshot that is not newer than the claim.
+    private func own(_ claim: Claim?, _ record: TableRecord, _ state: () throws -> TableRecord?) throws -> Claim {
+        guard let claim else {
             throw MigrationError(
                 .foreignState,
                 "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
@@ -208,7 +229,8 @@ struct Claims {
                 table: record.target
             )
         }
-        try checkStage(claim, record)
+        // Where the table's state has gone, another process has ended its move.
+        if claim.undoStage != nil || record.undoStage != nil, let now = try state() { try checkStage(claim, now) }
         return claim
     }
 
@@ -231,8 +253,7 @@ struct Claims {
 
     /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
     /// that one of them is on is damaged.
-    func rowIDs(of record: TableRecord, _ tables: (source: TableSchema, target: TableSchema)? = nil) throws -> RowIDs? {
-        if let (source, target) = tables { return try target.hasRowID ? rowIDs(of: source) : .unknown }
+    func rowIDs(of record: TableRecord) throws -> RowIDs? {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
             return nil

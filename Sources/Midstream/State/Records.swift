@@ -84,6 +84,8 @@ struct TableRecord: Hashable, Sendable {
     var isPassed: Bool { watermark == .max }
     /// Whether rows go from the source to the target, and not back.
     var isMoving: Bool { phase == .copying && undoStage == nil }
+    /// Whether its beginning was cut short, or the end of its cancellation.
+    var isHalfBegun: Bool { phase == .starting || phase == .copied && undoStage != nil }
     /// Whether it is this file's, and not another's that has taken it over.
     var isOwn: Bool { destination == nil }
 }

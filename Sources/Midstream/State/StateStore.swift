@@ -51,6 +51,7 @@ struct StateStore {
         for table in ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"] {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
+        try connection.execute("DROP TABLE IF EXISTS \(schema).\(Returns.table)")
     }
 
     /// Reads everything; nothing when the file has no migrations.

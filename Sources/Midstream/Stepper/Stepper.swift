@@ -127,7 +127,7 @@ final class Stepper {
                 table: record.target
             )
         }
-        try GuardedTable(record, connection).check(target, source)
+        try GuardedTable(record, GuardTriggers(connection)).check(target, source)
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         moves[record.id] = sql
         if record.phase == .copying, knownSources[record.id] == nil {

@@ -98,6 +98,7 @@ struct Undo {
                 throw UndoSQL.cannot(record, "its rows move on to \(destination)")
             }
             try connection.execute(sql.createTable)
+            try Returns(connection: connection).create()
             try connection.execute(
                 "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL WHERE id = ?",
                 [record.id]
@@ -337,6 +338,7 @@ struct Undo {
         let settled = try transaction(record, &progress) { _, progress in
             let isStill = try dataVersions() == version
             let returned = try settle(sql, walk.last, upper)
+            try Claims(connection: connection, migration: migration).noteReturn(record)
             if isStill, let key = try firstLeft(sql, walk.last, upper, refusals) { throw differs(record, key) }
             progress.returned += returned
             progress.refusal = progress.refusal ?? refusals.first
@@ -483,7 +485,11 @@ struct Undo {
 
     /// Takes the fence down. Rowids that AUTOINCREMENT must not choose again are those of both sides.
     private func open(_ record: TableRecord) throws {
-        try Claims(connection: connection, migration: migration).withdraw(record)
+        let claims = Claims(connection: connection, migration: migration)
+        if !claims.isSameFile, let claim = try claims.all().first(where: { $0.id == record.id }) {
+            try claims.checkOwner(claim)
+        }
+        try claims.withdraw(record)
         let reader = SchemaReader(connection: connection, schema: migration.schema)
         guard let source = try reader.table(record.source), source.isAutoIncrement,
             let sequence = try AutoIncrement.sequence(of: record.target, in: "main", connection)

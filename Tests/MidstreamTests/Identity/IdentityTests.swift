@@ -119,6 +119,26 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 1900)
     }
 
+    /// A copy of when all rows were back, and the source was about to be opened to writers.
+    @Test func aCopyDoesNotTakeTheFenceDownWhenRowsHaveReturned() throws {
+        let fixture = try halfMoved()
+        let original = try fixture.open()
+        let copy = fixture.folder.file("copy.db")
+        try original.cancelMigration()
+        try original.stepMigration(rows: 20)
+        Files.copyDatabase(fixture.target, to: copy)
+        let edited = try Connection(path: copy)
+        try edited.execute("UPDATE midstream_tables SET phase = 2")
+        edited.close()
+        let error = #expect(throws: MigrationError.self) { try Database(path: copy) }
+        #expect(error?.code == .foreignState)
+        let other = try Connection(path: fixture.source)
+        #expect(throws: SQLiteError.self) { try other.execute("DELETE FROM old_accounts") }
+        other.close()
+        try finishMigration(original)
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 100)
+    }
+
     /// What has returned since is hidden by the ledger that it has.
     @Test func aTargetOfTheSameStageGoesOnReturning() throws {
         let fixture = try halfMoved(2000)
@@ -135,6 +155,33 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
         try finishMigration(database)
         #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 2000)
+    }
+
+    /// The target has forgotten rows that it does not have.
+    @Test(arguments: [0, 1]) func aSourceFromBeforeRowsReturnedIsRefused(returned: Int) throws {
+        let fixture = try halfMoved(2000)
+        let backup = fixture.folder.file("backup.db")
+        do {
+            let database = try fixture.open()
+            defer { database.close() }
+            try database.execute("UPDATE accounts SET amount = 50")
+            if returned == 0 { Files.copyDatabase(fixture.source, to: backup) }
+            try database.cancelMigration()
+            try database.stepMigration(rows: 300)
+            if returned == 1 { Files.copyDatabase(fixture.source, to: backup) }
+            try database.stepMigration(rows: 300)
+        }
+        let last = fixture.folder.file("last.db")
+        Files.copyDatabase(fixture.source, to: last)
+        Files.removeDatabase(fixture.source)
+        Files.copyDatabase(backup, to: fixture.source)
+        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
+        #expect(error?.code == .foreignState)
+        #expect(error?.message.contains("which are not there") == true)
+        Files.removeDatabase(fixture.source)
+        Files.copyDatabase(last, to: fixture.source)
+        try finishMigration(fixture.open())
+        #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 2000)
     }
 
     @Test func aSourceThatWasReplacedIsRefused() throws {

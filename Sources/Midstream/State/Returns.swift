@@ -1,0 +1,32 @@
+internal import SQLiteConnection
+
+/// How often the source of each returning table had been written when the target last forgot rows that are there.
+///
+/// `Docs/FileFormat.md` describes the table.
+struct Returns {
+    static let table = "midstream_returns"
+    let connection: Connection
+
+    /// Where an earlier release has cancelled the migration, there is no table before a row has returned.
+    func create() throws {
+        try connection.execute(
+            "CREATE TABLE IF NOT EXISTS main.\(Self.table)(id INTEGER PRIMARY KEY, writes INTEGER NOT NULL)"
+        )
+    }
+
+    /// None while no row has been forgotten.
+    func writes(of record: TableRecord) throws -> Int64 {
+        guard record.undoStage != nil else { return 0 }
+        do {
+            return try connection.fetchValue("SELECT writes FROM main.\(Self.table) WHERE id = ?", [record.id]) ?? 0
+        } catch {
+            guard error.isMissingTable else { throw error }
+            return 0
+        }
+    }
+
+    func note(_ writes: Int64, of record: TableRecord) throws {
+        try create()
+        try connection.execute("INSERT OR REPLACE INTO main.\(Self.table) VALUES (?, ?)", [record.id, writes])
+    }
+}
