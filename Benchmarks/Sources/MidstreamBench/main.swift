@@ -25,8 +25,11 @@ func benchmark(_ arguments: [String]) throws -> Int32 {
     var isGood = true
     if options.wants(table: "migration") { try migrationBenchmark(options, report) }
     if options.wants(table: "operations") { try OperationsBenchmark.run(options, report) }
+    if options.wants(table: "latency") { try LatencyBenchmark.run(options, report) }
     if options.wants(table: "opening") { try openingBenchmark(options, report) }
     if options.wants(table: "decode") { try decodeBenchmark(options, report) }
+    if options.wants(table: "statements") { try statementsBenchmark(options, report) }
+    if options.wants(table: "growth") { try GrowthBenchmark.run(options, report) }
     if options.wants(table: "cipher") { try cipherBenchmark(options, report) }
     if options.wants(table: "memory") { isGood = try memoryBenchmark(options, report) }
     if options.wants(table: "launch"), try !LaunchBenchmark.run(options, report) { isGood = false }

@@ -256,6 +256,7 @@ public final class DatabaseAccess {
         do {
             return try body()
         } catch let error as SQLiteError {
+            if let table = overlay.watch.stateTable { throw Self.isState(table, outline.text(outline.range)) }
             if let table = overlay.watch.strayTable {
                 // A view that only the source has reads tables in turn.
                 let named = outline.tablesNamedWithoutSchema.subtracting(outline.allCommonTables)
@@ -278,6 +279,16 @@ public final class DatabaseAccess {
     /// Without the migration there would be no such table.
     private static func missing(_ table: String, _ sql: String) -> SQLiteError {
         SQLiteError(code: .error, message: "no such table: \(table)", sql: sql)
+    }
+
+    private static func isState(_ table: String, _ sql: String) -> SQLiteError {
+        SQLiteError(
+            code: .authorization,
+            message:
+                "\(table) tells where the rows of moving tables are, and cannot be changed while they move: leave out tables "
+                + "whose names begin with \(StateStore.prefix), or let the migrations end, or cancel them",
+            sql: sql
+        )
     }
 
     private func enforcesForeignKeys() throws -> Bool {
@@ -326,6 +337,9 @@ public final class DatabaseAccess {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
                     // Its table has gone since it was prepared.
+                    if error.code == .authorization, let table = overlay.watch.stateTable {
+                        throw Self.isState(table, prepared.text)
+                    }
                     if error.code == .authorization, let table = overlay.watch.strayTable {
                         throw Self.missing(table, prepared.text)
                     }

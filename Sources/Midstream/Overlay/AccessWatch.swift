@@ -17,6 +17,8 @@ final class AccessWatch {
     private(set) var violated: Set<Int64> = []
     /// A table of an attached source that a name without a schema fell through to, since no other schema has it.
     private(set) var strayTable: String?
+    /// A table of the engine's own that the statement would change.
+    private(set) var stateTable: String?
     /// Tables of which rows are read but no columns, by names without a schema.
     private(set) var unqualified: Set<String> = []
     /// The views whose TEMP twins read the union tables.
@@ -42,6 +44,7 @@ final class AccessWatch {
     func preparing<Result>(_ route: Route, _ body: () throws -> Result) rethrows -> (Result, violated: Set<Int64>) {
         violated.removeAll()
         strayTable = nil
+        stateTable = nil
         unqualified.removeAll()
         begin(route)
         isPreparing = true
@@ -57,6 +60,7 @@ final class AccessWatch {
     func beginning<Result>(_ route: Route, _ body: () throws -> Result) rethrows -> Result {
         violated.removeAll()
         strayTable = nil
+        stateTable = nil
         hasPreparedAnew = false
         begin(route)
         isBeginning = true
@@ -100,6 +104,15 @@ final class AccessWatch {
         traits = .unknown
     }
 
+    /// Rows would be out of sight.
+    private func keepsState(from event: AuthorizerEvent, _ table: String?) -> Bool {
+        guard let table, StateStore.tellsOfRows(table), !(event.accessor?.hasPrefix(StateStore.prefix) ?? false) else {
+            return false
+        }
+        stateTable = table
+        return true
+    }
+
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
         if !isPreparing { hasPreparedAnew = true }
         if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
@@ -109,10 +122,12 @@ final class AccessWatch {
             return isPreparing ? .allow : .deny
         }
         switch event.action {
-        case .read, .insert, .update, .delete: break
+        case .read: break
+        case .insert, .update, .delete, .dropTable: if keepsState(from: event, event.first) { return .deny }
+        case .alterTable: if keepsState(from: event, event.second) { return .deny }
         default: return .allow
         }
-        guard let name = event.first else { return .allow }
+        guard event.action != .dropTable, event.action != .alterTable, let name = event.first else { return .allow }
         guard let schema = event.schema else { return decideWithoutSchema(event, name) }
         if schema.hasPrefix(MigrationRecord.schemaPrefix) {
             if readsBothSides { return .allow }

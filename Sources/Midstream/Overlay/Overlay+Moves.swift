@@ -41,11 +41,12 @@ extension Overlay {
                     try GuardedTable(record, guards).check(nil, nil)
                     continue
                 }
+                let claim = try claims.confirm(record, among: staked)
                 guard let source = sources[SQLIdentifier.lowercased(record.source)] else {
                     throw Self.goneSource(record, migration)
                 }
                 try GuardedTable(record, guards).check(target, source)
-                try claims.confirm(record, among: staked, source, target)
+                if let claim { try claims.checkRowIDs(claim, record, of: source, target) }
                 moves.append(
                     Move(record: record, migration: migration, target: target, source: source, sourceVersion: version)
                 )

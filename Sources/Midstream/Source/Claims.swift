@@ -186,13 +186,17 @@ struct Claims {
         return claim
     }
 
-    /// The same, where the claims on the source's tables and both tables have been read already, in a transaction that had read
-    /// the target before them.
-    func confirm(_ record: TableRecord, among claims: [Claim], _ source: TableSchema, _ target: TableSchema) throws {
-        guard !isSameFile else { return }
-        let claim = try own(claims.first { $0.id == record.id }, record) {
+    /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
+    /// read the target before them.
+    func confirm(_ record: TableRecord, among claims: [Claim]) throws -> Claim? {
+        guard !isSameFile else { return nil }
+        return try own(claims.first { $0.id == record.id }, record) {
             try StateStore(connection: connection).table(record.id)
         }
+    }
+
+    /// Makes sure that a source's rows have the rowids that they had when its table began to move.
+    func checkRowIDs(_ claim: Claim, _ record: TableRecord, of source: TableSchema, _ target: TableSchema) throws {
         if let now = try target.hasRowID ? rowIDs(of: source) : .unknown { try check(now, claim, record) }
     }
 

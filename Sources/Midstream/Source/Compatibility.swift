@@ -13,6 +13,7 @@ struct Compatibility {
     /// - Throws: ``MigrationError``, with what to change.
     func check() throws {
         try checkFeatures()
+        try checkWidth()
         try checkKeys()
         try checkUniqueness()
         try checkCollisions()
@@ -34,6 +35,20 @@ struct Compatibility {
                 "the rowid of \(side) table \(table.name) cannot be named: its columns have taken all of its names"
             )
         }
+    }
+
+    /// SQLite's limit of the columns of a table, and of a query.
+    private static let mostColumns = 2000
+
+    /// Rows are compared by queries that have their keys too.
+    private func checkWidth() throws {
+        let keys = sql.key.count
+        guard sql.written.count + keys > Self.mostColumns else { return }
+        throw refuse(
+            .unsupported,
+            "table \(target.name) has \(sql.written.count) columns, and its key \(keys): a table that moves may have "
+                + "\(Self.mostColumns) of both together"
+        )
     }
 
     private func checkKeys() throws {

@@ -10,6 +10,15 @@ struct StateStore {
     static let format: Int64 = 1
     static let prefix = "midstream_"
 
+    /// Whether a table tells where rows are, or has rows that have yet to move: nobody else may write it. Those that tell of
+    /// rows which were set aside are the application's.
+    static func tellsOfRows(_ table: String) -> Bool {
+        let name = SQLIdentifier.lowercased(table)
+        guard name.hasPrefix(prefix) else { return false }
+        return ["state", "migrations", "tables", "columns", "returns", "claims"].contains(name.dropFirst(prefix.count))
+            || ["ledger_", "watermark_", "returning_", "backup_"].contains { name.hasPrefix(prefix + $0) }
+    }
+
     let connection: Connection
     /// The schema that the file is attached under.
     var schema = "main"

@@ -383,8 +383,11 @@ struct Setup {
         stepper.forget(record.id)
     }
 
+    /// How long it waits for others' transactions.
+    static let patience = Duration.seconds(30)
+
     static let endlessTransaction = MigrationError(
         .misuse,
-        "a write transaction of this process does not end: end it, and try again"
+        "a transaction of this process, or of another that uses the file, does not end: end it, and try again"
     )
 }

@@ -229,10 +229,11 @@ final class Stepper {
     ///
     /// - Parameter table: A table of the target, where there is no state yet.
     func waitingTransaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
-        for _ in 0..<100 {
+        let deadline = clock.now + Setup.patience
+        repeat {
             let done: Void? = try transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body)
             if done != nil { return }
-        }
+        } while clock.now < deadline
         throw Setup.endlessTransaction
     }
 
@@ -290,10 +291,9 @@ final class Stepper {
         do {
             // Also within a step.
             try waiting(Self.longBusyTimeout) {
-                var tries = 0
+                let deadline = clock.now + Setup.patience
                 while try holdingBothLocks(migration, of: record, body) == nil {
-                    tries += 1
-                    if tries == 100 { throw Setup.endlessTransaction }
+                    if clock.now > deadline { throw Setup.endlessTransaction }
                 }
             }
         } catch {

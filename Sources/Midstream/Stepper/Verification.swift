@@ -16,8 +16,12 @@ struct VerificationSQL {
     /// Whether the columns are, but for a rowid's, which is the key.
     private var isEqual: String {
         let columns = zip(sql.written, target).filter { $0.0 != sql.rowIDColumn }
-        return columns.isEmpty
-            ? "1" : columns.map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" }.joined(separator: " AND ")
+        if columns.isEmpty { return "1" }
+        let terms = columns.map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" }
+        // Expressions may be 1,000 deep, and a table may have 2,000 columns.
+        return stride(from: 0, to: terms.count, by: 100)
+            .map { "(\(terms[$0..<min($0 + 100, terms.count)].joined(separator: " AND ")))" }
+            .joined(separator: " AND ")
     }
 
     /// How many rows of a range the target has as the source has them, and the sum of their hashes.

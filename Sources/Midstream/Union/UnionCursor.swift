@@ -44,7 +44,7 @@ final class UnionCursor: VirtualTableCursor {
     @exclusivity(unchecked) private var unseen = 0
     @exclusivity(unchecked) private var isSeen = false
     /// The filter's arguments, and the connection's changes then.
-    @exclusivity(unchecked) private var kept: (arguments: [SQLiteValue], changes: Int64)?
+    @exclusivity(unchecked) private var kept: (arguments: [KeptValue], changes: Int64)?
 
     init(table: UnionTable, scope: UnionPlan.Scope) {
         union = table
@@ -105,7 +105,8 @@ final class UnionCursor: VirtualTableCursor {
         isCurrentFromTarget = false
         if next.isLookup { return try lookUp(next, arguments) }
         if next.isLikelyCounted {
-            kept = (next.arguments.map { arguments[$0].value }, table.connection.totalChanges)
+            let values = next.arguments.compactMap { KeptValue(arguments[$0]) }
+            if values.count == next.arguments.count { kept = (values, table.connection.totalChanges) }
         }
         try scan(next, arguments)
     }
@@ -380,7 +381,7 @@ final class UnionCursor: VirtualTableCursor {
 
     /// Counts what is left, when the statement has not looked at any row so far. The scan stays where it is, in case that
     /// it looks after all.
-    private func countRest(_ values: [SQLiteValue]) throws -> Bool {
+    private func countRest(_ values: [KeptValue]) throws -> Bool {
         guard let arms else { return false }
         let state = try table.state()
         guard state.bound == bound else { return false }
@@ -396,7 +397,7 @@ final class UnionCursor: VirtualTableCursor {
     private func counted(
         _ arm: UnionArms.Arm,
         _ arms: UnionArms,
-        _ values: [SQLiteValue],
+        _ values: [KeptValue],
         beyond state: LiveState? = nil
     ) throws -> Int64 {
         let statement = try take(arm, arms)

@@ -47,6 +47,8 @@ public struct AuthorizerAction: RawRepresentable, Hashable, Sendable {
     public static let delete = AuthorizerAction(rawValue: SQLITE_DELETE)
     /// A table is dropped.
     public static let dropTable = AuthorizerAction(rawValue: SQLITE_DROP_TABLE)
+    /// A table is altered; its name is the second detail, and the schema the first.
+    public static let alterTable = AuthorizerAction(rawValue: SQLITE_ALTER_TABLE)
     /// A virtual table is dropped.
     public static let dropVirtualTable = AuthorizerAction(rawValue: SQLITE_DROP_VTABLE)
 }

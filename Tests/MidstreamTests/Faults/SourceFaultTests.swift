@@ -137,6 +137,8 @@ import Testing
         let fixture = try halfMoved()
         let database = try fixture.open()
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        // A connection that has the file goes on with it.
+        try database.stepMigration(rows: 1)
         for suffix in ["", "-wal", "-shm"] {
             rename(fixture.source + suffix, fixture.source + ".away" + suffix)
         }

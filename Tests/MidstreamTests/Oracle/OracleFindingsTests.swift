@@ -45,6 +45,40 @@ import Testing
         #expect(try database.fetchAll(sql).map { $0[0] } == [.integer(2)])
     }
 
+    /// It is compared when rows are counted ahead, too.
+    @Test(arguments: ["UTF-8", "UTF-16le"]) func textThatIsNotUnicodeIsCountedAsItIs(_ encoding: String) throws {
+        let folder = TemporaryFolder()
+        let bytes = encoding == "UTF-8" ? "x'ff'" : "x'00d8'"
+        let native = try Connection(path: folder.file("native.db"))
+        let source = try Connection(path: folder.file("old.db"))
+        for connection in [native, source] {
+            try connection.execute("PRAGMA encoding = '\(encoding)'")
+            try connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, c NUMERIC)")
+            try connection.execute(
+                """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+                INSERT INTO t SELECT i, CASE WHEN i % 2 THEN CAST(\(bytes) AS TEXT) ELSE '\u{fffd}' END FROM n
+                """
+            )
+        }
+        let target = try Connection(path: folder.file("new.db"))
+        try target.execute("PRAGMA encoding = '\(encoding)'")
+        try target.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, c NUMERIC)")
+        target.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        let queries = [
+            "SELECT count(*) FROM t WHERE c = CAST(\(bytes) AS TEXT)", "SELECT count(*) FROM t WHERE c = '\u{fffd}'",
+            "SELECT sum(1) FROM t WHERE c = CAST(\(bytes) AS TEXT)", "SELECT count(*) FROM t a JOIN t b ON a.c = b.c",
+        ]
+        for moved in [0, 90] {
+            try database.stepMigration(rows: Int64(moved))
+            for sql in queries {
+                #expect(try database.fetchAll(sql) == native.fetchAll(sql), "\(moved) moved: \(sql)")
+            }
+        }
+    }
+
     @Test func textOfAColumnOfNumbersIsComparedAsNatively() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)

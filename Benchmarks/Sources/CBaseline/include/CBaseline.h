@@ -16,4 +16,24 @@ int64_t baseline_decode_run(baseline_decode *decode);
 
 void baseline_decode_close(baseline_decode *decode);
 
+typedef struct baseline_statements baseline_statements;
+
+/// Opens a file with a table messages(id INTEGER PRIMARY KEY, time, sender, body) and prepares statements on it; NULL
+/// where that fails.
+baseline_statements *baseline_statements_open(const char *path);
+
+/// Reads the rows of those keys in one transaction. Returns the length of their texts; a wrong one on an error.
+int64_t baseline_statements_select(baseline_statements *own, const int64_t *keys, int count);
+
+/// The same, with a statement prepared for each row.
+int64_t baseline_statements_prepare(baseline_statements *own, const int64_t *keys, int count);
+
+/// Inserts so many rows in one transaction. Returns whether it could.
+int baseline_statements_insert(baseline_statements *own, const char *sender, const char *body, int count);
+
+/// Updates the rows of those keys, each in a transaction of its own. Returns whether it could.
+int baseline_statements_update(baseline_statements *own, const int64_t *keys, int count);
+
+void baseline_statements_close(baseline_statements *own);
+
 #endif

@@ -17,11 +17,14 @@ struct MigrationRun {
     /// The largest size of the target's WAL, in bytes.
     var peakWAL = 0.0
     var peakMemory = 0.0
+    /// The rows that were moved, and the pages that the target has in the end.
+    var rows = 0.0
+    var pages = 0.0
 
     private static var figures: [WritableKeyPath<Self, Double>] {
         [
             \.time, \.processorTime, \.steps, \.median, \.percentile99, \.longestMove, \.longestOther, \.peakWAL,
-            \.peakMemory,
+            \.peakMemory, \.rows, \.pages,
         ]
     }
 
@@ -31,7 +34,8 @@ struct MigrationRun {
     /// Makes a migration in a new process.
     ///
     /// - Parameters:
-    ///   - budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite.
+    ///   - budget: Of each step, in milliseconds; 0 for one `INSERT … SELECT` and a `DROP` by plain SQLite, -1 for a tenth of
+    ///     the rows one by one behind a UNION ALL view.
     ///   - isCompared: Whether each batch is compared with the source, as it is by default.
     ///   - isSourceEncrypted: Whether the source has the benchmark's key.
     ///   - isTargetEncrypted: Whether the target is to have it.
@@ -73,6 +77,8 @@ struct MigrationRun {
                 budget: .milliseconds(budget),
                 verification: arguments[3] == "true" ? .batches : .count
             )
+        } else if budget < 0 {
+            try run.moveSingly(source: arguments[0], target: arguments[1])
         } else {
             try run.copy(source: arguments[0], sourceKey: keys[0], target: arguments[1], targetKey: keys[1])
         }
@@ -116,9 +122,33 @@ struct MigrationRun {
         time = (clock.now - start).inSeconds
         processorTime = Machine.processorTime - processorStart
         database.close()
+        try countPages(target, key)
         steps = Double(times.count)
         median = times.median
         percentile99 = times.percentile(0.99)
+    }
+
+    private mutating func countPages(_ target: String, _ key: EncryptionKey?) throws {
+        let connection = try Connection(path: target, options: OpenOptions(key: key))
+        defer { connection.close() }
+        rows = try connection.fetchValue("SELECT count(*) FROM messages") ?? 0
+        pages = try connection.fetchValue("PRAGMA page_count") ?? 0
+        pages -= try connection.fetchValue("PRAGMA freelist_count") ?? 0
+    }
+
+    private mutating func moveSingly(source: String, target: String) throws {
+        let view = try UnionView(target: target, source: source)
+        let last = try view.connection.fetchValue(Int64.self, "SELECT max(id) / 10 FROM messages") ?? 1
+        let start = ContinuousClock.now
+        let processorStart = Machine.processorTime
+        try view.moveSingly(1...last)
+        time = (ContinuousClock.now - start).inSeconds
+        processorTime = Machine.processorTime - processorStart
+        peakWAL = Double(WorkFolder.size(of: target + "-wal"))
+        view.connection.close()
+        steps = Double(last)
+        rows = Double(last)
+        (median, percentile99, longestMove) = (time / rows, 0, 0)
     }
 
     private mutating func copy(
@@ -142,6 +172,7 @@ struct MigrationRun {
         time = (ContinuousClock.now - start).inSeconds
         processorTime = Machine.processorTime - processorStart
         connection.close()
+        try countPages(target, targetKey)
         steps = 1
         (median, percentile99, longestMove) = (time, time, time)
     }

@@ -31,7 +31,7 @@ struct OperationsBenchmark {
     }
 
     /// The indexes of the ways in a cell.
-    private static let (moving, native, plain) = (0, 1, 2)
+    private static let (moving, native, plain, view) = (0, 1, 2, 3)
 
     static func run(_ options: Options, _ report: Report) throws {
         let folder = try WorkFolder(below: options.folder)
@@ -45,7 +45,7 @@ struct OperationsBenchmark {
     // MARK: The files
 
     /// A native table for each of `Database` and plain SQLite, and one that begins to move.
-    private func open() throws -> (ways: [Contender], moving: Database) {
+    private func open() throws -> (ways: [Contender], moving: Database, view: UnionView?) {
         for name in ["source.db", "native.db", "plain.db"] { try folder.copy("rows.db", to: name) }
         let moving = try Database(path: folder.file("target.db"))
         try moving.execute(Messages.schema)
@@ -54,14 +54,21 @@ struct OperationsBenchmark {
         let plain = try Connection(path: folder.file("plain.db"))
         try plain.execute("PRAGMA journal_mode = WAL")
         try plain.execute("PRAGMA synchronous = NORMAL")
-        let ways: [Contender] = [
+        var ways: [Contender] = [
             .database(moving), .database(try Database(path: folder.file("native.db"))), .connection(plain),
         ]
+        var view: UnionView?
+        if options.comparesView {
+            try folder.copy("rows.db", to: "view-source.db")
+            let made = try UnionView(target: folder.file("view.db"), source: folder.file("view-source.db"))
+            ways.append(.connection(made.connection))
+            view = made
+        }
         for way in ways { try messages.makeSmallTables(way) }
         try moving.addMigration(source: .file(folder.file("source.db"))) { table in
             if ["messages", "senders"].contains(table.name) { table.sourceTable = table.name }
         }
-        return (ways, moving)
+        return (ways, moving, view)
     }
 
     private func close(_ ways: [Contender]) {
@@ -71,7 +78,9 @@ struct OperationsBenchmark {
             case .connection(let connection): connection.close()
             }
         }
-        for name in ["source.db", "native.db", "plain.db", "target.db"] { folder.remove(name) }
+        for name in ["source.db", "native.db", "plain.db", "target.db", "view.db", "view-source.db"] {
+            folder.remove(name)
+        }
     }
 
     /// The time that a slice of a cell takes in each of the ways.
@@ -119,13 +128,14 @@ struct OperationsBenchmark {
     private func measureReads() throws -> [Line] {
         let operations = ReadOperation.all(messages).filter { options.wants(operation: $0.name) }
         if operations.isEmpty { return [] }
-        let (ways, moving) = try open()
+        let (ways, moving, view) = try open()
         defer { close(ways) }
         var choice = KeyChoice(messages)
         var random = Random(seed: 5)
         var lines = operations.map { Line(name: $0.name, count: 0, cells: []) }
         for state in Self.states {
             try advance(moving, &choice, to: state)
+            try view?.advance(to: Int64(state.moved * Double(messages.rows)), of: messages.rows)
             guard options.wants(state: state.name) else { continue }
             Report.note("operations: reads, \(state.name)")
             for (index, operation) in operations.enumerated() {
@@ -164,7 +174,7 @@ struct OperationsBenchmark {
     private func measureWrites() throws -> [Line] {
         let operations = WriteOperation.all(messages).filter { options.wants(operation: $0.name) }
         if operations.isEmpty { return [] }
-        let (ways, moving) = try open()
+        let (ways, moving, view) = try open()
         defer { close(ways) }
         var choice = KeyChoice(messages)
         var lines = operations.map { Line(name: $0.name, count: $0.count, cells: []) }
@@ -175,6 +185,7 @@ struct OperationsBenchmark {
                 continue
             }
             try advance(moving, &choice, to: state)
+            try view?.advance(to: Int64(state.moved * Double(messages.rows)), of: messages.rows)
             guard options.wants(state: state.name) else { continue }
             Report.note("operations: writes, \(state.name)")
             for (index, operation) in operations.enumerated() {
@@ -207,9 +218,16 @@ struct OperationsBenchmark {
     // MARK: Printing
 
     private func print(_ lines: [Line], _ report: Report) {
-        for (title, base) in [("a native table through Database", Self.native), ("plain SQLite", Self.plain)] {
+        var tables = [
+            ("operations, times a native table through Database", Self.moving, Self.native),
+            ("operations, times plain SQLite", Self.moving, Self.plain),
+        ]
+        if options.comparesView {
+            tables.append(("operations on a UNION ALL view, times plain SQLite", Self.view, Self.plain))
+        }
+        for (title, way, base) in tables {
             report.section(
-                "operations, times \(title)",
+                title,
                 "\(options.rows.grouped) messages; columns tell how much of the table has moved"
                     + (options.processorTime ? "; processor time" : "")
             )
@@ -218,7 +236,7 @@ struct OperationsBenchmark {
                 lines.map { line in
                     let times = line.cells.compactMap { $0?.median(of: base) }
                     return [line.name, (times.median / Double(line.count)).asTime]
-                        + line.cells.map { $0?.ratio(of: Self.moving, to: base).short ?? "–" }
+                        + line.cells.map { $0?.ratio(of: way, to: base).short ?? "–" }
                 }
             )
         }

@@ -42,6 +42,9 @@ enum Machine {
         return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
     }
 
+    /// Does nothing for so many seconds.
+    static func rest(_ seconds: Double) { usleep(useconds_t(seconds * 1e6)) }
+
     /// The largest amount of memory that this process has had, in bytes.
     static var peakMemory: Int64 {
         #if canImport(Darwin)

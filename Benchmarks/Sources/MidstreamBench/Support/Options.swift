@@ -1,8 +1,10 @@
 /// What the command line asks for.
 struct Options {
-    /// The tables in the order in which they are printed. Those of the memory and of the launch take long and are
+    /// The tables in the order in which they are printed. Those of the growth, the memory and the launch take long and are
     /// printed when asked for.
-    static let tables = ["migration", "operations", "opening", "decode", "cipher", "memory", "launch"]
+    static let tables = [
+        "migration", "operations", "latency", "opening", "decode", "statements", "growth", "cipher", "memory", "launch",
+    ]
 
     /// Rows of the table that moves.
     var rows: Int64 = 1_000_000
@@ -20,6 +22,10 @@ struct Options {
     var alone = false
     /// Whether the cells tell processor time.
     var processorTime = false
+    /// Whether operations are measured on a UNION ALL view too.
+    var comparesView = false
+    /// Where charts are drawn; `nil` for nowhere.
+    var charts: String?
     /// Whether tables are printed in Markdown.
     var markdown = false
     /// Where the databases are made.
@@ -27,17 +33,19 @@ struct Options {
 
     static let usage = """
         usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--launch ROWS] [--only NAME]
-                               [--state NAME] [--cpu] [--alone] [--folder PATH] [--markdown]
+                               [--state NAME] [--cpu] [--alone] [--view] [--charts PATH] [--folder PATH] [--markdown]
 
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
           --memory ROWS  only the memory that moving so many rows takes; --only memory is the same with 5000000
           --launch ROWS  only the launch with a file of so many rows to upgrade; --only launch is the same with 5000000
-          --only NAME    one of migration, operations, opening, decode, cipher, memory, launch, or the operations whose name
-                         contains NAME; may be repeated
+          --only NAME    one of migration, operations, latency, opening, decode, statements, growth, cipher, memory, launch, or
+                         the operations whose name contains NAME; may be repeated
           --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
           --cpu          compare the operations and decoding by processor time, which other programs disturb less
           --alone        work on the moving table only, for a profiler; the ratios mean nothing
+          --view         measure operations on a UNION ALL view of the two tables too, which is moved row by row
+          --charts PATH  draw the charts of latency and operations, as SVG, into that folder
           --folder PATH  make the databases there (/tmp)
           --markdown     print the tables in Markdown
         """
@@ -66,6 +74,8 @@ struct Options {
             case "--state": states.append(try value { $0 })
             case "--cpu": processorTime = true
             case "--alone": alone = true
+            case "--view": comparesView = true
+            case "--charts": charts = try value { $0 }
             case "--folder": folder = try value { $0 }
             case "--markdown": markdown = true
             default: throw UsageError(message: "unknown option \(option)\n\n\(Self.usage)")
@@ -74,7 +84,7 @@ struct Options {
     }
 
     func wants(table: String) -> Bool {
-        if only.isEmpty { return table != "memory" && table != "launch" }
+        if only.isEmpty { return !["growth", "memory", "launch"].contains(table) }
         return only.contains(table) || table == "operations" && only.contains { !Self.tables.contains($0) }
     }
 

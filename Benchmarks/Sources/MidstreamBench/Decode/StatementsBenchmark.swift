@@ -1,0 +1,184 @@
+internal import CBaseline
+internal import Midstream
+internal import SQLiteConnection
+
+/// What the Swift layers add to statements of one row: plain C with statements prepared once, `Connection`, and `Database`
+/// on a file in which nothing moves.
+///
+/// Each way has a file of its own. The ways take turns, so that what else the machine does meets them alike.
+func statementsBenchmark(_ options: Options, _ report: Report) throws {
+    let folder = try WorkFolder(below: options.folder)
+    Report.note("statements")
+    let contenders = try StatementContenders(folder, rows: 100_000)
+    defer { contenders.close() }
+    var random = Random(seed: 31)
+    var lines: [[String]] = []
+    for work in StatementContenders.Work.allCases {
+        var cell = Cell(ways: 3, countsProcessorTime: options.processorTime)
+        var lengths: [Int64] = [0, 0, 0]
+        while cell.slices < 15 || cell.total < 3 * options.seconds {
+            let keys = (0..<work.count).map { _ in random.next(1...contenders.rows) }
+            try cell.measure { lengths[$0] = try contenders.run(work, keys, by: $0) }
+            guard lengths.allSatisfy({ $0 == lengths[0] }) else {
+                throw SQLiteError(code: .error, message: "\(work.name): the ways read something else")
+            }
+        }
+        let time = cell.median(of: 0) / Double(work.count)
+        lines.append([work.name, time.asTime] + [1, 2].map { cell.ratio(of: $0, to: 0).short })
+    }
+    report.section(
+        "statements",
+        "one row each, times plain C; \(contenders.rows.grouped) rows"
+            + (options.processorTime ? "; processor time" : "")
+    )
+    report.table(["statements", "C", "Connection", "Database"], lines)
+}
+
+private struct StatementContenders {
+    enum Work: CaseIterable {
+        case select, prepare, insert, update
+
+        var name: String {
+            switch self {
+            case .select: "select by key, 200 in a transaction"
+            case .prepare: "the same, each prepared anew"
+            case .insert: "insert 200 in a transaction"
+            case .update: "update by key, each in its transaction"
+            }
+        }
+
+        var count: Int { self == .update ? 50 : 200 }
+    }
+
+    let rows: Int64
+    private let baseline: OpaquePointer
+    private let connection: Connection
+    private let database: Database
+
+    private static let sender = "user000017"
+    private static let body = "The quick brown fox jumps over the lazy dog, and goes on to the next one."
+
+    init(_ folder: WorkFolder, rows: Int64) throws {
+        self.rows = rows
+        let path = folder.file("rows.db")
+        let made = try Connection(path: path)
+        try made.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, time, sender, body)")
+        try made.execute(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+            INSERT INTO messages SELECT i, i, printf('user%06d', i), printf('message number %010d of the benchmark', i) FROM n
+            """,
+            [rows]
+        )
+        try made.execute("PRAGMA journal_mode = WAL")
+        made.close()
+        for name in ["c.db", "connection.db", "database.db"] { try folder.copy("rows.db", to: name) }
+        guard let baseline = baseline_statements_open(folder.file("c.db")) else {
+            throw SQLiteError(code: .cannotOpen, message: "the baseline cannot open \(folder.file("c.db"))")
+        }
+        self.baseline = baseline
+        connection = try Connection(path: folder.file("connection.db"))
+        try connection.execute("PRAGMA synchronous = NORMAL")
+        database = try Database(path: folder.file("database.db"))
+    }
+
+    func close() {
+        baseline_statements_close(baseline)
+        connection.close()
+        database.close()
+    }
+
+    /// - Returns: The length of what was read.
+    func run(_ work: Work, _ keys: [Int64], by way: Int) throws -> Int64 {
+        switch way {
+        case 0: try runInC(work, keys)
+        case 1: try run(work, keys, connection)
+        default: try run(work, keys, database)
+        }
+    }
+
+    private func runInC(_ work: Work, _ keys: [Int64]) throws -> Int64 {
+        let count = Int32(keys.count)
+        switch work {
+        case .select: return baseline_statements_select(baseline, keys, count)
+        case .prepare: return baseline_statements_prepare(baseline, keys, count)
+        case .insert:
+            guard baseline_statements_insert(baseline, Self.sender, Self.body, count) == 1 else { throw Self.failure }
+        case .update: guard baseline_statements_update(baseline, keys, count) == 1 else { throw Self.failure }
+        }
+        return 0
+    }
+
+    private static let failure = SQLiteError(code: .error, message: "the baseline failed")
+
+    private static let select = "SELECT id, sender, body FROM messages WHERE id = ?"
+    private static let insert = "INSERT INTO messages VALUES (NULL, ?, ?, ?)"
+    private static let update = "UPDATE messages SET time = ? WHERE id = ?"
+
+    private static func length(_ statement: Statement) -> Int64 {
+        Int64(statement.text(at: 1).utf8.count + statement.text(at: 2).utf8.count)
+    }
+
+    private func run(_ work: Work, _ keys: [Int64], _ connection: Connection) throws -> Int64 {
+        var length: Int64 = 0
+        switch work {
+        case .select:
+            try connection.transaction {
+                for key in keys {
+                    let statement = try connection.cachedStatement(Self.select)
+                    defer { statement.reset() }
+                    try statement.bind(key, at: 1)
+                    if try statement.step() { length += Self.length(statement) }
+                }
+            }
+        case .prepare:
+            try connection.transaction {
+                for (index, key) in keys.enumerated() {
+                    let statement = try connection.prepare(Self.select + " /* \(index) */")
+                    try statement.bind(key, at: 1)
+                    if try statement.step() { length += Self.length(statement) }
+                }
+            }
+        case .insert:
+            try connection.transaction(.immediate) {
+                for index in keys.indices {
+                    try connection.execute(Self.insert, [index, Self.sender, Self.body])
+                }
+            }
+        case .update:
+            for (index, key) in keys.enumerated() {
+                try connection.transaction(.immediate) { try connection.execute(Self.update, [index, key]) }
+            }
+        }
+        return length
+    }
+
+    private func run(_ work: Work, _ keys: [Int64], _ database: Database) throws -> Int64 {
+        var length: Int64 = 0
+        switch work {
+        case .select:
+            try database.read { access in
+                for key in keys {
+                    try access.forEachRow(Self.select, [key]) {
+                        length += Self.length($0); return true
+                    }
+                }
+            }
+        case .prepare:
+            try database.read { access in
+                for (index, key) in keys.enumerated() {
+                    try access.forEachRow(Self.select + " /* \(index) */", [key]) {
+                        length += Self.length($0); return true
+                    }
+                }
+            }
+        case .insert:
+            try database.write { access in
+                for index in keys.indices { try access.execute(Self.insert, [index, Self.sender, Self.body]) }
+            }
+        case .update:
+            for (index, key) in keys.enumerated() { try database.execute(Self.update, [index, key]) }
+        }
+        return length
+    }
+}

@@ -1,0 +1,66 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Statements of the application's on the engine's own tables, as by code that erases all that a file has.
+@Suite struct EngineTableTests {
+    private func halfMoved() throws -> (MovingFixture, Database) {
+        let fixture = try MovingFixture(rows: 100)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 40)
+        try database.execute("UPDATE accounts SET amount = amount WHERE id = 90")
+        return (fixture, database)
+    }
+
+    private static let changes = [
+        "DELETE FROM %", "DROP TABLE %", "DELETE FROM % WHERE 0", "ALTER TABLE % RENAME TO other",
+        "INSERT INTO % DEFAULT VALUES",
+    ]
+
+    @Test(arguments: changes) func noneThatTellsOfRowsIsChanged(_ change: String) throws {
+        let (fixture, database) = try halfMoved()
+        let names = try database.fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
+        ).map { try $0.get(0, as: String.self) }
+        #expect(names.count >= 5)
+        for name in names {
+            for spelled in [name, "main.\(name)", name.uppercased()] {
+                let text = change.replacing("%", with: spelled)
+                let error = #expect(throws: SQLiteError.self) { try database.execute(text) }
+                #expect(error?.code == .authorization, "\(text): \(String(describing: error))")
+                #expect(error?.message.contains("begin with midstream_") == true)
+            }
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
+    }
+
+    @Test func aTriggerChangesNoneEither() throws {
+        let (fixture, database) = try halfMoved()
+        try database.execute("CREATE TABLE log(a)")
+        try database.execute(
+            "CREATE TRIGGER erase AFTER INSERT ON log BEGIN DELETE FROM midstream_tables; END"
+        )
+        let error = #expect(throws: SQLiteError.self) { try database.execute("INSERT INTO log VALUES (1)") }
+        #expect(error?.code == .authorization)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    @Test func theRestMayBeErased() throws {
+        let (fixture, database) = try halfMoved()
+        try database.write { access in
+            for row in try access.fetchAll("SELECT name FROM sqlite_master WHERE type = 'table'") {
+                let name: String = try row.get(0)
+                if !name.hasPrefix("midstream_"), !name.hasPrefix("sqlite_") {
+                    try access.execute("DELETE FROM \(name)")
+                }
+            }
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0)
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 0)
+    }
+}
