@@ -434,6 +434,11 @@ struct Router {
         return (try? overlay.connection.fetchValue(Int64.self, sql, [name])) != nil
     }
 
+    /// Pragmas that without a schema are of all attached files.
+    private static let pragmasOfAllFiles: Set<String> = [
+        "optimize", "wal_checkpoint", "journal_mode", "journal_size_limit", "locking_mode",
+    ]
+
     private func pragma(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
         guard let target = outline.target else { return route }
         var route = route
@@ -441,8 +446,8 @@ struct Router {
         if DescribingFunctions.pragmas.contains(name), target.schema == nil, describesOther(outline) {
             return inMain(target, route, outline, text)
         }
-        if name == "optimize", target.schema == nil {
-            // Not the sources, which are attached.
+        // Not the sources, which are attached, and read alone.
+        if Self.pragmasOfAllFiles.contains(name), target.schema == nil {
             return inMain(target, route, outline, text)
         }
         if name == "foreign_key_check" {

@@ -63,4 +63,24 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0)
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 0)
     }
+
+    /// A pragma without a schema is of all attached files, and a source is attached that cannot be written.
+    @Test func pragmasOfAllFilesLeaveTheSourceOut() throws {
+        let fixture = try MovingFixture(rows: 100)
+        let old = try Connection(path: fixture.source)
+        try old.execute("PRAGMA journal_mode = WAL")
+        let database = try fixture.open()
+        try database.stepMigration(rows: 40)
+        try database.withoutTransaction { access in
+            for mode in ["", "(PASSIVE)", "(FULL)", "(RESTART)", "(TRUNCATE)"] {
+                let row = try #require(try access.fetchOne("PRAGMA wal_checkpoint\(mode)"))
+                #expect(row[0] == .integer(0), "\(mode)")
+            }
+            #expect(try access.fetchOne("PRAGMA journal_mode")?[0] == .text("wal"))
+            #expect(try access.fetchOne("PRAGMA journal_mode = WAL")?[0] == .text("wal"))
+            #expect(try access.fetchOne("PRAGMA journal_size_limit = 100000")?[0] == .integer(100_000))
+        }
+        #expect(try old.fetchValue(String.self, "PRAGMA journal_mode") == "wal")
+        try finishMigration(database)
+    }
 }

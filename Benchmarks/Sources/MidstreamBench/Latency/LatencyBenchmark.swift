@@ -1,7 +1,5 @@
-internal import Dispatch
 internal import Midstream
 internal import SQLiteConnection
-internal import Synchronization
 
 /// What an application's reads and writes take while auto migration runs, against a native table.
 struct LatencyBenchmark {
@@ -11,20 +9,21 @@ struct LatencyBenchmark {
 
     /// How the rows move beside the application.
     private enum Pace: CaseIterable {
-        case native, gentle, fastest
+        case native, still, gentle, fastest
 
         var name: String {
             switch self {
             case .native: "native, nothing moves"
-            case .gentle: "default pace"
-            case .fastest: "fastest: steps of 10 ms without a pause"
+            case .still: "moving, no steps"
+            case .gentle: "default pace: 10 ms each 2 s"
+            case .fastest: "fastest: 10 ms each 15 ms"
             }
         }
 
         /// How many times as long as natively the 99th percentile may be.
         var limit: Double? {
             switch self {
-            case .native: nil
+            case .native, .still: nil
             case .gentle: 1.1
             case .fastest: 2
             }
@@ -127,31 +126,12 @@ struct LatencyBenchmark {
     /// Runs `body` while rows move at a pace.
     private func with(_ pace: Pace, _ database: Database, _ body: () throws -> Void) throws {
         switch pace {
-        case .native: try body()
-        case .gentle:
-            database.startAutoMigration()
-            defer { database.stopAutoMigration() }
-            try body()
-        case .fastest:
-            let isOver = Flag()
-            let group = DispatchGroup()
-            DispatchQueue(label: "midstream-bench.steps").async(group: group) {
-                while !isOver.isSet, (try? database.stepMigration(budget: .milliseconds(10)).isFinished) == false {}
-            }
-            defer {
-                isOver.set()
-                group.wait()
-            }
-            try body()
+        case .native, .still: break
+        case .gentle: database.startAutoMigration()
+        case .fastest: database.startAutoMigration(pace: .fast)
         }
-    }
-
-    private final class Flag: Sendable {
-        private let value = Atomic(false)
-
-        var isSet: Bool { value.load(ordering: .relaxed) }
-
-        func set() { value.store(true, ordering: .relaxed) }
+        defer { database.stopAutoMigration() }
+        try body()
     }
 
     /// Reads and writes like an application that is in use.
@@ -235,7 +215,7 @@ struct LatencyBenchmark {
         let chart = Chart(
             title:
                 "An application's reads and writes while \(messages.rows.grouped) messages move in \((end - start).short) s",
-            xTitle: "seconds since the first of the steps, which follow each other without a pause",
+            xTitle: "seconds since the first step; steps of 10 ms begin each 15 ms",
             yTitle: "time of one, logarithmic",
             lines: [
                 line("reads, median", true, 0.5), line("reads, 99 % below", true, 0.99),

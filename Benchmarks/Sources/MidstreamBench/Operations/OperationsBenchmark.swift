@@ -7,6 +7,7 @@ struct OperationsBenchmark {
     private let options: Options
     private let messages: Messages
     private let folder: WorkFolder
+    private var states = OperationsBenchmark.states
 
     /// How far the table has moved when it is measured.
     private struct State {
@@ -35,11 +36,12 @@ struct OperationsBenchmark {
 
     static func run(_ options: Options, _ report: Report) throws {
         let folder = try WorkFolder(below: options.folder)
-        let benchmark = OperationsBenchmark(options: options, messages: Messages(rows: options.rows), folder: folder)
+        var benchmark = OperationsBenchmark(options: options, messages: Messages(rows: options.rows), folder: folder)
         Report.note("operations: making \(options.rows.grouped) rows")
         try benchmark.messages.make(folder.file("rows.db"))
         let lines = try benchmark.measureReads() + benchmark.measureWrites()
         benchmark.print(lines, report)
+        if let charts = options.charts { try benchmark.draw(charts + "/cost.svg") }
     }
 
     // MARK: The files
@@ -126,14 +128,17 @@ struct OperationsBenchmark {
     // MARK: Reads
 
     private func measureReads() throws -> [Line] {
-        let operations = ReadOperation.all(messages).filter { options.wants(operation: $0.name) }
+        try measure(ReadOperation.all(messages).filter { options.wants(operation: $0.name) })
+    }
+
+    private func measure(_ operations: [ReadOperation]) throws -> [Line] {
         if operations.isEmpty { return [] }
         let (ways, moving, view) = try open()
         defer { close(ways) }
         var choice = KeyChoice(messages)
         var random = Random(seed: 5)
         var lines = operations.map { Line(name: $0.name, count: 0, cells: []) }
-        for state in Self.states {
+        for state in states {
             try advance(moving, &choice, to: state)
             try view?.advance(to: Int64(state.moved * Double(messages.rows)), of: messages.rows)
             guard options.wants(state: state.name) else { continue }
@@ -178,7 +183,7 @@ struct OperationsBenchmark {
         defer { close(ways) }
         var choice = KeyChoice(messages)
         var lines = operations.map { Line(name: $0.name, count: $0.count, cells: []) }
-        for state in Self.states {
+        for state in states {
             guard state.promoted == 0 else {
                 guard options.wants(state: state.name) else { continue }
                 for index in lines.indices { lines[index].cells.append(nil) }
@@ -232,7 +237,7 @@ struct OperationsBenchmark {
                     + (options.processorTime ? "; processor time" : "")
             )
             report.table(
-                ["operation", "native"] + Self.states.map(\.name).filter { options.wants(state: $0) },
+                ["operation", "native"] + states.map(\.name).filter { options.wants(state: $0) },
                 lines.map { line in
                     let times = line.cells.compactMap { $0?.median(of: base) }
                     return [line.name, (times.median / Double(line.count)).asTime]
@@ -241,4 +246,43 @@ struct OperationsBenchmark {
             )
         }
     }
+
+    // MARK: The chart
+
+    /// What is drawn: what applications do most, and what costs most.
+    private static let drawn = [
+        "point select by key", "range by index, ORDER BY, LIMIT 20", "count(*)", "join by key", "correlated",
+        "GROUP BY chat_id",
+        "full scan, all columns",
+    ]
+
+    /// Cost against the part that has moved.
+    private mutating func draw(_ path: String) throws {
+        states = stride(from: 0, through: 100, by: 10).map { State(name: "\($0) %", moved: Double($0) / 100) }
+        let operations = ReadOperation.all(messages).filter { operation in
+            Self.drawn.contains { operation.name.hasPrefix($0) && !operation.name.hasPrefix("count by") }
+        }
+        let lines = try measure(operations).map { line in
+            Chart.Line(
+                name: line.name.prefix { $0 != "(" || line.name.hasPrefix("count") }.trimmed,
+                points: zip(states, line.cells).compactMap { state, cell in
+                    cell.map { (100 * state.moved, $0.ratio(of: Self.moving, to: Self.native)) }
+                }
+            )
+        }
+        let native = Chart.Line(name: "native table", points: [(0, 1), (100, 1)], isReference: true)
+        let chart = Chart(
+            title: "What queries cost while \(messages.rows.grouped) messages move",
+            xTitle: "per cent of the rows that have moved",
+            yTitle: "times native",
+            lines: lines + [native],
+            yLabel: { $0.fixed(1) }
+        )
+        try chart.write(to: path)
+    }
+}
+
+extension Substring {
+    /// Without spaces at its end.
+    fileprivate var trimmed: String { String(reversed().drop { $0 == " " }.reversed()) }
 }
