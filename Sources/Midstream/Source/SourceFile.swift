@@ -20,6 +20,14 @@ enum SourceFile {
         } catch  where ResultCode.busy ~= error.code {
             throw SQLiteError(code: error.code, message: "\(error.message): the source \(path)", sql: error.sql)
         } catch {
+            if error.message.contains("must use the same text encoding") {
+                throw MigrationError(
+                    .unsupported,
+                    "\(path) stores texts in another encoding than this database, and SQLite cannot attach such a file: make this "
+                        + "one anew with the source's PRAGMA encoding, before its first table. Nothing has been changed",
+                    cause: error
+                )
+            }
             var reason = "see the cause"
             if !FilePath.exists(path) { reason = "there is no such file; restore it" }
             if error.code == .notADatabase {

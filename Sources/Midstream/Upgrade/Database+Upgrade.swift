@@ -56,6 +56,8 @@ private struct UpgradeRun {
     let access: DatabaseAccess
     let upgrades: SchemaUpgrades
 
+    private static let savepoint = "midstream_step"
+
     /// Runs the next step that has not run yet.
     ///
     /// - Returns: Whether there may be another.
@@ -78,11 +80,16 @@ private struct UpgradeRun {
         guard let step = upgrades.steps.first(where: { !state.names.contains($0.name) }) else { return false }
         access.rebuilt = []
         defer { access.rebuilt = nil }
+        // A transaction that the step ends takes it along, be another begun after it.
+        try access.connection.execute("SAVEPOINT \(Self.savepoint)")
         try step.body(access)
-        guard access.isInTransaction else {
+        do {
+            try access.connection.execute("RELEASE \(Self.savepoint)")
+        } catch {
             throw MigrationError(
                 .misuse,
-                "step \(step.name) has ended its transaction, and is not recorded: it must not"
+                "step \(step.name) has ended its transaction, and is not recorded: it must not",
+                cause: error
             )
         }
         try records.record(step)

@@ -139,7 +139,17 @@ struct Rebuild {
         }
         let sql = MoveSQL(record: feed, migration: migration, target: backup, source: source)
         let mover = RowMover(statements: statements, sql: sql)
-        _ = try mover.moveRest(feed)
+        do {
+            _ = try mover.moveRest(feed)
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+            throw MigrationError(
+                .rowRefused,
+                "rows that have yet to move into table \(old.name) must all come before it can be rebuilt like this, and it "
+                    + "refuses one of them: the error of a step tells which. Delete the row, or change it so that the table takes it",
+                table: old.name,
+                cause: error
+            )
+        }
         guard let moved = try store.table(feed.id) else { return }
         let (rows, hashes) = try mover.countSource(moved)
         try mover.complete(moved, counted: rows, hashed: hashes)

@@ -26,24 +26,36 @@ struct UpgradeRecords {
         let known = Set(upgrades.steps.map(\.name)).union(upgrades.retiredSteps)
         if try exists(Self.table) {
             let names = try names("SELECT name FROM main.\(Self.table)")
-            return State(names: names, isRecorded: true, isFresh: false, unknown: names.subtracting(known).sorted())
+            let unknown = names.subtracting(known).sorted()
+            // A newer build may have gone back to counting versions alone. Those of retired steps are not known.
+            let tells =
+                unknown.isEmpty && upgrades.versionBefore == nil && names.isDisjoint(with: upgrades.retiredSteps)
+            let newer = tells ? try newerVersion(userVersion()) : []
+            return State(names: names, isRecorded: true, isFresh: false, unknown: unknown + newer)
         }
         if let version = try upgrades.versionBefore?(access) { return try state(of: version) }
         if try exists("grdb_migrations") {
             let names = try names("SELECT identifier FROM main.grdb_migrations")
             return State(names: names, isRecorded: false, isFresh: false, unknown: names.subtracting(known).sorted())
         }
-        return try state(of: connection.fetchValue(Int64.self, "PRAGMA main.user_version") ?? 0)
+        return try state(of: userVersion())
+    }
+
+    private func userVersion() throws -> Int64 {
+        try connection.fetchValue("PRAGMA main.user_version") ?? 0
+    }
+
+    private func newerVersion(_ version: Int64) -> [String] {
+        guard let newest = upgrades.steps.compactMap(\.version).last, version > newest else { return [] }
+        return ["version \(version)"]
     }
 
     private func state(of version: Int64) throws -> State {
-        let newest = upgrades.steps.compactMap(\.version).last
-        let isNewer = newest.map { version > $0 } ?? false
-        return State(
+        State(
             names: Set(upgrades.steps(upTo: version).map(\.name)),
             isRecorded: false,
             isFresh: try version == 0 && SchemaReader(connection: connection, schema: "main").tableNames().isEmpty,
-            unknown: isNewer ? ["version \(version)"] : []
+            unknown: newerVersion(version)
         )
     }
 
@@ -70,8 +82,7 @@ struct UpgradeRecords {
     func record(_ step: SchemaUpgrades.Step) throws {
         try record(step.name)
         // A step that a later build has put before others that have run has a lower one.
-        let current = try connection.fetchValue(Int64.self, "PRAGMA main.user_version") ?? 0
-        if let version = step.version, version > current { try setVersion(version) }
+        if let version = step.version, try version > userVersion() { try setVersion(version) }
     }
 
     /// Has other programs find the version where they look for it.

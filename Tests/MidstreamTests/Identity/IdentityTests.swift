@@ -184,6 +184,20 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 2000)
     }
 
+    @Test func aSourceOfAnotherEncodingIsRefused() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "PRAGMA encoding = 'UTF-16le'; CREATE TABLE t(a)")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(a)")
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        }
+        #expect(error?.code == .unsupported)
+        #expect(error?.message.contains("PRAGMA encoding") == true)
+        #expect(try database.fetchAll("SELECT name FROM sqlite_master").count == 1)
+    }
+
     @Test func aSourceThatWasReplacedIsRefused() throws {
         let fixture = try halfMoved()
         let other = try MovingFixture(rows: 70)

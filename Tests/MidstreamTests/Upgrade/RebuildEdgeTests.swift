@@ -52,6 +52,31 @@ import Testing
         #expect(try rows(pair.database, sql) == texts(pair.native.fetchAll(sql)))
     }
 
+    /// A rebuild that needs the rows of the one before is told which of them does not come.
+    @Test func aRowThatIsRefusedIsToldOfByTheNextRebuild() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(x INTEGER PRIMARY KEY, a);"
+                + Self.rows(20, into: "t", "i, CASE i WHEN 7 THEN NULL ELSE i % 5 END")
+        )
+        try rebuild(pair.database, "CREATE TABLE t(x INTEGER PRIMARY KEY, a NOT NULL)")
+        #expect(throws: MigrationError.self) { try finishMigration(pair.database) }
+        let error = #expect(throws: MigrationError.self) {
+            try rebuild(pair.database, "CREATE TABLE t(x INTEGER PRIMARY KEY, a NOT NULL COLLATE NOCASE, b UNIQUE)") {
+                $0.columns["b"] = .expression("a + x")
+            }
+        }
+        #expect(error?.code == .rowRefused)
+        #expect(error?.message.contains("refuses one of them") == true)
+        #expect(error?.cause?.message.hasPrefix("NOT NULL constraint failed") == true)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
+        try pair.database.execute("DELETE FROM t WHERE x = 7")
+        try rebuild(pair.database, "CREATE TABLE t(x INTEGER PRIMARY KEY, a NOT NULL COLLATE NOCASE, b)") {
+            $0.columns["b"] = .expression("a + x")
+        }
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(b) FROM t") == 19)
+    }
+
     @Test func aChainOfOtherKeysKeepsItsRows() throws {
         let pair = try UpgradePair(
             """

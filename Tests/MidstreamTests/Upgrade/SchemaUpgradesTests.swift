@@ -68,10 +68,20 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM a") == 2)
         #expect(try database.fetchValue(Int.self, "PRAGMA user_version") == 2)
         #expect(try database.upgrade(Self.upgrades()).steps == ["third"])
+    }
+
+    @Test(arguments: ["COMMIT", "ROLLBACK", "COMMIT; BEGIN", "ROLLBACK; BEGIN IMMEDIATE; CREATE TABLE c(x)"])
+    func aStepThatEndsItsTransactionIsNotRecorded(_ end: String) throws {
+        let database = try open()
+        try database.upgrade(Self.upgrades())
         var ending = Self.upgrades()
-        ending.add("ends its transaction") { try $0.execute("COMMIT") }
+        ending.add("ends its transaction") { try $0.execute(end) }
         let error = #expect(throws: MigrationError.self) { try database.upgrade(ending) }
         #expect(error?.code == .misuse)
+        #expect(error?.message.contains("ends its transaction") == true)
+        #expect(try database.fetchAll("SELECT name FROM midstream_upgrades").count == 3)
+        #expect(try database.fetchAll("SELECT 1 FROM sqlite_master WHERE name = 'c'").isEmpty)
+        #expect(try database.upgrade(Self.upgrades()).steps.isEmpty)
     }
 
     @Test(arguments: ["user_version", "grdb", "key"]) func filesOfOtherWaysAreTakenOver(_ way: String) throws {
@@ -132,6 +142,21 @@ import Testing
         let database = try open { try $0.execute("PRAGMA user_version = 9") }
         let error = #expect(throws: MigrationError.self) { try database.upgrade(Self.upgrades()) }
         #expect(error?.code == .newerSchema)
+    }
+
+    /// As by a build that has gone back to counting versions.
+    @Test func aNewerVersionNumberOfARecordedFileIsRefused() throws {
+        let database = try open()
+        try database.upgrade(Self.upgrades())
+        try database.execute("PRAGMA user_version = 4")
+        let error = #expect(throws: MigrationError.self) { try database.upgrade(Self.upgrades()) }
+        #expect(error?.code == .newerSchema)
+        #expect(error?.message.contains("(version 4)") == true)
+        var handling = Self.upgrades()
+        handling.onNewerSchema = { _, names in #expect(names == ["version 4"]) }
+        #expect(try database.upgrade(handling).steps.isEmpty)
+        #expect(try database.fetchValue(Int.self, "PRAGMA user_version") == 3)
+        #expect(try database.upgrade(Self.upgrades()).steps.isEmpty)
     }
 
     @Test func aFreshFileMayTakeTheShortcut() throws {

@@ -223,8 +223,9 @@ struct LatencyBenchmark {
                 level("native reads, 99 % below", base.reads, 0.99),
                 level("native writes, 99 % below", base.writes, 0.99),
             ],
+            marks: [(0, "begins"), (end - start, "has moved")],
             isLogarithmic: true,
-            xLabel: { $0.fixed(1) },
+            xLabel: { $0.fixed(0) },
             yLabel: \.asTime
         )
         try chart.write(to: path)

@@ -21,6 +21,8 @@ struct Chart {
     var xTitle: String
     var yTitle: String
     var lines: [Line]
+    /// Where something begins or ends, and what.
+    var marks: [(x: Double, name: String)] = []
     /// Whether equal steps upwards are equal factors.
     var isLogarithmic = false
     /// The numbers at the axes.
@@ -75,9 +77,19 @@ struct Chart {
             )
             parts.append(text(yLabel(tick), margin.left - 8, y(tick) + 4, anchor: "end"))
         }
-        for step in 0...5 {
-            let value = xs.lowerBound + Double(step) / 5 * (xs.upperBound - xs.lowerBound)
+        let xStep = Self.step(xs.upperBound - xs.lowerBound, in: 6)
+        var value = (xs.lowerBound / xStep).rounded(.up) * xStep
+        while value <= xs.upperBound * (1 + 1e-9) {
             parts.append(text(xLabel(value), x(value), margin.top + plot.height + 20, anchor: "middle"))
+            value += xStep
+        }
+        for mark in marks {
+            let place = x(mark.x).fixed(1)
+            parts.append(
+                "<line class=\"grid\" stroke-dasharray=\"2 3\" x1=\"\(place)\" x2=\"\(place)\" y1=\"\(margin.top.fixed(1))\" "
+                    + "y2=\"\((margin.top + plot.height).fixed(1))\"/>"
+            )
+            parts.append(text(mark.name, x(mark.x) + 4, margin.top + 12, size: 11))
         }
         for (index, line) in lines.enumerated() {
             let color = line.isReference ? "#8b949e" : Self.colors[index % Self.colors.count]
@@ -109,10 +121,15 @@ struct Chart {
             let last = marks.firstIndex { $0 >= high } ?? marks.count - 1
             return Array(marks[first...max(last, first)])
         }
-        let rough = max(high, 1e-9) / 6
-        let power = pow(10, log10(rough).rounded(.down))
-        let step = ([1, 2, 5, 10].first { $0 * power >= rough } ?? 10) * power
+        let step = Self.step(high, in: 6)
         return (0...Int((high / step).rounded(.up))).map { Double($0) * step }
+    }
+
+    /// A round number of which so many make up a length.
+    private static func step(_ length: Double, in parts: Double) -> Double {
+        let rough = max(length, 1e-9) / parts
+        let power = pow(10, log10(rough).rounded(.down))
+        return ([1, 2, 5, 10].first { $0 * power >= rough } ?? 10) * power
     }
 
     private func text(_ words: String, _ x: Double, _ y: Double, anchor: String = "start", size: Int = 13) -> String {
