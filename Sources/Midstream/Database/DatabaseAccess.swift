@@ -533,6 +533,10 @@ public final class DatabaseAccess {
         }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
+            // What was made of both sides may be of another shape by now.
+            if prepared.route.role == .query, let id = prepared.route.redirected {
+                try overlay.tables.byID[id]?.knownSource.confirm()
+            }
             if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {
                 throw Stale()
             }

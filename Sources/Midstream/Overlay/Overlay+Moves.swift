@@ -19,10 +19,26 @@ extension Overlay {
         let moving = records.filter { $0.phase == .copying }
         if moving.isEmpty { return [] }
         // Descriptions and what they are looked up by must be of one snapshot, and so must the claims and the rows.
-        let isWithin = connection.isInTransaction
-        if !isWithin { try connection.execute("BEGIN") }
-        // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
-        defer { if !isWithin { try? connection.rollBack() } }
+        if connection.isInTransaction { return try moves(migrations, records, moving) }
+        try connection.execute("BEGIN")
+        let found: [Move]
+        do {
+            found = try moves(migrations, records, moving)
+        } catch {
+            try? connection.rollBack()
+            throw error
+        }
+        // It reads alone, and goes on where a page is damaged: a COMMIT would fail then. What is made next must not be undone
+        // with it.
+        try connection.rollBack()
+        return found
+    }
+
+    private func moves(
+        _ migrations: [MigrationRecord],
+        _ records: [TableRecord],
+        _ moving: [TableRecord]
+    ) throws -> [Move] {
         let guards = try GuardTriggers(connection)
         let targets = try SchemaReader(connection: connection, schema: "main")
             .tables(moving.map(\.target), knownTables)

@@ -30,6 +30,8 @@ final class Overlay {
     private(set) var isSuspended = false
     /// The number of the schema for which it was put back in the open transaction.
     private var resumedVersion: Int64?
+    /// Whether a transaction in which it was read what moves could not be ended.
+    private var hasBegun = false
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
     private var isWatching = false
@@ -207,6 +209,9 @@ final class Overlay {
             try attachedFiles.note()
             try attachedFiles.check()
         }
+        // What could not be rolled back, for want of memory, when it was tried last.
+        if hasBegun { try connection.rollBack() }
+        hasBegun = false
         var tries = 0
         while true {
             // A change that comes in between is seen the next time, by its number.
@@ -218,9 +223,10 @@ final class Overlay {
                 schemaVersion = version
                 return
             } catch {
+                hasBegun = connection.isInTransaction
                 // What does not fit may be of two snapshots.
                 tries += 1
-                guard tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
+                guard !hasBegun, tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
             }
         }
     }

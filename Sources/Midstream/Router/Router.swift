@@ -271,6 +271,14 @@ struct Router {
             route.redirected = table.id
             return route
         }
+        if let reference = outline.tableReferences.first, let table = movingTable(reference.name),
+            let aggregates = SidewiseAggregates(outline, table), (try? table.knownSource.confirm()) != nil
+        {
+            var route = route
+            route.sql = aggregates.sql
+            route.redirected = table.id
+            return route
+        }
         var route = edited(route, outline, text) {
             // The view's own triggers are what writes it; its twin has none.
             if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,

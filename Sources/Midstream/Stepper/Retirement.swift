@@ -171,11 +171,14 @@ struct Retirement {
         return true
     }
 
-    /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for.
+    /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for. The next step
+    /// tries again where that fails: nothing is stored of it any more.
     func leaveSource() throws {
+        if !stepper.sourcesToLeave.contains(migration) { stepper.sourcesToLeave.append(migration) }
         let (migrations, tables) = try stepper.store.load()
         let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
         if !isNeeded { try detachSource() }
+        stepper.sourcesToLeave.removeAll { $0 == migration }
         if migrations.isEmpty { stepper.onEvent?(.databaseMoved) }
     }
 

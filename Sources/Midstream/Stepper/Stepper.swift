@@ -33,6 +33,8 @@ final class Stepper {
     var undoBatch = BatchSize(wanted: .milliseconds(4), least: 64)
     private var isInGate = false
     private var commitTime: Duration = .milliseconds(1)
+    /// The migrations whose sources no table needs any more, and that have yet to be let go of.
+    var sourcesToLeave: [MigrationRecord] = []
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
     /// Called with what comes to pass.
@@ -341,6 +343,7 @@ final class Stepper {
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
         guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
+        for migration in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
         guard !records.isEmpty else { return (.idle, 0) }
         statements.fired.moving = Set(
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
