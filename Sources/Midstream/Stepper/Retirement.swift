@@ -30,6 +30,7 @@ struct Retirement {
                 return .waitingForReaders
             }
         }
+        stepper.noteSourceToLeave(migration)
         guard let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) }) else {
             return .busy
         }
@@ -174,11 +175,11 @@ struct Retirement {
     /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for. The next step
     /// tries again where that fails: nothing is stored of it any more.
     func leaveSource() throws {
-        if !stepper.sourcesToLeave.contains(migration) { stepper.sourcesToLeave.append(migration) }
+        stepper.noteSourceToLeave(migration)
         let (migrations, tables) = try stepper.store.load()
         let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
         if !isNeeded { try detachSource() }
-        stepper.sourcesToLeave.removeAll { $0 == migration }
+        stepper.noteSourceLeft(migration)
         if migrations.isEmpty { stepper.onEvent?(.databaseMoved) }
     }
 

@@ -33,8 +33,8 @@ final class Stepper {
     var undoBatch = BatchSize(wanted: .milliseconds(4), least: 64)
     private var isInGate = false
     private var commitTime: Duration = .milliseconds(1)
-    /// The migrations whose sources no table needs any more, and that have yet to be let go of.
-    var sourcesToLeave: [MigrationRecord] = []
+    /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of.
+    private var sourcesToLeave: [MigrationRecord] = []
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
     /// Called with what comes to pass.
@@ -343,7 +343,7 @@ final class Stepper {
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
         guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
-        for migration in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
+        try leaveSources()
         guard !records.isEmpty else { return (.idle, 0) }
         statements.fired.moving = Set(
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
@@ -360,6 +360,8 @@ final class Stepper {
             let did = try unlessOvertaken(record) {
                 try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
             }
+            // It may have been this step that ended it, and failed after that.
+            if did == nil { try leaveSources() }
             moved += did?.moved ?? 0
             let result = did?.outcome ?? .worked
             if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
@@ -367,6 +369,22 @@ final class Stepper {
             if case .time = limit, result != .waitingForReaders { break }
         }
         return (outcome, moved)
+    }
+
+    func noteSourceToLeave(_ migration: MigrationRecord) {
+        if !sourcesToLeave.contains(migration) { sourcesToLeave.append(migration) }
+    }
+
+    func noteSourceLeft(_ migration: MigrationRecord) {
+        sourcesToLeave.removeAll { $0 == migration }
+    }
+
+    /// Lets go of sources for which that has failed in an earlier step.
+    private func leaveSources() throws {
+        if sourcesToLeave.isEmpty { return }
+        // What called the last table done may not be on the disk yet.
+        try connection.sync(schema: "main")
+        for migration in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
     }
 
     /// Runs `body`, which relies on what was read of a table before.
