@@ -297,8 +297,13 @@ struct Setup {
                 if record.phase == .copying {
                     // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
                     try connection.execute("BEGIN")
-                    defer { try? connection.rollBack() }
-                    try claims.confirm(record)
+                    do {
+                        try claims.confirm(record)
+                    } catch {
+                        try? connection.rollBack()
+                        throw error
+                    }
+                    try connection.rollBack()
                 } else if let collision = try start(record, migration, claims) {
                     refusal = refusal ?? collision
                 }
