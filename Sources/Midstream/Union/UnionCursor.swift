@@ -38,6 +38,10 @@ final class UnionCursor: VirtualTableCursor {
     /// The key of the last row that came from the target, where a rollback could bring it back to the source.
     @exclusivity(unchecked) private var lastTargetKey: RowKey?
 
+    /// The connection's changes when a row of the source was first given before the target's row, which has been read ahead;
+    /// `nil` where that has just been read.
+    @exclusivity(unchecked) private var changesBeforeTarget: Int64?
+
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     @exclusivity(unchecked) private var count: (left: Int64, passed: Int64)?
     /// The rows that were passed without a look at any, as far as that is of interest: see ``countRest()``.
@@ -85,6 +89,7 @@ final class UnionCursor: VirtualTableCursor {
         lower = .min
         bound = nil
         lastTargetKey = nil
+        changesBeforeTarget = nil
         if isCounted {
             isCounted = false
             table.recent.cursorClosed()
@@ -254,6 +259,7 @@ final class UnionCursor: VirtualTableCursor {
 
     private func advance() throws {
         if isCurrentFromTarget {
+            changesBeforeTarget = nil
             if let target, try !target.step() { self.target = nil }
         } else if let source {
             if try !source.step() { self.source = nil }
@@ -292,6 +298,7 @@ final class UnionCursor: VirtualTableCursor {
                 guard let target, comesFirst(target, source) else {
                     if try takeSourceRow(source) {
                         isCurrentFromTarget = false
+                        if isCounted, changesBeforeTarget == nil { changesBeforeTarget = table.connection.totalChanges }
                         return
                     }
                     if try !source.step() { self.source = nil }
@@ -301,10 +308,15 @@ final class UnionCursor: VirtualTableCursor {
             guard let target else { break }
             // The source's side gives it, since it was there when the scan began.
             if isCounted, table.recent.contains(foldedKey(target), since: birth) {
+                changesBeforeTarget = nil
                 if try !target.step() { self.target = nil }
                 continue
             }
-            current = target
+            if try !takeTargetRow(target) {
+                changesBeforeTarget = nil
+                if try !target.step() { self.target = nil }
+                continue
+            }
             isCurrentFromTarget = true
             if isCounted { lastTargetKey = foldedKey(target) }
             return
@@ -330,6 +342,16 @@ final class UnionCursor: VirtualTableCursor {
         }
         let (targetKey, sourceKey) = (target.int64(at: 0), source.int64(at: 0))
         return targetKey == sourceKey || (targetKey < sourceKey) != isDescending
+    }
+
+    /// Makes the target's row the current one, as it is by now; `false` when the loop that reads has deleted it since it was
+    /// read ahead, or given it another key.
+    private func takeTargetRow(_ target: RowReader) throws -> Bool {
+        if let changes = changesBeforeTarget, changes != table.connection.totalChanges, case .rowID = merge {
+            return try fetch(.targetRow, target)
+        }
+        current = target
+        return true
     }
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.
@@ -363,14 +385,14 @@ final class UnionCursor: VirtualTableCursor {
         return try statement.step()
     }
 
-    private func fetch(_ arm: UnionArms.Arm, _ source: RowReader) throws -> Bool {
+    private func fetch(_ arm: UnionArms.Arm, _ row: RowReader) throws -> Bool {
         guard let arms else { return false }
         let statement = try take(arm, arms)
         statement.reset()
-        try statement.bind(table.key.read(source), at: arm == .targetRow ? arms.extraParameter : 1)
-        let row = RowReader(statement)
-        guard try row.step() else { return false }
-        current = row
+        try statement.bind(table.key.read(row), at: arm == .targetRow ? arms.extraParameter : 1)
+        let found = RowReader(statement)
+        guard try found.step() else { return false }
+        current = found
         return true
     }
 

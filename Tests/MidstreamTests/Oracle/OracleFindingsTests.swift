@@ -45,6 +45,52 @@ import Testing
         #expect(try database.fetchAll(sql).map { $0[0] } == [.integer(2)])
     }
 
+    /// The target's row has been read ahead, beyond the pending ones.
+    @Test(arguments: ["", " DESC"]) func aLoopReadsTheNextRowAsItHasWrittenIt(_ order: String) throws {
+        let folder = TemporaryFolder()
+        let (native, old) = (try Connection(path: ":memory:"), try Connection(path: folder.file("old.db")))
+        for connection in [native, old] {
+            try connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, amount INTEGER, balance INTEGER)")
+            try connection.execute(
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12) INSERT INTO t SELECT i, 10, 0 FROM n"
+            )
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, amount INTEGER, balance INTEGER)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        try database.execute("UPDATE t SET amount = 10 WHERE id IN (4, 8, 9)")
+        func run(
+            _ forEachRow: (String, (Statement) throws -> Bool) throws -> Void,
+            _ execute: @escaping (String, Arguments) throws -> Void
+        ) throws -> [String] {
+            var rows: [String] = []
+            try forEachRow("SELECT id, amount, balance FROM t ORDER BY id\(order)") { row in
+                rows.append("\(row.int64(at: 0)) \(row.int64(at: 2))")
+                let next = row.int64(at: 0) + (order.isEmpty ? 1 : -1)
+                if next == 9 {
+                    try execute("DELETE FROM t WHERE id = ?", [next])
+                } else {
+                    try execute("UPDATE t SET balance = ? WHERE id = ?", [row.int64(at: 2) + row.int64(at: 1), next])
+                }
+                return true
+            }
+            return rows
+        }
+        let expected = try run(
+            { sql, body in
+                let statement = try native.prepare(sql)
+                while try statement.step(), try body(statement) {}
+            },
+            { try native.execute($0, $1) }
+        )
+        let found = try database.write { access in
+            try run({ try access.forEachRow($0, [], $1) }, { try access.execute($0, $1) })
+        }
+        #expect(found == expected)
+        let all = "SELECT * FROM t ORDER BY id"
+        #expect(try database.fetchAll(all) == native.fetchAll(all))
+    }
+
     /// It is compared when rows are counted ahead, too.
     @Test(arguments: ["UTF-8", "UTF-16le"]) func textThatIsNotUnicodeIsCountedAsItIs(_ encoding: String) throws {
         let folder = TemporaryFolder()
