@@ -91,9 +91,11 @@ public final class Database: @unchecked Sendable {
             counters: counters
         )
         connection.setCommitHandler { [unowned connection] schema, frames in
-            let isDue =
-                schema == "main" ? walKeeper.committed(frames) : frames >= WALKeeper.checkpointFrames
-            if isDue { _ = try? connection.checkpoint(schema: schema, mode: .passive) }
+            if schema == "main" {
+                if walKeeper.committed(frames) { walKeeper.copy(connection) }
+            } else if frames >= WALKeeper.checkpointFrames {
+                _ = try? connection.checkpoint(schema: schema, mode: .passive)
+            }
         }
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }

@@ -25,6 +25,9 @@ final class WALKeeper: Sendable {
     private struct State {
         /// The WAL's length after the last commit or checkpoint.
         var frames = 0
+        /// How many of the frames have been copied. The WAL starts anew only when all have, which commits that go on beside a
+        /// checkpoint keep it from.
+        var copied = 0
         /// What of it steps have written, and will copy.
         var stepped = 0
         /// The length from which on readers are held back next, and for how long.
@@ -44,8 +47,9 @@ final class WALKeeper: Sendable {
     /// - Returns: Whether it is time for a checkpoint. What steps have written is left to them.
     func committed(_ frames: Int) -> Bool {
         state.withLock { state in
+            if frames < state.frames { state.copied = 0 }
             state.frames = frames
-            let isDue = frames >= Self.checkpointFrames + state.stepped
+            let isDue = frames - state.copied >= Self.checkpointFrames + state.stepped
             if isDue { state.stepped = 0 }
             return isDue
         }
@@ -85,8 +89,12 @@ final class WALKeeper: Sendable {
         }
     }
 
-    private func copy(_ connection: Connection) {
-        guard let (log, _) = try? connection.checkpoint(mode: .passive) else { return }
-        state.withLock { $0.frames = max(0, log) }
+    /// Copies the WAL into the file, as far as readers let it be.
+    func copy(_ connection: Connection) {
+        guard let (log, copied) = try? connection.checkpoint(mode: .passive) else { return }
+        state.withLock { state in
+            state.frames = max(0, log)
+            state.copied = max(0, copied)
+        }
     }
 }
