@@ -70,7 +70,20 @@ struct SidewiseAggregates {
             guard let text = words.expression(until: [], of: table.target) else { return nil }
             ending += " LIMIT \(text)"
         }
-        guard words.isAtEnd, hasOneOrder else { return nil }
+        guard words.isAtEnd, hasOneOrder, !isSought else { return nil }
+    }
+
+    /// Whether SQLite finds the one value that is asked for at the end of an index, or of the rowids, and need not look at other
+    /// rows.
+    private var isSought: Bool {
+        guard groups.isEmpty, aggregates.count == 1, aggregates[0].union != "sum", let column = aggregates[0].column
+        else { return false }
+        let known = Set(conditionColumns)
+        return column == table.target.rowIDColumn
+            || table.target.indexes.filter(\.isPlain).contains { index in
+                let columns = index.terms.compactMap(\.column)
+                return known.isEmpty ? columns.first == column : known.contains(columns[0]) && columns.contains(column)
+            }
     }
 
     /// Whether groups come in the order that SQLite gives them in a whole table: ascending, unless an index has them otherwise.
@@ -252,6 +265,8 @@ struct SidewiseAggregates {
         let used = groups + aggregates.compactMap(\.column) + conditionColumns
         let wanted = Set(used.compactMap { table.sql.columns[$0].plain }).subtracting([table.source.rowIDColumn ?? -1])
         let first = Set((groups + conditionColumns).compactMap { table.sql.columns[$0].plain })
+        // The rowid alone is sought by the bound.
+        if wanted.isEmpty { return false }
         return table.source.indexes.filter(\.isPlain).contains { index in
             let columns = index.terms.compactMap(\.column)
             return columns.first.map(first.contains) ?? false || wanted.isSubset(of: columns)

@@ -47,7 +47,8 @@ import Testing
         "SELECT a AS k, max(id) AS last FROM t GROUP BY 1 ORDER BY last DESC, k LIMIT 3",
         "SELECT a, count(*) FROM t GROUP BY a ORDER BY 2 DESC, 1 LIMIT 2 OFFSET 1",
         "SELECT count(*) FROM t WHERE a IN (1, 2, 3) AND (b LIKE 'b%' OR \"c\" > 1);",
-        "SELECT max(b) FROM t WHERE id < 0",
+        "SELECT max(b) FROM t WHERE id < 0", "SELECT max(b) FROM t",
+        "SELECT min(id), max(id) FROM t",
         "SELECT count(e), count(d) FROM t", "SELECT a, count(*) FROM main.t GROUP BY A",
         "SELECT count(*) FROM t WHERE length(b) = 2 GROUP BY a",
     ]
