@@ -73,10 +73,10 @@ struct SidewiseAggregates {
         guard words.isAtEnd, hasOneOrder, !isSought else { return nil }
     }
 
-    /// Whether SQLite finds the one value that is asked for at the end of an index, or of the rowids, and need not look at other
-    /// rows.
+    /// Whether SQLite finds the largest value, which is all that is asked for, at the end of an index of the union, or of its
+    /// rowids. For the smallest one it goes through the rows that have moved.
     private var isSought: Bool {
-        guard groups.isEmpty, aggregates.count == 1, aggregates[0].union != "sum", let column = aggregates[0].column
+        guard groups.isEmpty, aggregates.count == 1, aggregates[0].union == "max", let column = aggregates[0].column
         else { return false }
         let known = Set(conditionColumns)
         return column == table.target.rowIDColumn

@@ -48,7 +48,8 @@ import Testing
         "SELECT a, count(*) FROM t GROUP BY a ORDER BY 2 DESC, 1 LIMIT 2 OFFSET 1",
         "SELECT count(*) FROM t WHERE a IN (1, 2, 3) AND (b LIKE 'b%' OR \"c\" > 1);",
         "SELECT max(b) FROM t WHERE id < 0", "SELECT max(b) FROM t",
-        "SELECT min(id), max(id) FROM t",
+        "SELECT min(id), max(id) FROM t", "SELECT min(id) FROM t", "SELECT min(a) FROM t",
+        "SELECT min(b) FROM t WHERE a = 3",
         "SELECT count(e), count(d) FROM t", "SELECT a, count(*) FROM main.t GROUP BY A",
         "SELECT count(*) FROM t WHERE length(b) = 2 GROUP BY a",
     ]
