@@ -1,7 +1,6 @@
 #include "CBaseline.h"
 
 #include <sqlite3.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 struct baseline_statements {
@@ -66,21 +65,6 @@ int64_t baseline_statements_select(baseline_statements *own, const int64_t *keys
     int64_t length = 0;
     run(own->begin);
     for (int index = 0; index < count; index++) length += read_row(own->select, keys[index]);
-    run(own->commit);
-    return length;
-}
-
-int64_t baseline_statements_prepare(baseline_statements *own, const int64_t *keys, int count) {
-    int64_t length = 0;
-    run(own->begin);
-    for (int index = 0; index < count; index++) {
-        sqlite3_stmt *statement = 0;
-        char text[100];
-        snprintf(text, sizeof text, "SELECT id, sender, body FROM messages WHERE id = ? /* %d */", index);
-        if (sqlite3_prepare_v2(own->db, text, -1, &statement, 0) != SQLITE_OK) return -1;
-        length += read_row(statement, keys[index]);
-        sqlite3_finalize(statement);
-    }
     run(own->commit);
     return length;
 }

@@ -25,9 +25,6 @@ baseline_statements *baseline_statements_open(const char *path);
 /// Reads the rows of those keys in one transaction. Returns the length of their texts; a wrong one on an error.
 int64_t baseline_statements_select(baseline_statements *own, const int64_t *keys, int count);
 
-/// The same, with a statement prepared for each row.
-int64_t baseline_statements_prepare(baseline_statements *own, const int64_t *keys, int count);
-
 /// Inserts so many rows in one transaction. Returns whether it could.
 int baseline_statements_insert(baseline_statements *own, const char *sender, const char *body, int count);
 

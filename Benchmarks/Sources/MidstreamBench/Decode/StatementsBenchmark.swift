@@ -36,12 +36,11 @@ func statementsBenchmark(_ options: Options, _ report: Report) throws {
 
 private struct StatementContenders {
     enum Work: CaseIterable {
-        case select, prepare, insert, update
+        case select, insert, update
 
         var name: String {
             switch self {
             case .select: "select by key, 200 in a transaction"
-            case .prepare: "the same, each prepared anew"
             case .insert: "insert 200 in a transaction"
             case .update: "update by key, each in its transaction"
             }
@@ -101,7 +100,6 @@ private struct StatementContenders {
         let count = Int32(keys.count)
         switch work {
         case .select: return baseline_statements_select(baseline, keys, count)
-        case .prepare: return baseline_statements_prepare(baseline, keys, count)
         case .insert:
             guard baseline_statements_insert(baseline, Self.sender, Self.body, count) == 1 else { throw Self.failure }
         case .update: guard baseline_statements_update(baseline, keys, count) == 1 else { throw Self.failure }
@@ -131,14 +129,6 @@ private struct StatementContenders {
                     if try statement.step() { length += Self.length(statement) }
                 }
             }
-        case .prepare:
-            try connection.transaction {
-                for (index, key) in keys.enumerated() {
-                    let statement = try connection.prepare(Self.select + " /* \(index) */")
-                    try statement.bind(key, at: 1)
-                    if try statement.step() { length += Self.length(statement) }
-                }
-            }
         case .insert:
             try connection.transaction(.immediate) {
                 for index in keys.indices {
@@ -160,14 +150,6 @@ private struct StatementContenders {
             try database.read { access in
                 for key in keys {
                     try access.forEachRow(Self.select, [key]) {
-                        length += Self.length($0); return true
-                    }
-                }
-            }
-        case .prepare:
-            try database.read { access in
-                for (index, key) in keys.enumerated() {
-                    try access.forEachRow(Self.select + " /* \(index) */", [key]) {
                         length += Self.length($0); return true
                     }
                 }

@@ -32,8 +32,8 @@ struct Chart {
     private static let colors = [
         "#4269d0", "#efb118", "#ff725c", "#3ca951", "#a463f2", "#9c6b4e", "#6cc5b0", "#ff8ab7", "#97bbf5", "#9498a0",
     ]
-    private static let size = (width: 800.0, height: 420.0)
-    private static let margin = (left: 70.0, right: 220.0, top: 44.0, bottom: 50.0)
+    private static let size = (width: 900.0, height: 420.0)
+    private static let margin = (left: 70.0, right: 320.0, top: 44.0, bottom: 50.0)
 
     /// Writes the image.
     func write(to path: String) throws {
