@@ -1,6 +1,6 @@
 /// What the command line asks for.
 struct Options {
-    /// The tables in the order in which they are printed. Those of the growth, the memory and the launch take long and are
+    /// The tables in the order in which they are printed. Those of the latency, the growth, the memory and the launch take long and are
     /// printed when asked for.
     static let tables = [
         "migration", "operations", "latency", "opening", "decode", "statements", "growth", "cipher", "memory", "launch",
@@ -84,7 +84,7 @@ struct Options {
     }
 
     func wants(table: String) -> Bool {
-        if only.isEmpty { return !["growth", "memory", "launch"].contains(table) }
+        if only.isEmpty { return !["latency", "growth", "memory", "launch"].contains(table) }
         return only.contains(table) || table == "operations" && only.contains { !Self.tables.contains($0) }
     }
 
