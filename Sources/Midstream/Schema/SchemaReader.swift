@@ -28,7 +28,7 @@ struct SchemaReader {
 
     /// The names of the application's tables whose definitions have a word, in any case.
     private func tableNames(having word: String) throws -> [String] {
-        try tableNames(where: "sql LIKE '%\(word)%'") { $0.hasPrefix(StateStore.prefix) }
+        try tableNames(where: "lower(sql) LIKE '%\(word)%'") { $0.hasPrefix(StateStore.prefix) }
     }
 
     private func tableNames(where condition: String = "1", unless isLeftOut: (String) -> Bool) throws -> [String] {

@@ -1,8 +1,9 @@
-import Midstream
 import SQLiteConnection
 import SQLiteFeatures
 import Synchronization
 import Testing
+
+@testable import Midstream
 
 /// Constructs around a moving table: each gives what it gives natively, whether it is seen through or drained.
 @Suite struct DependentTests {
@@ -101,6 +102,17 @@ import Testing
             moved: 30,
             drains: true
         )
+    }
+
+    @Test(arguments: [false, true]) func foreignKeysAreFoundHoweverLikeCompares(_ isCaseSensitive: Bool) throws {
+        let connection = try Connection(path: ":memory:")
+        try connection.execute(
+            script:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE TABLE Child(t REFERENCES t(id)); CREATE TABLE other(x)"
+        )
+        try connection.execute("PRAGMA case_sensitive_like = \(isCaseSensitive ? "ON" : "OFF")")
+        let found = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
+        #expect(found == ["t": ["child"], "child": ["t"]])
     }
 
     @Test(arguments: [0, 30])
