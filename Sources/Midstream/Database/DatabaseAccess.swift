@@ -336,10 +336,10 @@ public final class DatabaseAccess {
                 } catch is Stale where tries < 10 {
                     try overlay.refresh()
                 } catch let error as SQLiteError {
-                    // Its table has gone since it was prepared.
                     if error.code == .authorization, let table = overlay.watch.stateTable {
                         throw Self.isState(table, prepared.text)
                     }
+                    // Its table has gone since it was prepared.
                     if error.code == .authorization, let table = overlay.watch.strayTable {
                         throw Self.missing(table, prepared.text)
                     }

@@ -104,7 +104,7 @@ final class AccessWatch {
         traits = .unknown
     }
 
-    /// Rows would be out of sight.
+    /// Whether the event is a change of a table of the engine's own, which must not be: rows would be out of sight.
     private func keepsState(from event: AuthorizerEvent, _ table: String?) -> Bool {
         guard let table, StateStore.tellsOfRows(table), !(event.accessor?.hasPrefix(StateStore.prefix) ?? false) else {
             return false
@@ -123,11 +123,12 @@ final class AccessWatch {
         }
         switch event.action {
         case .read: break
-        case .insert, .update, .delete, .dropTable: if keepsState(from: event, event.first) { return .deny }
-        case .alterTable: if keepsState(from: event, event.second) { return .deny }
+        case .insert, .update, .delete: if keepsState(from: event, event.first) { return .deny }
+        case .dropTable: return keepsState(from: event, event.first) ? .deny : .allow
+        case .alterTable: return keepsState(from: event, event.second) ? .deny : .allow
         default: return .allow
         }
-        guard event.action != .dropTable, event.action != .alterTable, let name = event.first else { return .allow }
+        guard let name = event.first else { return .allow }
         guard let schema = event.schema else { return decideWithoutSchema(event, name) }
         if schema.hasPrefix(MigrationRecord.schemaPrefix) {
             if readsBothSides { return .allow }

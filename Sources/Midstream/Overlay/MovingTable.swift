@@ -89,6 +89,10 @@ final class MovingTable {
         return "temp." + (scope == .whole ? Overlay.wholeName(inner.id) : Overlay.pendingName(inner.id))
     }
 
+    /// Whether there is a union table of the pending rows alone, which writes name. Where there is no other, it tells that the
+    /// overlay is there.
+    var hasPendingUnion: Bool { statements.canPromote || isHidden }
+
     /// By what rows are told apart.
     var key: KeySQL { sql.key }
 

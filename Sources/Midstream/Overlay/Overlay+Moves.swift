@@ -19,58 +19,63 @@ extension Overlay {
         let moving = records.filter { $0.phase == .copying }
         if moving.isEmpty { return [] }
         // Descriptions and what they are looked up by must be of one snapshot, and so must the claims and the rows.
-        if connection.isInTransaction { return try moves(migrations, records, moving) }
-        try connection.execute("BEGIN")
-        let found: [Move]
-        do {
-            found = try moves(migrations, records, moving)
-        } catch {
-            try? connection.rollBack()
-            throw error
-        }
-        // It reads alone, and goes on where a page is damaged: a COMMIT would fail then. What is made next must not be undone
-        // with it.
-        try connection.rollBack()
-        return found
+        if connection.isInTransaction { return try moves(moving, migrations) }
+        return try connection.readingTransaction { try moves(moving, migrations) }
     }
 
-    private func moves(
-        _ migrations: [MigrationRecord],
-        _ records: [TableRecord],
-        _ moving: [TableRecord]
-    ) throws -> [Move] {
+    /// What is read of a source once for all tables that move from it.
+    private struct Side {
+        var migration: MigrationRecord
+        var version: Int64
+        var tables: [String: TableSchema]
+        var claims: Claims
+        var staked: [Claims.Claim]
+    }
+
+    private func side(_ migration: MigrationRecord, _ moving: [TableRecord]) throws -> Side {
+        let claims = Claims(connection: connection, migration: migration)
+        return Side(
+            migration: migration,
+            version: try StateStore.schemaVersion(connection, of: migration.schema),
+            tables: try SchemaReader(connection: connection, schema: migration.schema).tables(
+                moving.filter { $0.migration == migration.id }.map(\.source),
+                knownTables
+            ),
+            claims: claims,
+            staked: claims.isSameFile ? [] : try claims.all()
+        )
+    }
+
+    private func moves(_ moving: [TableRecord], _ migrations: [MigrationRecord]) throws -> [Move] {
         let guards = try GuardTriggers(connection)
         let targets = try SchemaReader(connection: connection, schema: "main")
             .tables(moving.map(\.target), knownTables)
-        var moves: [Move] = []
-        for migration in migrations {
-            let records = moving.filter { $0.migration == migration.id }
-            if records.isEmpty { continue }
-            let version = try StateStore.schemaVersion(connection, of: migration.schema)
-            let sources = try SchemaReader(connection: connection, schema: migration.schema)
-                .tables(records.map(\.source), knownTables)
-            let claims = Claims(connection: connection, migration: migration)
-            let staked = claims.isSameFile ? [] : try claims.all()
-            for record in records {
-                guard let target = targets[SQLIdentifier.lowercased(record.target)] else {
-                    // The application dropped it; the stepper will find that out and end its migration.
-                    try GuardedTable(record, guards).check(nil, nil)
-                    continue
-                }
-                let claim = try claims.confirm(record, among: staked)
-                guard let source = sources[SQLIdentifier.lowercased(record.source)] else {
-                    throw Self.goneSource(record, migration)
-                }
-                try GuardedTable(record, guards).check(target, source)
-                if let claim { try claims.checkRowIDs(claim, record, of: source, target) }
-                moves.append(
-                    Move(record: record, migration: migration, target: target, source: source, sourceVersion: version)
-                )
-            }
+        var sides: [Int64: Side] = [:]
+        for migration in migrations where moving.contains(where: { $0.migration == migration.id }) {
+            sides[migration.id] = try side(migration, moving)
         }
         // As they began: of several sources of a table, each feeds the next one's union.
-        let places = Dictionary(uniqueKeysWithValues: records.enumerated().map { ($1.id, $0) })
-        return moves.sorted { places[$0.record.id, default: 0] < places[$1.record.id, default: 0] }
+        return try moving.compactMap { record in
+            guard let side = sides[record.migration] else { return nil }
+            guard let target = targets[SQLIdentifier.lowercased(record.target)] else {
+                // The application dropped it; the stepper will find that out and end its migration.
+                try GuardedTable(record, guards).check(nil, nil)
+                return nil
+            }
+            let claim = try side.claims.confirm(record, among: side.staked)
+            guard let source = side.tables[SQLIdentifier.lowercased(record.source)] else {
+                throw Self.goneSource(record, side.migration)
+            }
+            try GuardedTable(record, guards).check(target, source)
+            if let claim { try side.claims.checkRowIDs(claim, record, of: source, target) }
+            return Move(
+                record: record,
+                migration: side.migration,
+                target: target,
+                source: source,
+                sourceVersion: side.version
+            )
+        }
     }
 
     private static func goneSource(_ record: TableRecord, _ migration: MigrationRecord) -> MigrationError {

@@ -321,8 +321,7 @@ final class Overlay {
         } else {
             try createUnion(target.name, table, "whole")
         }
-        // Writes alone name it; and it tells that the union tables are there.
-        if statements.canPromote || table.isHidden { try createUnion(Self.pendingName(table.id), table, "pending") }
+        if table.hasPendingUnion { try createUnion(Self.pendingName(table.id), table, "pending") }
     }
 
     /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.
@@ -409,7 +408,7 @@ final class Overlay {
     }
 
     private func isBack(_ table: MovingTable) throws -> Bool {
-        try exists(statements.canPromote || table.isHidden ? Self.pendingName(table.id) : table.name)
+        try exists(table.hasPendingUnion ? Self.pendingName(table.id) : table.name)
     }
 
     private func exists(_ name: String) throws -> Bool {

@@ -25,6 +25,8 @@ struct SidewiseAggregates {
     private let table: MovingTable
     private let alias: String
     private var items: [(item: Item, name: String)] = []
+    /// The columns among the items, as they are written.
+    private var columnsOfItems: [Int: String] = [:]
     /// The columns of GROUP BY, by their places in the table.
     private var groups: [Int] = []
     private var aggregates: [Aggregate] = []
@@ -108,9 +110,6 @@ struct SidewiseAggregates {
                 } ?? false
             }
     }
-
-    /// The items as they are written: columns are known for those of GROUP BY when that has been read.
-    private var columnsOfItems: [Int: String] = [:]
 
     private mutating func readItems(_ words: inout Words) -> Bool {
         repeat {

@@ -26,7 +26,11 @@ extension Claims {
     ///   the claim has the stage's number, and while a snapshot is in use that is from before a stage, this stage does not
     ///   write the source.
     /// - The source has all rows that the target has forgotten: they were on the disk, and counted, before.
-    func checkStage(_ claim: Claim, _ now: TableRecord) throws {
+    ///
+    /// - Parameter now: What the target has stored of the table, in a snapshot that is not newer than the claim.
+    func checkStage(_ claim: Claim, _ now: TableRecord?) throws {
+        // Where that has gone, another process has ended the move.
+        guard let now else { return }
         if let stage = claim.undoStage {
             guard let own = now.undoStage, own >= stage else {
                 throw MigrationError(

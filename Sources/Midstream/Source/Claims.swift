@@ -190,9 +190,11 @@ struct Claims {
     /// read the target before them.
     func confirm(_ record: TableRecord, among claims: [Claim]) throws -> Claim? {
         guard !isSameFile else { return nil }
-        return try own(claims.first { $0.id == record.id }, record) {
-            try StateStore(connection: connection).table(record.id)
+        let claim = try own(claims.first { $0.id == record.id }, record)
+        if claim.undoStage != nil || record.undoStage != nil {
+            try checkStage(claim, StateStore(connection: connection).table(record.id))
         }
+        return claim
     }
 
     /// Makes sure that a source's rows have the rowids that they had when its table began to move.
@@ -219,12 +221,14 @@ struct Claims {
     /// returned to it. In a transaction.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
+        // Before the claim: see `checkStage`.
         let now = try StateStore(connection: connection).table(record.id)
-        return try own(Self.all(in: migration.schema, connection, only: record.id).first, record) { now }
+        let claim = try own(Self.all(in: migration.schema, connection, only: record.id).first, record)
+        try checkStage(claim, now)
+        return claim
     }
 
-    /// - Parameter state: What the target has stored of the table, in a snapshot that is not newer than the claim.
-    private func own(_ claim: Claim?, _ record: TableRecord, _ state: () throws -> TableRecord?) throws -> Claim {
+    private func own(_ claim: Claim?, _ record: TableRecord) throws -> Claim {
         guard let claim else {
             throw MigrationError(
                 .foreignState,
@@ -233,8 +237,6 @@ struct Claims {
                 table: record.target
             )
         }
-        // Where the table's state has gone, another process has ended its move.
-        if claim.undoStage != nil || record.undoStage != nil, let now = try state() { try checkStage(claim, now) }
         return claim
     }
 

@@ -9,13 +9,14 @@ struct StateStore {
     /// The format that this version writes, and the only one that it reads.
     static let format: Int64 = 1
     static let prefix = "midstream_"
+    /// The tables that there are while anything moves.
+    private static let tables = ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"]
 
     /// Whether a table tells where rows are, or has rows that have yet to move: nobody else may write it. Those that tell of
     /// rows which were set aside are the application's.
     static func tellsOfRows(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
-        guard name.hasPrefix(prefix) else { return false }
-        return ["state", "migrations", "tables", "columns", "returns", "claims"].contains(name.dropFirst(prefix.count))
+        return (tables + [Returns.table, "midstream_claims"]).contains(name)
             || ["ledger_", "watermark_", "returning_", "backup_"].contains { name.hasPrefix(prefix + $0) }
     }
 
@@ -57,7 +58,7 @@ struct StateStore {
 
     /// Drops the tables in the transaction that is open.
     func drop() throws {
-        for table in ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"] {
+        for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
         try connection.execute("DROP TABLE IF EXISTS \(schema).\(Returns.table)")

@@ -295,15 +295,7 @@ struct Setup {
                 try stepper.attach(migration)
                 let claims = Claims(connection: connection, migration: migration)
                 if record.phase == .copying {
-                    // It reads alone, and goes on where a page is damaged: a COMMIT would fail then.
-                    try connection.execute("BEGIN")
-                    do {
-                        try claims.confirm(record)
-                    } catch {
-                        try? connection.rollBack()
-                        throw error
-                    }
-                    try connection.rollBack()
+                    try connection.readingTransaction { _ = try claims.confirm(record) }
                 } else if let collision = try start(record, migration, claims) {
                     refusal = refusal ?? collision
                 }

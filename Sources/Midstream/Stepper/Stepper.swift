@@ -382,9 +382,11 @@ final class Stepper {
     /// Lets go of sources for which that has failed in an earlier step.
     private func leaveSources() throws {
         if sourcesToLeave.isEmpty { return }
-        // What called the last table done may not be on the disk yet.
-        try connection.sync(schema: "main")
-        for migration in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
+        _ = try withoutPatience {
+            // What called the last table done may not be on the disk yet.
+            try connection.sync(schema: "main")
+            for migration in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
+        }
     }
 
     /// Runs `body`, which relies on what was read of a table before.

@@ -259,8 +259,7 @@ final class UnionCursor: VirtualTableCursor {
 
     private func advance() throws {
         if isCurrentFromTarget {
-            changesBeforeTarget = nil
-            if let target, try !target.step() { self.target = nil }
+            try stepTarget()
         } else if let source {
             if try !source.step() { self.source = nil }
         } else {
@@ -269,6 +268,11 @@ final class UnionCursor: VirtualTableCursor {
             return
         }
         try settle()
+    }
+
+    private func stepTarget() throws {
+        changesBeforeTarget = nil
+        if let target, try !target.step() { self.target = nil }
     }
 
     /// How many rows of the source that have moved are passed at once, at most, before it is seen whether they come first.
@@ -307,14 +311,9 @@ final class UnionCursor: VirtualTableCursor {
             }
             guard let target else { break }
             // The source's side gives it, since it was there when the scan began.
-            if isCounted, table.recent.contains(foldedKey(target), since: birth) {
-                changesBeforeTarget = nil
-                if try !target.step() { self.target = nil }
-                continue
-            }
-            if try !takeTargetRow(target) {
-                changesBeforeTarget = nil
-                if try !target.step() { self.target = nil }
+            let isGivenBySource = isCounted && table.recent.contains(foldedKey(target), since: birth)
+            if try isGivenBySource || !takeTargetRow(target) {
+                try stepTarget()
                 continue
             }
             isCurrentFromTarget = true

@@ -26,6 +26,23 @@ extension Connection {
         }
     }
 
+    /// Runs `body`, which reads alone, in a transaction that is rolled back: where it has met a damaged page and gone on, a
+    /// COMMIT would fail.
+    ///
+    /// - Throws: What `body` throws; ``SQLiteError`` when there is no memory to end the transaction, which stays open then.
+    package func readingTransaction<Result>(_ body: () throws -> Result) throws -> Result {
+        try execute("BEGIN")
+        let result: Result
+        do {
+            result = try body()
+        } catch {
+            try? rollBack()
+            throw error
+        }
+        try rollBack()
+        return result
+    }
+
     /// Rolls the open transaction back, if there is one: SQLite itself has ended it after some errors.
     ///
     /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
