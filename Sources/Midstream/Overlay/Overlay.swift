@@ -395,9 +395,10 @@ final class Overlay {
 
     /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
-        if let resumedVersion, try StateStore.schemaVersion(connection) != resumedVersion {
-            // What has begun to move within the transaction may not any more.
-            return try suspended {}
+        if let resumedVersion {
+            // What has begun to move within the transaction may not any more, or the overlay was made after the savepoint.
+            let isAsMade = try StateStore.schemaVersion(connection) == resumedVersion && isInPlace()
+            guard isAsMade else { return try suspended {} }
         }
         for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }

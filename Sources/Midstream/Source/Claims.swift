@@ -294,6 +294,15 @@ struct Claims {
         )
     }
 
+    /// Whether rows of a source table are in a target table for good.
+    func hasMoved(from source: String, into target: String) throws -> Bool {
+        if isSameFile { return false }
+        return try all().contains { claim in
+            claim.moved != nil && SQLIdentifier.equal(claim.sourceTable, source)
+                && SQLIdentifier.equal(claim.targetTable, target) && claim.targetFile == targetFile()
+        }
+    }
+
     /// Two targets may take parts of one table, if no row belongs to both.
     func checkDisjoint(_ record: TableRecord, _ other: Claim) throws {
         let conditions = [record.condition, other.condition].map { "(\($0 ?? "1")\n)" }

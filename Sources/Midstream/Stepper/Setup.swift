@@ -55,12 +55,17 @@ struct Setup {
             try filter(&table)
             guard let sourceTable = table.sourceTable else { continue }
             asked[name] = sourceTable
-            let known = records.first {
+            let known = records.filter {
                 $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
-            if let known, known.isOwn { try setPolicies(table, of: known) }
-            if known == nil { wanted.append(table) }
+            if let same = known.first(where: { Self.isSame($0.condition, table.condition) || !$0.isOwn }) {
+                if same.isOwn { try setPolicies(table, of: same) }
+            } else if let other = known.first(where: { $0.phase != .done }) {
+                throw Self.otherRows(other, table)
+            } else {
+                wanted.append(table)
+            }
         }
         guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
@@ -85,6 +90,21 @@ struct Setup {
             throw refusal
         }
         return asked
+    }
+
+    /// Whether two conditions are one, written differently at most.
+    private static func isSame(_ a: String?, _ b: String?) -> Bool {
+        a == b || a.map(CreateTable.words) == b.map(CreateTable.words)
+    }
+
+    private static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {
+        func rows(_ condition: String?) -> String { condition.map { "the rows that meet \($0)" } ?? "all rows" }
+        return MigrationError(
+            .misuse,
+            "\(rows(record.condition)) of source table \(record.source) are moving into table \(record.target), and now "
+                + "\(rows(wish.condition)) were asked for: ask for the same rows until these have moved, or cancel their migration",
+            table: record.target
+        )
     }
 
     /// What becomes of refused and unreadable rows may be changed at any time, and the application's answer is not stored.
@@ -156,26 +176,26 @@ struct Setup {
                     table: wish.name
                 )
             }
-            let own = staked.first {
+            let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     && $0.targetFile == claims.targetFile()
             }
-            // Its target moves on to another table by now.
-            if let own, records.contains(where: { $0.id == own.id }) { continue }
-            // It has moved; with sources that stay, this is how the next launch finds out.
-            if let own, own.moved != nil {
-                guard try own.targetVersion ?? 0 <= StateStore.schemaVersion(connection) else {
-                    throw MigrationError(
-                        .foreignState,
-                        "the rows of source table \(sourceName) moved into table \(wish.name) of a newer state of this "
-                            + "database: it was replaced, or restored from a backup of before. If that is meant, leave "
-                            + "addMigration out",
-                        table: wish.name
-                    )
-                }
+            // Its target moves on to another table by now; or the source has got another path.
+            if own.contains(where: { claim in
+                records.contains { $0.id == claim.id && ($0.phase != .done || !SQLIdentifier.equal($0.target, wish.name)) }
+            }) {
                 continue
             }
-            if own != nil {
+            guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
+                throw MigrationError(
+                    .foreignState,
+                    "the rows of source table \(sourceName) moved into table \(wish.name) of a newer state of this "
+                        + "database: it was replaced, or restored from a backup of before. If that is meant, leave "
+                        + "addMigration out",
+                    table: wish.name
+                )
+            }
+            if own.contains(where: { $0.moved == nil }) {
                 guard try isStill(at: version) else { throw Overtaken() }
                 throw MigrationError(
                     .foreignState,
@@ -184,6 +204,8 @@ struct Setup {
                     table: wish.name
                 )
             }
+            // It has moved; with sources that stay, this is how the next launch finds out. Other rows of it may follow.
+            if own.contains(where: { Self.isSame($0.condition, wish.condition) }) { continue }
             // It was taken over, with the table that it moved into: see `Setup+Chains`.
             if try staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) { continue }
             guard let source = try sources.table(sourceName) else {

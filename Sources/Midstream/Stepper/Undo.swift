@@ -71,6 +71,14 @@ struct Undo {
         if all.contains(where: { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }) {
             throw UndoSQL.cannot(record, "it has rows of several sources")
         }
+        let former = try stepper.unlessOvertaken(record) {
+            try stepper.attach(migration)
+            return try Claims(connection: connection, migration: migration).hasMoved(
+                from: record.source,
+                into: record.target
+            )
+        }
+        if former == true { throw UndoSQL.cannot(record, "other rows of that have moved before") }
         if record.firesTriggers {
             throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
         }

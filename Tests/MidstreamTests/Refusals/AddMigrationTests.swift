@@ -239,4 +239,89 @@ final class Collected: Sendable {
     private let lines = Mutex<[String]>([])
     func add(_ line: String) { lines.withLock { $0.append(line) } }
     var all: [String] { lines.withLock { $0 } }
+
+    /// Rows of a table that moves: `x` up to 20.
+    private func makePartOfTable(_ retirement: SourceRetirement = .drop) throws -> (
+        TemporaryFolder, Database, (String?) throws -> Void
+    ) {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        let connection = try Connection(path: old)
+        try connection.execute(
+            script: """
+                CREATE TABLE s(x INTEGER PRIMARY KEY, a);
+                INSERT INTO s WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) SELECT i, i % 3 FROM n
+                """
+        )
+        connection.close()
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE t(x INTEGER PRIMARY KEY, a)")
+        func add(_ condition: String?) throws {
+            try database.addMigration(source: .file(old), retirement: retirement) { table in
+                guard table.name == "t" else { return }
+                table.sourceTable = "s"
+                table.condition = condition
+            }
+        }
+        return (folder, database, add)
+    }
+
+    /// Those of the second would be missing from what statements read, and nobody would be told.
+    @Test func otherRowsAreNotAskedForWhileSomeMove() throws {
+        let (folder, database, add) = try makePartOfTable()
+        defer { _ = folder }
+        try add("a = 0")
+        try database.stepMigration(rows: 2)
+        for other in ["a = 1", "a = 0 OR a = 1", nil] {
+            let error = #expect(throws: MigrationError.self) { try add(other) }
+            #expect(error?.code == .misuse)
+            #expect(error?.message.contains("the rows that meet a = 0") == true)
+        }
+        // The same, written differently.
+        try add("A=0 -- none")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 6)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 6)
+    }
+
+    @Test(arguments: [SourceRetirement.drop, .keep])
+    func otherRowsMayFollowWhenSomeHaveMoved(_ retirement: SourceRetirement) throws {
+        let (folder, database, add) = try makePartOfTable(retirement)
+        try add("a = 0")
+        try finishMigration(database)
+        try database.execute("DELETE FROM t WHERE x = 3; UPDATE t SET a = 7 WHERE x = 6")
+        // Those that have moved are not brought back by asking for them again.
+        for (condition, code) in [(nil, MigrationError.Code.keyCollision), ("x = 3", .foreignState)] {
+            let error = #expect(throws: MigrationError.self) { try add(condition) }
+            #expect(error?.code == code)
+        }
+        try add("a <> 0")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 19)
+        try database.stepMigration(rows: 5)
+        try database.execute("UPDATE t SET a = 8 WHERE x IN (1, 20)")
+        try finishMigration(database)
+        try add("a <> 0")
+        #expect(database.isMigrated)
+        let rows = try database.fetchValue(
+            String.self,
+            "SELECT group_concat(x || ':' || a, ' ') FROM (SELECT * FROM t ORDER BY x)"
+        )
+        #expect(rows == "1:8 2:2 4:1 5:2 6:7 7:1 8:2 9:0 10:1 11:2 12:0 13:1 14:2 15:0 16:1 17:2 18:0 19:1 20:8")
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == (retirement == .drop ? 0 : 20))
+    }
+
+    /// Those that had moved before have changed since, or are no more.
+    @Test func whatFollowsDoesNotReturn() throws {
+        let (folder, database, add) = try makePartOfTable(.keep)
+        defer { _ = folder }
+        try add("a = 0")
+        try finishMigration(database)
+        try add("a <> 0")
+        try database.stepMigration(rows: 5)
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+        #expect(error?.code == .unsupported)
+        #expect(error?.message.contains("other rows of that have moved before") == true)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
+    }
 }

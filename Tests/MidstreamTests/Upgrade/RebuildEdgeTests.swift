@@ -211,6 +211,58 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 300)
     }
 
+    /// What shows the new shape is made by the first statement after a rebuild, and goes with the savepoint.
+    @Test func aSavepointRightAfterARebuildIsRolledBack() throws {
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(300, into: "t", "i, i"))
+        try pair.database.write { access in
+            _ = try access.rebuild("t") { table in
+                table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL)"
+                table.rowsCopiedAtOnce = 0
+            }
+            try access.execute("SAVEPOINT s")
+            try access.execute("UPDATE t SET a = 'lost' WHERE id < 9")
+            try access.execute("ROLLBACK TO s")
+            try access.execute("UPDATE t SET a = 'kept' WHERE id < 3")
+            try access.execute("DELETE FROM t WHERE id = 7")
+        }
+        let sql = "SELECT count(*), sum(a = 'kept'), sum(typeof(a) = 'text') FROM t"
+        #expect(try rows(pair.database, sql) == ["299|2|299"])
+        try finishMigration(pair.database)
+        #expect(try rows(pair.database, sql) == ["299|2|299"])
+    }
+
+    /// The second rebuild ends the first one's move, which the rollback brings back.
+    @Test(arguments: [false, true])
+    func aRebuildThatEndsTheOneBeforeIsRolledBack(_ toSavepoint: Bool) throws {
+        struct Failure: Error {}
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(300, into: "t", "i, i"))
+        try rebuild(pair.database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b)") {
+            $0.columns["b"] = .expression("a || '-'")
+        }
+        try pair.database.stepMigration(rows: 20)
+        let sql = "SELECT count(*), sum(length(b)) FROM t"
+        let before = try rows(pair.database, sql)
+        do {
+            try pair.database.write { access in
+                try access.execute("SAVEPOINT s; UPDATE t SET b = 'lost' WHERE id < 40")
+                _ = try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, c)"
+                    table.columns["c"] = .expression("b || '-'")
+                    table.rowsCopiedAtOnce = 0
+                }
+                #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM t WHERE c LIKE '%-'") == 300)
+                guard toSavepoint else { throw Failure() }
+                try access.execute("ROLLBACK TO s")
+                #expect(try texts(access.fetchAll(sql)) == before)
+                try access.execute("UPDATE t SET b = b WHERE id < 50")
+            }
+        } catch is Failure {}
+        #expect(try rows(pair.database, sql) == before)
+        try pair.database.execute("UPDATE t SET b = b WHERE id > 250")
+        try finishMigration(pair.database)
+        #expect(try rows(pair.database, sql) == before)
+    }
+
     @Test func anIndexMayQualifyItsColumns() throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE INDEX i ON t(a) WHERE t.a > 3 AND \"T\" . a < 40;"
