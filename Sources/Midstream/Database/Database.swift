@@ -101,6 +101,15 @@ public final class Database: @unchecked Sendable {
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
         try writer.overlay.refresh()
+        engine.onSourceInUse { [weak self] in self?.letGoOfSources() }
+    }
+
+    /// Has connections that are idle detach the sources that no table needs any more.
+    private func letGoOfSources() {
+        readers.withIdle { try? $0.overlay.refresh() }
+        writerQueue.async { @Sendable [self] in
+            if !writer.isInTransaction { try? writer.overlay.refresh() }
+        }
     }
 
     private static func configure(_ connection: Connection, _ configuration: DatabaseConfiguration) throws {

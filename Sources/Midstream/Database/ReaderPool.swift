@@ -65,6 +65,19 @@ final class ReaderPool: @unchecked Sendable {
         init(_ access: DatabaseAccess) { self.access = access }
     }
 
+    /// Runs `body` with each connection that nobody uses.
+    func withIdle(_ body: (DatabaseAccess) -> Void) {
+        let readers = lock.withLock {
+            if pause != nil { return [DatabaseAccess]() }
+            defer { idle.removeAll() }
+            return idle
+        }
+        for reader in readers {
+            body(reader)
+            leave(reader)
+        }
+    }
+
     private func take() throws -> DatabaseAccess? {
         let mayOpen: Bool? = try lock.withLock {
             if isClosed { throw MigrationError(.misuse, "the database is closed") }

@@ -28,7 +28,7 @@ final class MigrationEngine: Sendable {
         var lastStream = 0
         /// Tables whose migrations were cancelled, about which the filters are not asked again.
         var cancelled: Set<String> = []
-        var lastFailure: String?
+        var sourceInUse: (@Sendable () -> Void)?
     }
 
     private struct Filter: Sendable {
@@ -60,6 +60,8 @@ final class MigrationEngine: Sendable {
             // What an earlier call could not roll back, for want of memory.
             try stepper.connection.rollBack()
             stepper.onEvent = { events.append($0) }
+            let sourceInUse = listeners.withLock { $0.sourceInUse }
+            stepper.onSourceInUse = { sourceInUse?() }
             defer { stepper.onEvent = nil }
             return try body(stepper)
         }
@@ -105,6 +107,11 @@ final class MigrationEngine: Sendable {
         }
     }
 
+    /// Has `body` called when a source's file is to be deleted and is open.
+    func onSourceInUse(_ body: @escaping @Sendable () -> Void) {
+        listeners.withLock { $0.sourceInUse = body }
+    }
+
     /// Notes that tables may have been created.
     func noteSchemaChange() {
         listeners.withLock { $0.mayHaveNewTables = !$0.filters.isEmpty }
@@ -137,7 +144,7 @@ final class MigrationEngine: Sendable {
         do {
             let progress = try withStepper { stepper in
                 let (outcome, moved) = try stepper.step(limit)
-                return try Self.progress(stepper.store, outcome, moved)
+                return try Self.progress(stepper, outcome, moved)
             }
             announce(progress)
             return progress
@@ -148,7 +155,17 @@ final class MigrationEngine: Sendable {
     }
 
     func readProgress() throws -> MigrationProgress {
-        try withStepper { try Self.progress($0.store, .idle, 0) }
+        try withStepper { try Self.progress($0, .idle, 0) }
+    }
+
+    private static func progress(
+        _ stepper: Stepper,
+        _ outcome: MigrationProgress.Outcome,
+        _ moved: Int64
+    ) throws -> MigrationProgress {
+        var progress = try progress(stepper.store, outcome, moved)
+        if progress.isFinished, stepper.isLeavingSource { progress.outcome = .waitingForReaders }
+        return progress
     }
 
     static func progress(

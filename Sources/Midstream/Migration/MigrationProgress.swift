@@ -43,7 +43,8 @@ public struct MigrationProgress: Sendable, Hashable {
         /// Somebody wrote the target all the while, or what is left is another file's to move (``Table/movesOnTo``). Nothing
         /// was done; the next step may.
         case busy
-        /// All rows of a table have moved, and a reader still has a snapshot from before. The next steps try again.
+        /// All rows of a table have moved, and a reader still has a snapshot from before; or all has moved, and somebody has
+        /// a source's file open that is to be deleted, which is waited for for 2 s. The next steps try again.
         case waitingForReaders
     }
 
@@ -55,7 +56,8 @@ public struct MigrationProgress: Sendable, Hashable {
     public var rowsMovedByStep: Int64
 
     /// Whether nothing is left to do: every table has moved, and its source is retired.
-    public var isFinished: Bool { tables.allSatisfy { $0.phase == .done } }
+    public var isFinished: Bool { hasMoved && outcome != .waitingForReaders }
+    private var hasMoved: Bool { tables.allSatisfy { $0.phase == .done } }
     /// Rows that have moved, of all ``tables``.
     public var movedRows: Int64 { tables.reduce(0) { $0 + $1.movedRows } }
     /// Rows in all, of all ``tables``; `nil` until they are counted.
@@ -64,7 +66,7 @@ public struct MigrationProgress: Sendable, Hashable {
     }
     /// From 0 to 1; 0 until the rows are counted, 1 when nothing is left.
     public var fraction: Double {
-        if isFinished { return 1 }
+        if hasMoved { return 1 }
         guard let total = totalRows, total > 0 else { return 0 }
         return min(1, Double(movedRows) / Double(total))
     }
@@ -86,6 +88,8 @@ public enum MigrationEvent: Sendable {
     case tableReturned(String)
     /// A source table stays although its rows have moved, for that reason.
     case sourceKept(table: String, reason: String)
+    /// A source's file was to be deleted, and stays, for that reason.
+    case sourceFileKept(path: String, reason: String)
     /// A step failed. Nothing is lost; later steps try again.
     case failed(MigrationError)
 }

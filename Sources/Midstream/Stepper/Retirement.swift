@@ -172,46 +172,80 @@ struct Retirement {
         return true
     }
 
+    // MARK: The source's file
+
     /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for. The next step
-    /// tries again where that fails: nothing is stored of it any more.
+    /// tries again where that fails, or where somebody has the file open: nothing is stored of it any more.
     func leaveSource() throws {
         stepper.noteSourceToLeave(migration)
         let (migrations, tables) = try stepper.store.load()
         let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
-        if !isNeeded { try detachSource() }
+        if !isNeeded, try !detachSource() {
+            stepper.onSourceInUse?()
+            guard try detachSource() || stepper.hasWaitedToLeave(migration) else { return }
+        }
         stepper.noteSourceLeft(migration)
         if migrations.isEmpty { stepper.onEvent?(.databaseMoved) }
+    }
+
+    /// Lets go of a source that was retired before, be it by a process that ended before it could delete the file.
+    func leaveRetiredSource() throws {
+        if try !detachSource() { tellOfKeptFile() }
+    }
+
+    func tellOfKeptFile() {
+        guard let path = stepper.path(of: migration) else { return }
+        let reason = "somebody has it open. The next addMigration of it deletes it"
+        stepper.onEvent?(.sourceFileKept(path: path, reason: reason))
     }
 
     /// Detaches a source that no table needs, and deletes its file when that was asked for and nothing is left in it.
     ///
     /// That `done` is on the disk is presupposed.
-    func detachSource() throws {
-        let path = stepper.path(of: migration)
-        let isEmpty = migration.retirement == .deleteFileWhenEmpty && path != nil ? try isSourceEmpty() : false
+    ///
+    /// - Returns: Whether there is nothing left to do: `false` while somebody has the file open that is to be deleted.
+    private func detachSource() throws -> Bool {
+        var isLeft = true
+        if migration.retirement == .deleteFileWhenEmpty, let path = stepper.path(of: migration), FilePath.exists(path) {
+            do {
+                try stepper.attach(migration)
+                if try isSourceEmpty() { isLeft = try deleteSource(path) }
+            } catch {
+                // Another process may have been faster.
+                guard !FilePath.exists(path) else { throw error }
+            }
+        }
         try stepper.detach(migration)
-        guard isEmpty, let path else { return }
-        for suffix in ["", "-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
+        return isLeft
     }
 
-    /// Whether the source has nothing left but what it knows of moves that are over; its WAL is emptied then.
+    /// Whether the source has nothing left but what it knows of moves that are over.
     private func isSourceEmpty() throws -> Bool {
-        guard let path = stepper.path(of: migration), FilePath.exists(path) else { return false }
-        do {
-            try stepper.attach(migration)
-        } catch {
-            // Another process has been faster.
-            guard FilePath.exists(path) else { return false }
-            throw error
-        }
         // It may have a source of its own to retire yet, or rows that were set aside.
         let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
         guard try reader.tableNames(leavingOut: ["midstream_claims", UpgradeRecords.table]).isEmpty else {
             return false
         }
         let claims = try Claims(connection: stepper.connection, migration: migration).all()
-        guard claims.allSatisfy({ $0.moved != nil }) else { return false }
-        _ = try? stepper.connection.checkpoint(schema: migration.schema, mode: .truncate)
-        return true
+        return !claims.isEmpty && claims.allSatisfy { $0.moved != nil }
+    }
+
+    /// Deletes the source's file, unless somebody may have it open who would go on writing what nobody finds.
+    ///
+    /// A WAL can only be given up when nobody else has read the file and still has it open. Without one, SQLite itself
+    /// refuses who has it open and writes it after that: it looks whether the file is still where it was.
+    ///
+    /// - Returns: Whether it is gone, or is not empty any more.
+    private func deleteSource(_ path: String) throws -> Bool {
+        let connection = stepper.connection
+        return try stepper.withoutPatience {
+            let mode: String? = try connection.fetchValue("PRAGMA \(migration.schema).journal_mode = DELETE")
+            guard mode == "delete" else { return false }
+            try connection.execute("BEGIN")
+            defer { try? connection.rollBack() }
+            // Nobody else writes it until it is gone.
+            try connection.execute("UPDATE \(migration.schema).midstream_claims SET moved = moved WHERE 0")
+            return try !isSourceEmpty() || FilePath.remove(path)
+        } ?? false
     }
 }

@@ -74,7 +74,7 @@ struct Setup {
             let begun = try check(wanted, migration, records, at: version)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
-                if isNew { try Retirement(stepper: stepper, migration: migration).detachSource() }
+                if isNew { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
                 return asked
             }
             try store(begun, migration, ifStillAt: version)
@@ -181,11 +181,12 @@ struct Setup {
                     && $0.targetFile == claims.targetFile()
             }
             // Its target moves on to another table by now; or the source has got another path.
-            if own.contains(where: { claim in
-                records.contains { $0.id == claim.id && ($0.phase != .done || !SQLIdentifier.equal($0.target, wish.name)) }
-            }) {
-                continue
+            let isKnown = own.contains { claim in
+                records.contains { record in
+                    record.id == claim.id && (record.phase != .done || !SQLIdentifier.equal(record.target, wish.name))
+                }
             }
+            if isKnown { continue }
             guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
                 throw MigrationError(
                     .foreignState,

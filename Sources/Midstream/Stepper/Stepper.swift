@@ -33,12 +33,15 @@ final class Stepper {
     var undoBatch = BatchSize(wanted: .milliseconds(4), least: 64)
     private var isInGate = false
     private var commitTime: Duration = .milliseconds(1)
-    /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of.
-    private var sourcesToLeave: [MigrationRecord] = []
+    /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of; and since when
+    /// somebody is waited for who has the file open.
+    private var sourcesToLeave: [(migration: MigrationRecord, since: ContinuousClock.Instant?)] = []
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
+    /// Called when a source's file is to be deleted and is open: has this process's connections let go of it.
+    var onSourceInUse: (() -> Void)?
 
     /// How long to wait for a lock that another process holds, in milliseconds: for all but steps, and for steps, which can
     /// be made later.
@@ -219,7 +222,7 @@ final class Stepper {
     /// Runs `body`, which hardly waits for another process's locks, and gives up when one cannot be had.
     ///
     /// - Returns: `nil` then: without a WAL, whoever commits keeps out those who read as well.
-    private func withoutPatience<Result>(_ body: () throws -> Result) throws -> Result? {
+    func withoutPatience<Result>(_ body: () throws -> Result) throws -> Result? {
         do {
             return try waiting(Self.busyTimeoutOfSteps, body)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
@@ -372,11 +375,29 @@ final class Stepper {
     }
 
     func noteSourceToLeave(_ migration: MigrationRecord) {
-        if !sourcesToLeave.contains(migration) { sourcesToLeave.append(migration) }
+        if !sourcesToLeave.contains(where: { $0.migration == migration }) { sourcesToLeave.append((migration, nil)) }
     }
 
     func noteSourceLeft(_ migration: MigrationRecord) {
-        sourcesToLeave.removeAll { $0 == migration }
+        sourcesToLeave.removeAll { $0.migration == migration }
+    }
+
+    /// Whether a source has yet to be let go of.
+    var isLeavingSource: Bool { !sourcesToLeave.isEmpty }
+
+    /// How long others are waited for who have a file open that is to be deleted.
+    private static let patienceWithOthers: Duration = .seconds(2)
+
+    /// Notes that somebody has a source's file open.
+    ///
+    /// - Returns: Whether it has been so for too long. Then it stays.
+    func hasWaitedToLeave(_ migration: MigrationRecord) -> Bool {
+        guard let index = sourcesToLeave.firstIndex(where: { $0.migration == migration }) else { return true }
+        let since = sourcesToLeave[index].since ?? clock.now
+        sourcesToLeave[index].since = since
+        guard clock.now - since > Self.patienceWithOthers else { return false }
+        Retirement(stepper: self, migration: migration).tellOfKeptFile()
+        return true
     }
 
     /// Lets go of sources for which that has failed in an earlier step.
@@ -385,7 +406,7 @@ final class Stepper {
         _ = try withoutPatience {
             // What called the last table done may not be on the disk yet.
             try connection.sync(schema: "main")
-            for migration in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
+            for (migration, _) in sourcesToLeave { try Retirement(stepper: self, migration: migration).leaveSource() }
         }
     }
 

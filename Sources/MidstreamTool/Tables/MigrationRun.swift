@@ -10,8 +10,13 @@ struct MigrationRun {
     /// Makes steps until all has moved, or a signal comes.
     func move(_ database: Database, target: String, keys: FileKeys) throws -> MoveSummary {
         let kept = Mutex<[(table: String, reason: String)]>([])
+        let keptFiles = Mutex<[String]>([])
         database.onMigrated { event in
-            if case .sourceKept(let table, let reason) = event { kept.withLock { $0.append((table, reason)) } }
+            switch event {
+            case .sourceKept(let table, let reason): kept.withLock { $0.append((table, reason)) }
+            case .sourceFileKept(let path, let reason): keptFiles.withLock { $0.append("\(path) stays: \(reason)") }
+            default: break
+            }
         }
         var tally = MoveTally(try database.readMigrationProgress(), target: target, keys: keys)
         var display = ProgressDisplay(ProgressDisplay.style(isJSON: arguments.isJSON), output)
@@ -27,6 +32,7 @@ struct MigrationRun {
             display.show(tally)
         }
         for (table, reason) in kept.withLock(\.self) { tally.noteKept(sourceTable: table, because: reason) }
+        for line in keptFiles.withLock(\.self) { output.error(line) }
         return MoveSummary(tally: tally, elapsed: display.elapsed, signal: signal)
     }
 

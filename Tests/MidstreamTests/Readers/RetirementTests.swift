@@ -131,6 +131,71 @@ import Testing
         #expect(database.isMigrated)
     }
 
+    /// What it writes into a file that is gone would be nowhere.
+    @Test func aFileThatSomebodyHasOpenIsNotDeleted() throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try Database(path: fixture.target)
+        let kept = Collected()
+        database.onMigrated { if case .sourceFileKept(_, let reason) = $0 { kept.add(reason) } }
+        func add() throws {
+            try MovingFixture.addMigration(database, fixture.source, retirement: .deleteFileWhenEmpty)
+        }
+        try add()
+        let old = try Connection(path: fixture.source)
+        #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM old_accounts") == 40)
+        var outcomes: Set<MigrationProgress.Outcome> = []
+        while true {
+            let progress = try database.stepMigration()
+            if progress.isFinished { break }
+            outcomes.insert(progress.outcome)
+        }
+        #expect(outcomes.contains(.waitingForReaders))
+        #expect(kept.all.count == 1)
+        #expect(kept.all[0].hasPrefix("somebody has it open"))
+        try add()
+        #expect(kept.all.count == 2)
+        try old.execute("CREATE TABLE settings(x)")
+        try old.execute("INSERT INTO settings VALUES (7)")
+        old.close()
+        try add()
+        #expect(try MovingFixture.count("settings", in: fixture.source) == 1)
+        let other = try Connection(path: fixture.source)
+        try other.execute("DROP TABLE settings")
+        other.close()
+        try add()
+        #expect(!Files.exists(fixture.source) && !Files.exists(fixture.source + "-wal"))
+        #expect(kept.all.count == 2)
+    }
+
+    @Test func whoHasItOpenFromBeforeIsRefusedToWriteAFileThatIsGone() throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: .deleteFileWhenEmpty)
+        // It has read nothing, and so holds no lock.
+        let old = try Connection(path: fixture.source)
+        try finishMigration(database)
+        #expect(!Files.exists(fixture.source))
+        #expect(throws: SQLiteError.self) { try old.execute("CREATE TABLE settings(x)") }
+        #expect(throws: SQLiteError.self) { try old.execute("PRAGMA journal_mode = WAL; CREATE TABLE settings(x)") }
+    }
+
+    /// Connections that nobody uses still have it attached.
+    @Test func theProcessItselfLetsGoOfAFileThatIsToBeDeleted() throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: .deleteFileWhenEmpty)
+        try database.execute("UPDATE accounts SET amount = amount WHERE id < 5")
+        let counts = try database.read { outer in
+            let sql = "SELECT count(*) FROM accounts"
+            return [try outer.fetchValue(Int.self, sql), try database.fetchValue(Int.self, sql)]
+        }
+        #expect(counts == [40, 40])
+        let kept = Collected()
+        database.onMigrated { if case .sourceFileKept(_, let reason) = $0 { kept.add(reason) } }
+        try finishMigration(database)
+        #expect(!Files.exists(fixture.source) && kept.all.isEmpty)
+    }
+
     /// What was set aside in a file is all that there is of those rows.
     @Test func aFileWithRowsThatWereSetAsideIsNotDeleted() throws {
         let folder = TemporaryFolder()
