@@ -47,7 +47,9 @@ final class MigrationEngine: Sendable {
         self.walKeeper = walKeeper
         stepper = Confined(StepperBox())
         let (_, records) = try StateStore(connection: connection).load()
-        if records.contains(where: \.isHalfBegun) { _ = try withStepper { try Setup(stepper: $0).resume() } }
+        if records.contains(where: \.isHalfBegun) {
+            _ = try withStepper { try Setup(stepper: $0).resume(leavesUnreachable: true) }
+        }
     }
 
     func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
@@ -85,7 +87,8 @@ final class MigrationEngine: Sendable {
     /// Has tables return to their sources; `nil` for all that move.
     func cancel(_ names: [String]?) throws {
         try withStepper { stepper in
-            try Setup(stepper: stepper).resume()
+            let setup = Setup(stepper: stepper)
+            try setup.resume(leavesUnreachable: true)
             let (migrations, records) = try stepper.load()
             for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
                 throw MigrationError(
@@ -96,14 +99,27 @@ final class MigrationEngine: Sendable {
             }
             let chosen = records.filter { record in
                 names.map { $0.contains { SQLIdentifier.equal($0, record.target) } }
-                    ?? (record.phase == .copying && record.isOwn)
+                    ?? (record.phase == .starting || record.phase == .copying && record.isOwn)
             }
-            let undos = chosen.filter { $0.undoStage == nil }.compactMap { record in
+            let undos = chosen.filter { $0.undoStage == nil && $0.phase != .starting }.compactMap { record in
                 migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
             }
             for (record, undo) in undos { try undo.check(record, among: records) }
-            listeners.withLock { $0.cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) }) }
-            for (record, undo) in undos { try undo.begin(record) }
+            let before = listeners.withLock { listeners in
+                defer { listeners.cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) }) }
+                return listeners.cancelled
+            }
+            do {
+                for record in chosen where record.phase == .starting { try setup.forget(record) }
+                if undos.isEmpty { return }
+                try stepper.waitingTransaction {
+                    let now = try stepper.load().tables
+                    for (record, undo) in undos { try undo.begin(record, among: now) }
+                }
+            } catch {
+                listeners.withLock { $0.cancelled = before }
+                throw error
+            }
         }
     }
 

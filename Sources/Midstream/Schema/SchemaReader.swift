@@ -20,6 +20,15 @@ struct SchemaReader {
             == nil
     }
 
+    /// The texts that a table, or a view of its name, and its indexes were created by; `nil` where there is none.
+    func definition(of table: String) throws -> String? {
+        try connection.fetchValue(
+            "SELECT group_concat(sql, char(10)) FROM (SELECT sql FROM \(prefix).sqlite_master WHERE tbl_name = ? COLLATE NOCASE "
+                + "AND type IN ('table', 'view', 'index') ORDER BY type, name)",
+            [table]
+        )
+    }
+
     /// The names of the application's tables, in the order of their creation.
     func tableNames() throws -> [String] { try tableNames { $0.hasPrefix(StateStore.prefix) } }
 

@@ -161,8 +161,10 @@ struct Claims {
             if others.isEmpty { try connection.execute("DROP TABLE \(table)") }
             if others.contains(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) { return }
         }
-        for name in try fenceNames(of: record.source) where !isSameFile || name.hasSuffix("_\(record.id)") {
-            try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))")
+        // It has another name where a program without Midstream has renamed the table.
+        let own = ["insert", "update", "delete"].map { "midstream_fence_\($0)_\(record.id)" }
+        for name in Set(own + (isSameFile ? [] : try fenceNames(of: record.source))) {
+            try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
         }
     }
 

@@ -12,11 +12,14 @@ struct StateStore {
     /// The tables that there are while anything moves.
     private static let tables = ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"]
 
+    /// What was checked of tables that are about to move.
+    private static let beginnings = "midstream_beginnings"
+
     /// Whether a table tells where rows are, or has rows that have yet to move: nobody else may write it. Those that tell of
     /// rows which were set aside are the application's.
     static func tellsOfRows(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
-        return (tables + [Returns.table, "midstream_claims"]).contains(name)
+        return (tables + [beginnings, Returns.table, "midstream_claims"]).contains(name)
             || ["ledger_", "watermark_", "returning_", "backup_"].contains { name.hasPrefix(prefix + $0) }
     }
 
@@ -25,11 +28,11 @@ struct StateStore {
     var schema = "main"
 
     /// Whether the file has migrations.
-    func exists() throws -> Bool {
-        try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_state'"
-        ) != nil
+    func exists() throws -> Bool { try exists("midstream_state") }
+
+    private func exists(_ table: String) throws -> Bool {
+        let sql = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = ?"
+        return try connection.fetchOne(sql, [table]) != nil
     }
 
     /// Creates the tables in the transaction that is open.
@@ -61,8 +64,42 @@ struct StateStore {
         for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
-        try connection.execute("DROP TABLE IF EXISTS \(schema).\(Returns.table)")
+        for table in [Returns.table, Self.beginnings] {
+            try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
+        }
     }
+
+    // MARK: Tables that are about to move
+
+    /// Notes what was checked of one.
+    func save(_ definitions: Definitions, of record: TableRecord) throws {
+        try connection.execute(
+            "CREATE TABLE IF NOT EXISTS \(schema).\(Self.beginnings)(id INTEGER PRIMARY KEY, target TEXT, source TEXT)"
+        )
+        try connection.execute(
+            "INSERT INTO \(schema).\(Self.beginnings)(id, target, source) VALUES (?, ?, ?)",
+            [record.id, definitions.target, definitions.source]
+        )
+    }
+
+    /// What was checked of one; `nil` where that was not noted.
+    func definitions(of record: TableRecord) throws -> Definitions? {
+        guard try exists(Self.beginnings) else { return nil }
+        return try connection.fetchOne(
+            "SELECT target, source FROM \(schema).\(Self.beginnings) WHERE id = ?",
+            [record.id]
+        ).map { Definitions(target: try $0.get(0), source: try $0.get(1)) }
+    }
+
+    /// Forgets it, since the table moves by now, or does not.
+    func forgetDefinitions(of record: TableRecord) throws {
+        guard try exists(Self.beginnings) else { return }
+        try connection.execute("DELETE FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
+        let isLast = try connection.fetchOne("SELECT 1 FROM \(schema).\(Self.beginnings) LIMIT 1") == nil
+        if isLast { try connection.execute("DROP TABLE \(schema).\(Self.beginnings)") }
+    }
+
+    // MARK: Reading
 
     /// Reads everything; nothing when the file has no migrations.
     ///
@@ -218,6 +255,7 @@ struct StateStore {
     /// Removes a table that has not begun to move, or has returned, and its migration if it was the only one; with the last
     /// one that is not done, everything.
     func remove(_ record: TableRecord) throws {
+        try forgetDefinitions(of: record)
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }

@@ -1,6 +1,25 @@
 internal import SQLText
 internal import SQLiteConnection
 
+/// How a table that is about to move and its source were created, with their indexes: whether a program without Midstream has
+/// changed one since it was checked that the rows can move.
+struct Definitions: Hashable {
+    /// `nil` where there is no such table.
+    var target: String?
+    var source: String?
+
+    init(target: String?, source: String?) {
+        self.target = target
+        self.source = source
+    }
+
+    /// Reads them as they are.
+    init(of target: String, from source: String, _ migration: MigrationRecord, _ connection: Connection) throws {
+        self.target = try SchemaReader(connection: connection, schema: "main").definition(of: target)
+        self.source = try SchemaReader(connection: connection, schema: migration.schema).definition(of: source)
+    }
+}
+
 /// A table that begins to move, on whatever connection: the stepper's, or the application's own for a table of the same
 /// file.
 struct Beginning {
@@ -10,6 +29,8 @@ struct Beginning {
     let target: TableSchema
     let source: TableSchema
     let sql: MoveSQL
+    /// What was checked; `nil` where it moves in the same transaction.
+    var definitions: Definitions?
 
     /// A table that is known to the target.
     init(

@@ -108,11 +108,10 @@ extension Setup {
     }
 
     private func end(_ first: TableRecord) throws {
-        var tries = 0
         while try stepper.store.table(first.id)?.phase == .copying {
-            tries += 1
-            let outcome = try stepper.step(.rows(.max - 1, table: first.target)).outcome
-            if outcome == .busy, tries > 1000 { throw Self.endlessTransaction }
+            try untilDone {
+                try stepper.step(.rows(.max - 1, table: first.target)).outcome == .busy ? nil : ()
+            }
         }
     }
 

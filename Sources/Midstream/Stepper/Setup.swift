@@ -18,17 +18,17 @@ struct Setup {
         _ retirement: SourceRetirement,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
-        for _ in 0..<100 {
+        try untilDone {
             do {
                 return try tryToBegin(source, retirement, filter)
             } catch is Overtaken {
-                continue
+                return nil
             }
         }
-        throw MigrationError(.misuse, "other processes change this file's migrations all the while: try again")
     }
 
-    /// Another process has changed the stored migrations since they were read; nothing has been done yet.
+    /// Another process has changed the stored migrations or a table since they were read, and nothing has been done, or it has
+    /// been taken back.
     private struct Overtaken: Error {}
 
     private func tryToBegin(
@@ -37,7 +37,7 @@ struct Setup {
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
         // One that was begun and could not be fenced, since somebody held the source.
-        if try stepper.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume() }
+        if try stepper.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume(leavesUnreachable: true) }
         let version = try StateStore.schemaVersion(connection)
         let (migrations, records) = try stepper.load()
         let path = try sourcePath(source, retirement)
@@ -69,9 +69,10 @@ struct Setup {
         }
         guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
+        var begun: [Beginning] = []
         do {
             try attach(migration, source)
-            let begun = try check(wanted, migration, records, at: version)
+            begun = try check(wanted, migration, records, at: version)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
                 if isNew { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
@@ -85,10 +86,21 @@ struct Setup {
             guard try error is Overtaken || isStill(at: version) && !isGone(source) else { throw Overtaken() }
             throw error
         }
-        if let refusal = try resume() {
+        do {
+            switch try resume() {
+            case nil: break
+            case .changed: throw Overtaken()
+            case .error(let error): throw error
+            }
+        } catch {
+            // An error is to mean that nothing has begun, as far as that can be told.
+            for beginning in begun { try? forgetUnclaimed(beginning.record, migration) }
             stepper.detachUnneeded()
-            throw refusal
+            throw error
         }
+        // Another process may have taken them back.
+        let known = Set(try stepper.load().tables.map(\.id))
+        guard begun.allSatisfy({ known.contains($0.record.id) }) else { throw Overtaken() }
         return asked
     }
 
@@ -167,7 +179,10 @@ struct Setup {
         let staked = migration.sourcePath == nil ? [] : try claims.all()
         var begun: [Beginning] = []
         for wish in wanted {
-            guard let sourceName = wish.sourceTable, let target = try targets.table(wish.name) else { continue }
+            guard let sourceName = wish.sourceTable else { continue }
+            // Before they are looked at: what changes after that is noticed.
+            let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
+            guard let target = try targets.table(wish.name) else { continue }
             if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
             ) {
                 throw MigrationError(
@@ -224,7 +239,7 @@ struct Setup {
             // It has moved, and stayed.
             if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
             try checkUnclaimed(wish.name, sourceName, migration)
-            let beginning = try Beginning(
+            var beginning = try Beginning(
                 checking: wish,
                 migration,
                 target: target,
@@ -233,6 +248,7 @@ struct Setup {
                     + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
                 on: connection
             )
+            beginning.definitions = definitions
             let record = beginning.record
             let shares = (records + begun.map(\.record)).contains {
                 $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
@@ -296,64 +312,115 @@ struct Setup {
             guard try isStill(at: version) else { throw Overtaken() }
             try stepper.store.create()
             try stepper.store.save(migration)
-            for beginning in begun { try beginning.store(in: stepper.store) }
+            for beginning in begun {
+                try beginning.store(in: stepper.store)
+                if let definitions = beginning.definitions {
+                    try stepper.store.save(definitions, of: beginning.record)
+                }
+            }
         }
+    }
+
+    /// Why a table does not begin to move after all. It has been taken back.
+    enum Refusal {
+        /// Somebody without Midstream has changed it, or its source, since it was checked.
+        case changed
+        /// Somebody has written a row into it that collides, or moves on what has yet to come into the source.
+        case error(MigrationError)
     }
 
     /// Finishes what was begun: fences sources, lets tables move, and makes sure that sources are those that were
     /// claimed.
     ///
-    /// - Returns: Why a table does not begin to move after all: somebody has written a row into it that collides.
+    /// - Parameter leavesUnreachable: Whether a table whose beginning was cut short is left as it is while its source cannot be
+    ///   reached, which may have been claimed. No row has moved, and nobody sees its rows in the target.
     @discardableResult
-    func resume() throws -> MigrationError? {
+    func resume(leavesUnreachable: Bool = false) throws -> Refusal? {
         let (migrations, records) = try stepper.load()
-        var refusal: MigrationError?
+        var refusal: Refusal?
         for record in records where record.phase == .copied && record.undoStage != nil {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             _ = try Undo(stepper: stepper, migration: migration).release(record)
         }
         for record in records where record.phase == .starting || record.phase == .copying {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
-            try stepper.unlessOvertaken(record) {
-                try stepper.attach(migration)
-                let claims = Claims(connection: connection, migration: migration)
-                if record.phase == .copying {
-                    try connection.readingTransaction { _ = try claims.confirm(record) }
-                } else if let collision = try start(record, migration, claims) {
-                    refusal = refusal ?? collision
+            do {
+                try stepper.unlessOvertaken(record) {
+                    try stepper.attach(migration)
+                    let claims = Claims(connection: connection, migration: migration)
+                    if record.phase == .copying {
+                        try connection.readingTransaction { _ = try claims.confirm(record) }
+                    } else if let refused = try start(record, migration, claims) {
+                        refusal = refusal ?? refused
+                    }
+                }
+            } catch let error as MigrationError where error.code == .sourceUnavailable && record.phase == .starting {
+                if isRetired(migration) {
+                    try forget(record)
+                } else if !leavesUnreachable {
+                    throw error
                 }
             }
         }
         return refusal
     }
 
+    /// Whether a source's file is gone as one goes from which all has moved.
+    private func isRetired(_ migration: MigrationRecord) -> Bool {
+        migration.retirement == .deleteFileWhenEmpty && stepper.path(of: migration).map(FilePath.exists) == false
+    }
+
+    /// Has the target forget a table that was about to move from a source that cannot be reached.
+    func forget(_ record: TableRecord) throws {
+        try stepper.waitingTransaction {
+            if try isStarting(record) { try stepper.store.remove(record) }
+        }
+        stepper.forget(record.id)
+    }
+
+    /// A table, or its source, is not the one any more that was checked.
+    private struct Changed: Error {}
+
     /// Fences the source of a table that is `starting`, and lets it move.
-    ///
-    /// - Returns: Why it does not begin to move after all.
-    private func start(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> MigrationError?
-    {
+    private func start(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> Refusal? {
         if migration.sourcePath != nil {
             // Whoever stored that it is about to begin may have died before it was on the disk.
             try connection.sync(schema: "main")
             _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
         }
-        for _ in 0..<100 {
-            do {
-                if migration.sourcePath != nil {
-                    try stepper.writeSource(migration, of: record) {
-                        // Another process may have brought it to its end, or back: a claim that the target does not know would
-                        // be an error for ever.
-                        if try isStarting(record) { try claims.stake(record) }
-                    }
-                    try takeOver(record, migration)
-                }
-                if try letMove(record, migration, claims) { return nil }
-            } catch let error as MigrationError where error.code == .keyCollision || error.code == .unsupported {
-                try withdraw(record, migration, claims)
-                return error
-            }
+        do {
+            try untilDone { try tryToStart(record, migration, claims) ? () : nil }
+            return nil
+        } catch is Changed {
+            try withdraw(record, migration, claims)
+            return .changed
+        } catch let error as MigrationError where error.code == .keyCollision || error.code == .unsupported {
+            try withdraw(record, migration, claims)
+            return .error(error)
         }
-        throw Self.endlessTransaction
+    }
+
+    /// - Returns: `false` when another process, which found a collision, has withdrawn the claim meanwhile.
+    private func tryToStart(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> Bool {
+        if migration.sourcePath != nil {
+            try stepper.writeSource(migration, of: record) {
+                // Another process may have brought it to its end, or back: a claim that the target does not know would
+                // be an error for ever.
+                guard try isStarting(record) else { return }
+                try checkDefinitions(record, migration)
+                try claims.stake(record)
+            }
+            try takeOver(record, migration)
+        }
+        return try letMove(record, migration, claims)
+    }
+
+    /// Makes sure, in the transaction that is open, that a table which is about to move, and its source, are those that were
+    /// checked.
+    private func checkDefinitions(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        let now = try Definitions(of: record.target, from: record.source, migration, connection)
+        let checked = try stepper.store.definitions(of: record) ?? now
+        guard now == checked, now.target != nil, now.source != nil else { throw Changed() }
     }
 
     /// Whether a table has yet to begin, in the transaction that is open.
@@ -363,27 +430,38 @@ struct Setup {
 
     /// - Returns: `false` when another process, which found a collision, has withdrawn the claim meanwhile.
     private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> Bool {
-        let sql = try stepper.sql(for: record, migration)
         var isClaimed = true
         try stepper.waitingTransaction {
             // Another process may have been here meanwhile.
             guard try isStarting(record) else { return }
             isClaimed = try migration.sourcePath == nil || claims.all().contains { $0.id == record.id }
             guard isClaimed else { return }
-            let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
-            let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-            if let target, let source {
-                // Until the guard triggers are there, others may write rows into the target that collide with the source's.
-                try Compatibility(connection: connection, target: target, source: source, sql: sql, others: [])
-                    .checkCollisions()
-            }
+            try checkDefinitions(record, migration)
+            guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
+                let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+            else { throw Changed() }
+            let beginning = Beginning(record, migration, target: target, source: source, on: connection)
+            // Until the guard triggers are there, others may write rows into the target that collide with the source's.
+            try Compatibility(connection: connection, target: target, source: source, sql: beginning.sql, others: [])
+                .checkCollisions()
             try join(record, migration)
             if migration.sourcePath == nil { try claims.stake(record) }
-            // Without them, `sql` could not have been made.
-            guard let target, let source else { return }
-            try Beginning(record, migration, target: target, source: source, on: connection).letMove()
+            try beginning.letMove()
+            try stepper.store.forgetDefinitions(of: record)
         }
         return isClaimed
+    }
+
+    /// Has the target forget a table that is about to move, unless another process lets it move, or has claimed the source.
+    private func forgetUnclaimed(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        let claims = Claims(connection: connection, migration: migration)
+        try stepper.waitingTransaction {
+            guard try isStarting(record) else { return }
+            // Nobody claims it in the meantime, since that takes the target's lock as well.
+            if try migration.sourcePath != nil && claims.all().contains(where: { $0.id == record.id }) { return }
+            try stepper.store.remove(record)
+        }
+        stepper.forget(record.id)
     }
 
     /// Takes back what was begun, unless another process lets it move, or claims the source anew. The target forgets it
@@ -395,16 +473,21 @@ struct Setup {
             }
             try giveBack(record, migration)
         }
-        try stepper.waitingTransaction {
-            guard try isStarting(record) else { return }
-            if try migration.sourcePath != nil && claims.all().contains(where: { $0.id == record.id }) { return }
-            try stepper.store.remove(record)
-        }
-        stepper.forget(record.id)
+        try forgetUnclaimed(record, migration)
     }
 
     /// How long it waits for others' transactions.
     static let patience = Duration.seconds(30)
+
+    /// Tries until something is done, for as long as others are waited for.
+    func untilDone<Result>(_ body: () throws -> Result?) throws -> Result {
+        let clock = ContinuousClock()
+        let deadline = clock.now + Self.patience
+        repeat {
+            if let result = try body() { return result }
+        } while clock.now < deadline
+        throw Self.endlessTransaction
+    }
 
     static let endlessTransaction = MigrationError(
         .misuse,

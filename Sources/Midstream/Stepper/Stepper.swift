@@ -321,7 +321,7 @@ final class Stepper {
     ) throws -> Void? {
         try connection.execute("BEGIN")
         defer { try? connection.rollBack() }
-        try WriteLock.take(connection, by: record.source, in: migration.schema)
+        try lockSource(migration, of: record)
         return try holdingGate(waiting: .seconds(1)) {
             do {
                 try WriteLock.take(connection, by: "midstream_state", in: "main")
@@ -330,6 +330,19 @@ final class Stepper {
             }
             try body()
             try connection.execute("COMMIT")
+        }
+    }
+
+    /// Keeps others from writing the source, in the transaction that is open. Where neither of the tables is there, as when
+    /// a program without Midstream has dropped one that was about to move, there is nothing to write.
+    private func lockSource(_ migration: MigrationRecord, of record: TableRecord) throws {
+        for table in ["midstream_claims", record.source] {
+            do {
+                return try WriteLock.take(connection, by: table, in: migration.schema)
+            } catch {
+                // It may be a view as well.
+                guard error.code == .error else { throw error }
+            }
         }
     }
 

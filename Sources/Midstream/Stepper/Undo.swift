@@ -96,22 +96,22 @@ struct Undo {
         }
     }
 
-    /// Has a table return from now on.
-    func begin(_ record: TableRecord) throws {
-        let sql = try stepper.undoSQL(record, migration)
-        try stepper.waitingTransaction {
-            guard let now = try stepper.store.table(record.id), now.undoStage == nil else { return }
-            guard now.phase == .copying else { throw UndoSQL.cannot(record, "all of its rows have just moved") }
-            if let destination = try stepper.store.destination(of: record.target) {
-                throw UndoSQL.cannot(record, "its rows move on to \(destination)")
-            }
-            try connection.execute(sql.createTable)
-            try Returns(connection: connection).create()
-            try connection.execute(
-                "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL WHERE id = ?",
-                [record.id]
-            )
+    /// Has a table return from now on, in the transaction that is open. Others may have given it another shape, another
+    /// source, or rows that are set aside since it was checked.
+    ///
+    /// - Parameter all: All tables of the file that move.
+    func begin(_ record: TableRecord, among all: [TableRecord]) throws {
+        guard let now = all.first(where: { $0.id == record.id }) else {
+            throw UndoSQL.cannot(record, "all of its rows have just moved")
         }
+        if now.undoStage != nil { return }
+        try check(now, among: all)
+        try connection.execute(stepper.undoSQL(now, migration).createTable)
+        try Returns(connection: connection).create()
+        try connection.execute(
+            "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL WHERE id = ?",
+            [record.id]
+        )
     }
 
     private func hasRows(_ table: String) throws -> Bool {

@@ -77,25 +77,42 @@ import Testing
         #expect(error?.message.contains("there is no source file") == true)
     }
 
-    /// Somebody holds the source, so that the beginning is cut short; before it goes on, a row gets a key of the source's.
-    @Test(arguments: [true, false]) func aRowThatCollidesByNowIsToldAndNothingBegins(_ reopens: Bool) throws {
-        let fixture = try MovingFixture(rows: 50)
-        let before = try MovingFixture.objects(fixture.source)
-        var database = try Database(path: fixture.target)
+    /// The fixture's files as they are when the process dies while somebody holds the source, so that the beginning is cut short.
+    private func cutShort(_ fixture: MovingFixture, retirement: SourceRetirement = .drop) async throws {
         let holder = try Connection(path: fixture.source)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        Files.copyDatabase(fixture.source, to: fixture.source + "-kept")
         try holder.execute("BEGIN IMMEDIATE")
-        #expect(throws: (any Error).self) { try MovingFixture.addMigration(database, fixture.source) }
-        let plain = try Connection(path: fixture.target)
-        let isStarting = try plain.fetchValue(Int64.self, "SELECT phase FROM midstream_tables") == 0
-        try #require(isStarting)
-        try plain.execute("INSERT INTO accounts VALUES (7, 'other', 1)")
-        plain.close()
+        let threads = Threads()
+        threads.start("beginner") { [fixture] _ in
+            let database = try Database(path: fixture.target)
+            try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+            database.close()
+        }
+        usleep(300_000)
+        Files.copyDatabase(fixture.target, to: fixture.target + "-kept")
         try holder.execute("ROLLBACK")
         holder.close()
-        if reopens {
-            database.close()
-            database = try Database(path: fixture.target)
+        #expect(await threads.join() == [])
+        for path in [fixture.source, fixture.target] {
+            Files.removeDatabase(path)
+            Files.copyDatabase(path + "-kept", to: path)
         }
+        let plain = try Connection(path: fixture.target)
+        let isStarting = try plain.fetchValue(Int64.self, "SELECT phase FROM midstream_tables") == 0
+        plain.close()
+        try #require(isStarting)
+    }
+
+    /// Before it goes on, a row gets a key of the source's.
+    @Test func aRowThatCollidesByNowIsToldAndNothingBegins() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.source)
+        try await cutShort(fixture)
+        let plain = try Connection(path: fixture.target)
+        try plain.execute("INSERT INTO accounts VALUES (7, 'other', 1)")
+        plain.close()
+        let database = try Database(path: fixture.target)
         let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
         #expect(error?.code == .keyCollision && error?.key == 7)
         #expect(try MovingFixture.objects(fixture.source) == before)
@@ -104,6 +121,138 @@ import Testing
         try database.execute("DELETE FROM accounts")
         try MovingFixture.addMigration(database, fixture.source)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    /// What it was checked by is another table by the time that it is fenced. Its values would be dropped with the source.
+    @Test(
+        arguments: [
+            (
+                "ALTER TABLE old_accounts ADD COLUMN z; UPDATE old_accounts SET z = id",
+                MigrationError.Code.unequalTables
+            ),
+            ("ALTER TABLE old_accounts RENAME TO other", .missingTable),
+            ("DROP TABLE old_accounts", .missingTable),
+            (
+                "DROP TABLE old_accounts; CREATE VIEW old_accounts AS SELECT 1 AS id, 2 AS owner, 3 AS amount",
+                .missingTable
+            ),
+        ],
+        [true, false]
+    )
+    func aSourceThatIsChangedWhileItIsAddedIsCheckedAgain(
+        _ change: (sql: String, code: MigrationError.Code),
+        _ isCutShort: Bool
+    ) async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.target)
+        if isCutShort { try await cutShort(fixture) }
+        let old = try Connection(path: fixture.source)
+        try old.execute("PRAGMA journal_mode = WAL")
+        try old.execute("BEGIN IMMEDIATE")
+        try old.execute(script: change.sql)
+        if isCutShort { try old.execute("COMMIT") }
+        var database = try Database(path: fixture.target)
+        #expect(try database.readMigrationProgress().tables.isEmpty)
+        let threads = Threads()
+        threads.start("beginner") { [database] _ in
+            let error = #expect(throws: MigrationError.self) {
+                try MovingFixture.addMigration(database, fixture.source)
+            }
+            #expect(error?.code == change.code)
+        }
+        usleep(300_000)
+        if !isCutShort { try old.execute("COMMIT") }
+        #expect(await threads.join() == [])
+        #expect(try old.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
+        old.close()
+        #expect(try MovingFixture.objects(fixture.target) == before)
+        database.close()
+        database = try Database(path: fixture.target)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0)
+        if change.sql.contains("RENAME") {
+            try database.addMigration(source: .file(fixture.source)) { table in
+                if table.name == "accounts" { table.sourceTable = "other" }
+            }
+            #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        }
+    }
+
+    /// No row of it is in the target, so that the database is as it was before.
+    @Test func aSourceThatIsGoneBeforeItIsFencedKeepsNothingClosed() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.target)
+        try await cutShort(fixture)
+        Files.removeDatabase(fixture.source)
+        var database = try Database(path: fixture.target)
+        try database.execute("INSERT INTO accounts VALUES (7, 'other', 1)")
+        #expect(try database.readMigrationProgress().tables.map(\.phase) == [.starting])
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+        #expect(error?.code == .sourceUnavailable)
+        try database.execute("DELETE FROM accounts")
+        // It comes back.
+        Files.copyDatabase(fixture.source + "-kept", to: fixture.source)
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        database.close()
+        // It does not.
+        Files.copyDatabase(fixture.target + "-kept", to: fixture.target)
+        Files.removeDatabase(fixture.source)
+        database = try Database(path: fixture.target)
+        try database.cancelMigration()
+        #expect(try MovingFixture.objects(fixture.target) == before)
+        #expect(database.isMigrated)
+    }
+
+    /// Others have taken all of its rows.
+    @Test func aSourceThatIsDeletedBeforeItIsFencedHasMoved() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.target)
+        try await cutShort(fixture, retirement: .deleteFileWhenEmpty)
+        Files.removeDatabase(fixture.source)
+        let database = try Database(path: fixture.target)
+        #expect(database.isMigrated)
+        #expect(try MovingFixture.objects(fixture.target) == before)
+    }
+
+    /// An error means that nothing has begun.
+    @Test func aSourceThatIsHeldForTooLongKeepsNothingBegun() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.target)
+        let database = try Database(path: fixture.target)
+        let holder = try Connection(path: fixture.source)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute("BEGIN IMMEDIATE")
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+        #expect(error?.code == .sourceUnavailable)
+        #expect(try MovingFixture.objects(fixture.target) == before)
+        #expect(try database.stepMigration().isFinished)
+        try holder.execute("ROLLBACK")
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    /// The target's table is another one by then.
+    @Test func aTargetThatIsChangedWhileItIsAddedIsCheckedAgain() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try Database(path: fixture.target)
+        let old = try Connection(path: fixture.source)
+        try old.execute("PRAGMA journal_mode = WAL")
+        try old.execute("BEGIN IMMEDIATE")
+        let threads = Threads()
+        threads.start("beginner") { threads in
+            let error = #expect(throws: MigrationError.self) {
+                try MovingFixture.addMigration(database, fixture.source)
+            }
+            #expect(error?.code == .unequalTables)
+        }
+        usleep(300_000)
+        let plain = try Connection(path: fixture.target)
+        try plain.execute("ALTER TABLE accounts ADD COLUMN z")
+        plain.close()
+        try old.execute("COMMIT")
+        #expect(await threads.join() == [])
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+        #expect(try old.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
     }
 
     @Test func aBeginningWaitsForOneWhoWritesTheSource() async throws {

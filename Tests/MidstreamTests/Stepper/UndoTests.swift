@@ -6,6 +6,12 @@ import Testing
 
 @testable import Midstream
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// A migration that is cancelled brings every row back.
 @Suite struct UndoTests {
     /// Tables of all kinds of keys, each with the same four columns besides.
@@ -439,6 +445,83 @@ import Testing
         try MovingFixture.addMigration(database, fixture.source)
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 50)
+    }
+
+    // MARK: Beside others who change what returns
+
+    /// Has a migration cancelled while a block of another database writes, and tells how that ended.
+    private func cancelling(
+        _ database: Database,
+        while other: Database,
+        _ body: @escaping @Sendable (DatabaseAccess) throws -> Void
+    ) async throws -> MigrationError? {
+        let threads = Threads()
+        let error = Mutex<MigrationError?>(nil)
+        try await other.write { access in
+            try body(access)
+            threads.start("canceller") { _ in
+                do {
+                    try database.cancelMigration()
+                } catch let refusal as MigrationError {
+                    error.withLock { $0 = refusal }
+                }
+            }
+            usleep(300_000)
+        }
+        #expect(await threads.join() == [])
+        return error.withLock(\.self)
+    }
+
+    /// Another rebuilds the table between the look at what is stored and the storing: its rows are in three places then.
+    @Test(arguments: [
+        "a TEXT, b TEXT COLLATE NOCASE UNIQUE, c CHECK (c <> -5)", "a TEXT, b TEXT COLLATE NOCASE UNIQUE, c, d",
+    ])
+    func aTableThatIsRebuiltMeanwhileDoesNotReturn(_ columns: String) async throws {
+        let world = try World(.rowID)
+        try world.database.stepMigration(rows: 40)
+        let other = try Database(path: world.target)
+        let error = try await cancelling(world.database, while: other) { access in
+            _ = try access.rebuild("t") { table in
+                table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, \(columns))"
+                if columns.hasSuffix("d") { table.columns["d"] = .expression("a || b") }
+                table.rowsCopiedAtOnce = 0
+            }
+        }
+        #expect(error?.code == .unsupported)
+        #expect(try world.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 120)
+        try finishMigration(world.database, steps: 500)
+        #expect(try world.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 120)
+    }
+
+    /// A step sets rows aside between the look at what is stored and the storing.
+    @Test func aTableWhoseRowsAreSetAsideMeanwhileDoesNotReturn() async throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try old.execute("INSERT INTO t VALUES (1, 1), (2, NULL), (3, 3)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            table.refusedRows = .setAside
+        }
+        let threads = Threads()
+        let blocker = try Connection(path: folder.file("new.db"))
+        try blocker.execute("BEGIN IMMEDIATE")
+        threads.start("canceller") { _ in
+            let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+            #expect(error?.message.contains("set aside") == true)
+        }
+        usleep(300_000)
+        // What a step of another process would have left.
+        try blocker.execute("CREATE TABLE midstream_refused_t(midstream_reason, midstream_rowid, id, a)")
+        try blocker.execute("INSERT INTO midstream_refused_t VALUES ('', 2, 2, NULL)")
+        try blocker.execute("UPDATE midstream_tables SET refused_rows_table = 'midstream_refused_t', watermark = 2")
+        try blocker.execute("COMMIT")
+        #expect(await threads.join() == [])
+        #expect(try database.readMigrationProgress().tables.map(\.isReturning) == [false])
     }
 }
 
