@@ -74,8 +74,8 @@ extension Database {
     ///
     /// - Parameter tables: The tables of this database; `nil` for all whose rows have not all moved.
     /// - Throws: ``MigrationError`` when a table cannot return, and then none does: all of its rows have moved, or it has
-    ///   columns that are mapped by expressions or are on one side alone, or rows of several sources, or rows were set
-    ///   aside.
+    ///   columns that are mapped by expressions, have another type affinity than in the source, or are on one side alone, or
+    ///   rows of several sources, or it has been rebuilt, or rows were set aside, or have moved from the source's table before.
     public func cancelMigration(of tables: [String]? = nil) throws {
         guard !isOnWriter else {
             throw MigrationError(

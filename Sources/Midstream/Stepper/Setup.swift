@@ -37,7 +37,9 @@ struct Setup {
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
         // One that was begun and could not be fenced, since somebody held the source.
-        if try stepper.load().tables.contains(where: { $0.phase == .starting }) { _ = try resume(leavesUnreachable: true) }
+        if try stepper.load().tables.contains(where: { $0.phase == .starting }) {
+            _ = try resume(leavesUnreachable: true)
+        }
         let version = try StateStore.schemaVersion(connection)
         let (migrations, records) = try stepper.load()
         let path = try sourcePath(source, retirement)

@@ -57,6 +57,13 @@ struct UndoSQL: Sendable {
                 throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")
             }
             if let origin = source.columnIndex(name) {
+                let affinities = [source.columns[origin].affinity, column.affinity]
+                guard affinities[0] == affinities[1] || affinities.allSatisfy({ $0 == .integer || $0 == .numeric }) else {
+                    throw cannot(
+                        record,
+                        "column \(column.name) has another type than the source's column, so that values were converted"
+                    )
+                }
                 origins[origin] = index
             } else if index != target.rowIDColumn || !MappedColumns.isRowIDName(name) {
                 throw cannot(record, "the source has no column for column \(column.name)")

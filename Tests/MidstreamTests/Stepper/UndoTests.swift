@@ -447,6 +447,37 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 50)
     }
 
+    /// What came as '007' is 7 in the target, and nobody knows what it was.
+    @Test(arguments: [
+        ("TEXT", "INTEGER", false), ("", "REAL", false), ("BLOB", "TEXT", false), ("INTEGER", "NUMERIC", true),
+    ])
+    func columnsThatConvertValuesDoNotReturn(_ source: String, _ target: String, _ returns: Bool) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a \(source))")
+        try old.execute(
+            "INSERT INTO t VALUES (1, '007'), (2, 9007199254740993), (3, '1e3'), (4, NULL), (5, x'00'), (6, 1.5)"
+        )
+        let before = texts(try old.fetchAll("SELECT id, typeof(a), a FROM t"))
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a \(target))")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.stepMigration(rows: 3)
+        if returns {
+            try database.cancelMigration()
+        } else {
+            let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+            #expect(error?.code == .unsupported && error?.message.contains("column a has another type") == true)
+        }
+        try finishMigration(database, steps: 200)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == (returns ? 0 : 6))
+        guard returns else { return }
+        let back = try Connection(path: folder.file("old.db"))
+        defer { back.close() }
+        #expect(try texts(back.fetchAll("SELECT id, typeof(a), a FROM t")) == before)
+    }
+
     // MARK: Beside others who change what returns
 
     /// Has a migration cancelled while a block of another database writes, and tells how that ended.
