@@ -58,6 +58,12 @@ public final class Database: @unchecked Sendable {
         }
         let keys = Keyring(target: key, sources: configuration.sourceKey)
         let resolved = FilePath.resolved(path)
+        guard FilePath.exists(resolved) else {
+            throw MigrationError(
+                .misuse,
+                "the folder of \(path) has a name that is not UTF-8, and cannot be found again: use another folder"
+            )
+        }
         self.path = resolved
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)
@@ -132,7 +138,11 @@ public final class Database: @unchecked Sendable {
     public func close() {
         engine.close()
         readers.close()
-        onWriter { $0.close() }
+        if isOnWriter {
+            writerQueue.async { @Sendable [self] in writer.close() }
+        } else {
+            writerQueue.sync { writer.close() }
+        }
     }
 
     // MARK: Reading

@@ -1,3 +1,4 @@
+internal import SQLText
 public import SQLiteConnection
 
 extension DatabaseAccess {
@@ -60,7 +61,23 @@ extension DatabaseAccess {
                 try protected { try overlay.unnoticed { try feed.promoteIfPending(.rowID(rowID), feed.state()) } }
             }
         }
+        if isWritable { try checkFence(of: table, column, rowID) }
         return try connection.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
+    }
+
+    /// A source refuses writes by triggers, which SQLite does not fire for parts of values.
+    private func checkFence(of table: String, _ column: String, _ rowID: Int64) throws {
+        let fence = try connection.fetchOne(
+            "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
+                + "'midstream\\_fence\\_%' ESCAPE '\\'",
+            [table]
+        )
+        guard fence != nil else { return }
+        let name = SQLIdentifier.quoted(column)
+        try execute(
+            "UPDATE main.\(SQLIdentifier.quoted(table)) SET \(name) = \(name) WHERE rowid = ?",
+            [rowID]
+        )
     }
 }
 

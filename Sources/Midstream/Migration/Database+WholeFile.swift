@@ -33,23 +33,23 @@ extension Database {
         guard case .file(let sourcePath) = source.location else {
             throw MigrationError(.misuse, "a whole file moves into another one: the source is a file")
         }
-        let isNew = !FilePath.exists(path)
-        if isNew { try WholeFile.create(path, key, from: sourcePath, source.key) }
+        let made = try WholeFile.create(path, key, from: sourcePath, source.key)
         var configuration = configuration
         configuration.createsFile = false
         let others = configuration.sourceKey
         let resolved = FilePath.resolved(sourcePath)
         let sourceKey = source.key
         configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
+        try self.init(path: path, key: key, configuration: configuration)
+        // It may have ended, and the source be gone.
+        guard made != nil || FilePath.exists(sourcePath) else { return }
         do {
-            try self.init(path: path, key: key, configuration: configuration)
-            // It may have ended, and the source be gone.
-            if isNew || FilePath.exists(sourcePath) {
-                try addMigration(source: source, retirement: retirement) { $0.sourceTable = $0.name }
-            }
+            try addMigration(source: source, retirement: retirement) { $0.sourceTable = $0.name }
         } catch {
-            // Nothing is in it that is not in the source.
-            if isNew { WholeFile.remove(path) }
+            if let made {
+                close()
+                WholeFile.takeBack(path, key, made: made)
+            }
             throw error
         }
     }

@@ -55,7 +55,7 @@ final class MigrationEngine: Sendable {
     func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
         var events: [MigrationEvent] = []
         defer { for event in events { report(event) } }
-        return try stepper.withValue { box in
+        let result = try stepper.withValueUnlessHeld { box in
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
             let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
             box.stepper = stepper
@@ -67,6 +67,14 @@ final class MigrationEngine: Sendable {
             defer { stepper.onEvent = nil }
             return try body(stepper)
         }
+        guard let result else {
+            throw MigrationError(
+                .misuse,
+                "a filter, or the answer to what becomes of a refused row, cannot ask the same database for its migrations: it is "
+                    + "called in the midst of them"
+            )
+        }
+        return result
     }
 
     // MARK: Beginning
@@ -273,7 +281,8 @@ final class MigrationEngine: Sendable {
     /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
     func close() {
         auto.stop()
-        stepper.withValue { box in
+        // Who closes it in a filter has what is going on end first.
+        _ = stepper.withValueUnlessHeld { box in
             box.isClosed = true
             box.stepper = nil
         }

@@ -5,13 +5,19 @@ internal import SQLiteConnection
 enum WholeFile {
     /// Makes a file with all of another's schema, in one transaction. A process that dies leaves no file, or an empty one
     /// that is made anew.
+    ///
+    /// - Returns: The objects that were made; `nil` where the file has some already, be it that another process has just
+    ///   made them.
     static func create(
         _ path: String,
         _ key: EncryptionKey?,
         from sourcePath: String,
         _ sourceKey: EncryptionKey?
-    ) throws {
+    ) throws -> Set<String>? {
+        // What has a journal may have been cut short.
+        if FilePath.hasContent(path), !FilePath.exists(path + "-journal") { return nil }
         guard FilePath.exists(sourcePath) else {
+            if FilePath.hasContent(path) { return nil }
             throw MigrationError(
                 .sourceUnavailable,
                 "there is neither \(path) nor a file \(sourcePath) to make it of: check the paths"
@@ -21,27 +27,62 @@ enum WholeFile {
         defer { source.close() }
         source.setBusyTimeout(milliseconds: 5000)
         try source.checkReadable()
-        // Under another name, until all of it is there.
-        let part = path + ".part"
-        remove(part)
+        let isNew = !FilePath.exists(path)
+        let target = try Connection(path: path, options: OpenOptions(key: key))
+        defer { target.close() }
+        target.setBusyTimeout(milliseconds: 5000)
+        let encoding: String = try source.fetchValue("PRAGMA main.encoding") ?? "UTF-8"
+        try target.execute("PRAGMA main.encoding = '\(encoding)'")
+        let vacuum: Int64 = try source.fetchValue("PRAGMA main.auto_vacuum") ?? 0
+        try target.execute("PRAGMA main.auto_vacuum = \(vacuum)")
+        // Who makes it at the same time is waited for.
+        try target.execute("BEGIN EXCLUSIVE")
         do {
-            let target = try Connection(path: part, options: OpenOptions(key: key))
-            defer { target.close() }
-            let encoding: String = try source.fetchValue("PRAGMA main.encoding") ?? "UTF-8"
-            try target.execute("PRAGMA main.encoding = '\(encoding)'")
-            let vacuum: Int64 = try source.fetchValue("PRAGMA main.auto_vacuum") ?? 0
-            try target.execute("PRAGMA main.auto_vacuum = \(vacuum)")
-            try target.execute("BEGIN")
+            guard try objects(target).isEmpty else {
+                try target.execute("ROLLBACK")
+                return nil
+            }
             try source.transaction { try copySchema(source, target) }
+            let made = try objects(target)
             try target.execute("COMMIT")
+            return made
         } catch {
-            remove(part)
+            // Nobody else can have written it.
+            if isNew, target.isInTransaction { _ = FilePath.remove(path) }
+            try? target.rollBack()
             throw error
         }
-        guard FilePath.rename(part, to: path) else {
-            remove(part)
-            throw MigrationError(.misuse, "cannot make \(path): its folder cannot be written")
+    }
+
+    /// What a file has of the application's.
+    private static func objects(_ connection: Connection) throws -> Set<String> {
+        let names = try connection.fetchAll("SELECT name FROM main.sqlite_master").map {
+            try $0.get(0, as: String.self)
         }
+        return Set(names.filter { !$0.hasPrefix("sqlite_") })
+    }
+
+    /// Removes a file that was made, and whose migration could not begin, unless anything else has come into it, or somebody
+    /// has it open.
+    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>) {
+        guard let connection = try? Connection(path: path, options: OpenOptions(access: .readWrite, key: key)) else {
+            return
+        }
+        defer { connection.close() }
+        do {
+            // A WAL can only be given up when nobody else has the file.
+            guard try connection.fetchValue(String.self, "PRAGMA main.journal_mode = DELETE") == "delete" else {
+                return
+            }
+            try connection.execute("BEGIN EXCLUSIVE")
+            guard try objects(connection) == made else { return }
+            for table in try SchemaReader(connection: connection, schema: "main").tableNames() {
+                let name = SQLIdentifier.quoted(table)
+                guard try connection.fetchOne("SELECT 1 FROM main.\(name) LIMIT 1") == nil else { return }
+            }
+            _ = FilePath.remove(path)
+        } catch {}
+        try? connection.rollBack()
     }
 
     private static func copySchema(_ source: Connection, _ target: Connection) throws {

@@ -28,8 +28,8 @@ final class Overlay {
     private var formerTwins: Set<String> = []
     /// Whether a statement has had the overlay taken down, and it is not back yet.
     private(set) var isSuspended = false
-    /// The number of the schema for which it was put back in the open transaction.
-    private var resumedVersion: Int64?
+    /// Whether it was put back in the open transaction.
+    private var hasResumed = false
     /// Whether a transaction in which it was read what moves could not be ended.
     private var hasBegun = false
     /// Tables that the open transaction drained.
@@ -252,7 +252,7 @@ final class Overlay {
         formerTwins.removeAll()
         try install(migrations, records)
         isSuspended = false
-        resumedVersion = nil
+        hasResumed = false
     }
 
     /// Makes the TEMP objects. The sources are attached.
@@ -395,17 +395,21 @@ final class Overlay {
 
     /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
-        if let resumedVersion {
-            // What has begun to move within the transaction may not any more, or the overlay was made after the savepoint.
-            let isAsMade = try StateStore.schemaVersion(connection) == resumedVersion && isInPlace()
-            guard isAsMade else { return try suspended {} }
-        }
+        // It was made within the transaction, perhaps after the savepoint, for what may not move any more.
+        if hasResumed { return try suspended {} }
         for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
         let views = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'view'")
         twins = formerTwins.intersection(try views.map { try $0.get(0, as: String.self) })
         noteMovingTables()
         generation += 1
+        assert(isComplete, "the overlay lacks a moving table after a rollback")
+    }
+
+    /// Whether there is a union table for each table of which rows have yet to come.
+    private var isComplete: Bool {
+        guard let moving = try? store.load().tables.filter({ $0.phase == .copying }) else { return true }
+        return Set(moving.map { SQLIdentifier.lowercased($0.target) }) == Set(byName.keys)
     }
 
     private func isBack(_ table: MovingTable) throws -> Bool {
@@ -434,7 +438,7 @@ final class Overlay {
         let (migrations, records) = try store.load()
         try install(migrations, records)
         isSuspended = false
-        resumedVersion = try StateStore.schemaVersion(connection)
+        hasResumed = true
     }
 
     /// Removes the TEMP twin of a view that the application drops.

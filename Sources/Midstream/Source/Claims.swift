@@ -297,9 +297,10 @@ struct Claims {
     }
 
     /// Whether rows of a source table are in a target table for good.
-    func hasMoved(from source: String, into target: String) throws -> Bool {
-        if isSameFile { return false }
-        return try all().contains { claim in
+    ///
+    /// - Parameter moving: All tables that move.
+    func hasMoved(from source: String, into target: String, besides moving: [TableRecord]) throws -> Bool {
+        try (isSameFile ? movedHere(besides: moving) : all()).contains { claim in
             claim.moved != nil && SQLIdentifier.equal(claim.sourceTable, source)
                 && SQLIdentifier.equal(claim.targetTable, target) && claim.targetFile == targetFile()
         }
@@ -327,10 +328,44 @@ struct Claims {
         // A fence is enough for a table of another file. In the target's own file, where there are no claims, a fence
         // that stays is what tells that the table has moved.
         if try !isSameFile && !fences(of: record.source).isEmpty { return }
+        let part = isSameFile ? Self.part(record) : ""
         for event in ["INSERT", "UPDATE", "DELETE"] {
             try connection.execute(
                 "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) BEFORE \(event) ON "
-                    + "\(SQLIdentifier.quoted(record.source)) BEGIN SELECT RAISE(ABORT, \(Self.message(record, file ?? targetFile()))); END"
+                    + "\(SQLIdentifier.quoted(record.source)) BEGIN "
+                    + "SELECT RAISE(ABORT, \(Self.message(record, file ?? targetFile())))\(part); END"
+            )
+        }
+    }
+
+    /// What a fence in the target's own file tells besides: which rows, for which table.
+    private static func part(_ record: TableRecord) -> String {
+        ", \(literal(record.target)), \(record.condition.map(literal) ?? "NULL")"
+    }
+
+    /// What has moved of tables of the target's own file, and stayed there, as its fences tell.
+    ///
+    /// - Parameter moving: The tables that have yet to arrive, whose fences are there as well.
+    func movedHere(besides moving: [TableRecord]) throws -> [Claim] {
+        let prefix = "midstream_fence_insert_"
+        let ids = Set(moving.filter { $0.phase != .done }.map(\.id))
+        return try connection.fetchAll(
+            "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' AND name LIKE 'midstream\\_fence\\_insert\\_%' "
+                + "ESCAPE '\\'"
+        ).compactMap { row in
+            let (name, table, text): (String, String, String) = (try row.get(0), try row.get(1), try row.get(2))
+            let bytes = Array(text.utf8)
+            let strings = SQLTokenizer(text).filter { $0.kind == .string }.map {
+                SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self))
+            }
+            guard let id = Int64(name.dropFirst(prefix.count)), !ids.contains(id), strings.count > 1 else { return nil }
+            return Claim(
+                id: id,
+                sourceTable: table,
+                targetFile: targetFile(),
+                targetTable: strings[1],
+                condition: strings.count > 2 ? strings[2] : nil,
+                moved: 0
             )
         }
     }
@@ -344,10 +379,11 @@ struct Claims {
         ).map { try $0.get(0) }
     }
 
-    /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table.
-    func hasFence(source: String, target: String) throws -> Bool {
+    /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table by a fence of
+    /// an older release, which does not tell which rows.
+    func hasOldFence(source: String, target: String) throws -> Bool {
         let beginning = Self.literal(Self.beginning(source, target)).dropLast()
-        return try fences(of: source).contains { $0.contains(beginning) }
+        return try fences(of: source).contains { $0.contains(beginning) && $0.hasSuffix("'); END") }
     }
 
     private static func message(_ record: TableRecord, _ target: String) -> String {

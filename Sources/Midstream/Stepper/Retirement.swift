@@ -140,7 +140,16 @@ struct Retirement {
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if migration.retirement == .keep { return "it was to be kept" }
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
-        let claimed = sharing.reduce(0) { $0 + $1.copied + $1.settled }
+        var claimed = sharing.reduce(0) { $0 + $1.copied + $1.settled }
+        let before = try Claims(connection: connection, migration: migration).movedHere(besides: sharing)
+            .filter { moved in
+                SQLIdentifier.equal(moved.sourceTable, record.source) && !sharing.contains { $0.id == moved.id }
+            }
+        if !before.isEmpty {
+            let conditions = before.map { "(\($0.condition ?? "1")\n)" }.joined(separator: " OR ")
+            claimed +=
+                try connection.fetchValue(Int64.self, "SELECT count(*) FROM main.\(name) WHERE \(conditions)") ?? 0
+        }
         if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
         // Debian's SQLite overwrites what is deleted, which would make this as long as a copy.
         let overwrites: Int64 = try connection.fetchValue("PRAGMA main.secure_delete") ?? 0

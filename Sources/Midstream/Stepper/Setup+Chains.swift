@@ -177,7 +177,7 @@ extension Setup {
         for former in formers {
             let (chain, joined) = try joined(former, record, migration)
             if former.isOfOtherFile { try chain.copyState(joined, from: migration.schema, to: stepper.store) }
-            try chain.checkCollisions(joined, with: others(of: chain.c, strangers), connection)
+            try chain.checkCollisions(joined, with: others(of: chain.c.name, strangers), connection)
             try chain.store(joined, in: stepper.store)
             stepper.forget(joined.id)
             stepper.refusalHandlers[joined.id] = stepper.refusalHandlers[record.id]

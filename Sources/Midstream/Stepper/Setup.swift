@@ -178,7 +178,8 @@ struct Setup {
         let targets = SchemaReader(connection: connection, schema: "main")
         let sources = SchemaReader(connection: connection, schema: migration.schema)
         let claims = Claims(connection: connection, migration: migration)
-        let staked = migration.sourcePath == nil ? [] : try claims.all()
+        let isSameFile = migration.sourcePath == nil
+        let staked = try isSameFile ? claims.movedHere(besides: records) : claims.all()
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable else { continue }
@@ -225,28 +226,30 @@ struct Setup {
             // It has moved; with sources that stay, this is how the next launch finds out. Other rows of it may follow.
             if own.contains(where: { Self.isSame($0.condition, wish.condition) }) { continue }
             // It was taken over, with the table that it moved into: see `Setup+Chains`.
-            if try staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) { continue }
+            if try !isSameFile && staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) {
+                continue
+            }
             guard let source = try sources.table(sourceName) else {
                 // Of the same file: it has moved and was dropped.
-                if migration.sourcePath == nil { continue }
+                if isSameFile { continue }
                 throw MigrationError(
                     .missingTable,
                     "there is no table \(sourceName) in \(stepper.path(of: migration) ?? "the source")",
                     table: wish.name
                 )
             }
-            guard migration.sourcePath != nil || !SQLIdentifier.equal(source.name, target.name) else {
+            guard !isSameFile || !SQLIdentifier.equal(source.name, target.name) else {
                 throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
             }
             // It has moved, and stayed.
-            if try migration.sourcePath == nil && claims.hasFence(source: source.name, target: target.name) { continue }
+            if try isSameFile && claims.hasOldFence(source: source.name, target: target.name) { continue }
             try checkUnclaimed(wish.name, sourceName, migration)
             var beginning = try Beginning(
                 checking: wish,
                 migration,
                 target: target,
                 source: source,
-                others: others(of: target, records)
+                others: others(of: target.name, records)
                     + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
                 on: connection
             )
@@ -257,8 +260,7 @@ struct Setup {
             }
             try checkFormers(of: record, migration, isShared: shares)
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
-            let others =
-                migration.sourcePath == nil ? records.filter { $0.migration == migration.id }.map(claims.claim) : staked
+            let others = staked + (isSameFile ? records.filter { $0.migration == migration.id }.map(claims.claim) : [])
             for other in others + begun.map({ claims.claim($0.record) })
             where SQLIdentifier.equal(other.sourceTable, sourceName) {
                 try claims.checkDisjoint(record, other)
@@ -296,12 +298,16 @@ struct Setup {
     }
 
     /// The other sources that a table has rows to come from.
-    func others(of target: TableSchema, _ records: [TableRecord]) throws -> [MoveSQL] {
+    func others(of target: String, _ records: [TableRecord]) throws -> [MoveSQL] {
         let migrations = try stepper.load().migrations
         return try records.filter {
-            SQLIdentifier.equal($0.target, target.name) && ($0.phase == .copying || $0.phase == .starting)
+            SQLIdentifier.equal($0.target, target) && ($0.phase == .copying || $0.phase == .starting)
         }.compactMap { record in
-            try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
+            guard let migration = migrations.first(where: { $0.id == record.migration }) else { return nil }
+            // It has come since, and within a transaction nothing can be attached.
+            let isReachable = migration.sourcePath == nil || stepper.isAttached(migration)
+            if connection.isInTransaction, !isReachable { throw Changed() }
+            return try stepper.sql(for: record, migration)
         }
     }
 
@@ -396,7 +402,9 @@ struct Setup {
         } catch is Changed {
             try withdraw(record, migration, claims)
             return .changed
-        } catch let error as MigrationError where error.code == .keyCollision || error.code == .unsupported {
+        } catch let error as MigrationError
+            where [.keyCollision, .unsupported, .unequalTables].contains(error.code)
+        {
             try withdraw(record, migration, claims)
             return .error(error)
         }
@@ -433,6 +441,8 @@ struct Setup {
     /// - Returns: `false` when another process, which found a collision, has withdrawn the claim meanwhile.
     private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws -> Bool {
         var isClaimed = true
+        // Sources cannot be attached within a transaction.
+        _ = try strangers(record)
         try stepper.waitingTransaction {
             // Another process may have been here meanwhile.
             guard try isStarting(record) else { return }
@@ -443,15 +453,25 @@ struct Setup {
                 let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
             else { throw Changed() }
             let beginning = Beginning(record, migration, target: target, source: source, on: connection)
-            // Until the guard triggers are there, others may write rows into the target that collide with the source's.
-            try Compatibility(connection: connection, target: target, source: source, sql: beginning.sql, others: [])
-                .checkCollisions()
+            // Until the source is fenced, and the target has the guard triggers, others may have written rows that do not fit.
+            try Compatibility(
+                connection: connection,
+                target: target,
+                source: source,
+                sql: beginning.sql,
+                others: strangers(record)
+            ).check()
             try join(record, migration)
             if migration.sourcePath == nil { try claims.stake(record) }
             try beginning.letMove()
             try stepper.store.forgetDefinitions(of: record)
         }
         return isClaimed
+    }
+
+    /// The other sources of a table that is about to move.
+    private func strangers(_ record: TableRecord) throws -> [MoveSQL] {
+        try others(of: record.target, stepper.load().tables.filter { $0.id != record.id })
     }
 
     /// Has the target forget a table that is about to move, unless another process lets it move, or has claimed the source.

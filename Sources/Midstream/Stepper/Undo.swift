@@ -75,7 +75,8 @@ struct Undo {
             try stepper.attach(migration)
             return try Claims(connection: connection, migration: migration).hasMoved(
                 from: record.source,
-                into: record.target
+                into: record.target,
+                besides: all
             )
         }
         if former == true { throw UndoSQL.cannot(record, "other rows of that have moved before") }

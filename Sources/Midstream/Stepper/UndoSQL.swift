@@ -57,8 +57,12 @@ struct UndoSQL: Sendable {
                 throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")
             }
             if let origin = source.columnIndex(name) {
+                guard source.columns[origin].generation == nil else {
+                    throw cannot(record, "column \(name) of the source is generated, and column \(column.name) is not")
+                }
                 let affinities = [source.columns[origin].affinity, column.affinity]
-                guard affinities[0] == affinities[1] || affinities.allSatisfy({ $0 == .integer || $0 == .numeric }) else {
+                guard affinities[0] == affinities[1] || affinities.allSatisfy({ $0 == .integer || $0 == .numeric })
+                else {
                     throw cannot(
                         record,
                         "column \(column.name) has another type than the source's column, so that values were converted"

@@ -18,25 +18,6 @@ enum FilePath {
         unlink(path) == 0
     }
 
-    /// Gives a file another name, in the place of none.
-    static func rename(_ path: String, to other: String) -> Bool {
-        // Never over a file that somebody has made meanwhile; some file systems have no links.
-        if link(path, other) == 0 {
-            unlink(path)
-        } else if errno == EEXIST || exists(other) || renameFile(path, other) != 0 {
-            return false
-        }
-        return syncFolder(of: other)
-    }
-
-    /// Has a folder's entries reach the disk.
-    private static func syncFolder(of path: String) -> Bool {
-        let folder = open(split(path).folder, O_RDONLY)
-        guard folder >= 0 else { return false }
-        defer { close(folder) }
-        return fsync(folder) == 0
-    }
-
     /// Overwrites a file with zeros, down to the disk.
     static func overwrite(_ path: String) -> Bool {
         let file = open(path, O_WRONLY)
@@ -89,6 +70,12 @@ enum FilePath {
         relative.hasPrefix("/") ? relative : resolved(split(file).folder + "/" + relative)
     }
 
+    /// Whether a file is there that is not empty.
+    static func hasContent(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_size > 0
+    }
+
     /// What tells one file from all others; `nil` when it does not exist.
     static func identity(_ path: String) -> FileIdentity? {
         var status = stat()
@@ -96,9 +83,6 @@ enum FilePath {
         return FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
     }
 }
-
-/// `rename` of the C library, which the function of that name hides.
-private func renameFile(_ path: String, _ other: String) -> Int32 { rename(path, other) }
 
 /// A file, by whatever name.
 struct FileIdentity: Hashable {

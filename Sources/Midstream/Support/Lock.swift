@@ -16,7 +16,12 @@ final class Lock: @unchecked Sendable {
     init() {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
-        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_mutexattr_t()
+        pthread_mutexattr_init(&attributes)
+        // A thread that locks it twice is told, and does not wait for itself.
+        pthread_mutexattr_settype(&attributes, numericCast(PTHREAD_MUTEX_ERRORCHECK))
+        pthread_mutex_init(mutex, &attributes)
+        pthread_mutexattr_destroy(&attributes)
     }
 
     deinit {
@@ -25,7 +30,15 @@ final class Lock: @unchecked Sendable {
     }
 
     func withLock<Result>(_ body: () throws -> Result) rethrows -> Result {
-        pthread_mutex_lock(mutex)
+        guard let result = try withLockUnlessHeld(body) else {
+            preconditionFailure("a thread takes a lock that it holds")
+        }
+        return result
+    }
+
+    /// - Returns: `nil` when this very thread holds it already.
+    func withLockUnlessHeld<Result>(_ body: () throws -> Result) rethrows -> Result? {
+        guard pthread_mutex_lock(mutex) != EDEADLK else { return nil }
         defer { pthread_mutex_unlock(mutex) }
         return try body()
     }
@@ -44,5 +57,10 @@ final class Confined<Value>: @unchecked Sendable {
 
     func withValue<Result>(_ body: (Value) throws -> Result) rethrows -> Result {
         try lock.withLock { try body(value) }
+    }
+
+    /// - Returns: `nil` when this very thread is at it already.
+    func withValueUnlessHeld<Result>(_ body: (Value) throws -> Result) rethrows -> Result? {
+        try lock.withLockUnlessHeld { try body(value) }
     }
 }

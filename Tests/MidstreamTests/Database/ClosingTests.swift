@@ -42,4 +42,28 @@ import Testing
             #expect(openFiles(in: folder.path) == [])
         }
     #endif
+
+    /// Its transaction would be rolled back, and nobody told.
+    @Test func aBlockThatClosesItsDatabaseIsCommitted() async throws {
+        let folder = TemporaryFolder()
+        for isAsync in [false, true] {
+            let path = folder.file("\(isAsync).db")
+            let database = try Database(path: path)
+            try database.execute("CREATE TABLE t(x)")
+            let body: @Sendable (DatabaseAccess) throws -> Void = { access in
+                try access.execute("INSERT INTO t VALUES (1)")
+                database.close()
+                try access.execute("INSERT INTO t VALUES (2)")
+            }
+            if isAsync { try await database.write(body) } else { try onCurrentThread(database, body) }
+            #expect(throws: (any Error).self) { try database.execute("INSERT INTO t VALUES (3)") }
+            let plain = try Connection(path: path)
+            defer { plain.close() }
+            #expect(try plain.fetchValue(Int.self, "SELECT sum(x) FROM t") == 3)
+        }
+    }
+
+    private func onCurrentThread(_ database: Database, _ body: (DatabaseAccess) throws -> Void) throws {
+        try database.write(body)
+    }
 }

@@ -81,7 +81,7 @@ import Testing
             _ = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
         }
         #expect(error?.code == .unsupported)
-        for name in ["new.db", "new.db-wal", "new.db.part"] { #expect(!Files.exists(folder.file(name))) }
+        for name in ["new.db", "new.db-wal", "new.db-journal"] { #expect(!Files.exists(folder.file(name))) }
         let missing = #expect(throws: MigrationError.self) {
             _ = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("none.db")))
         }
@@ -107,5 +107,51 @@ import Testing
         database.close()
         try Database.wipeSource(atPath: folder.file("old.db"))
         #expect(!Files.exists(folder.file("old.db")))
+    }
+
+    /// It cannot begin while somebody writes the source, and what others have written into the new file stays.
+    @Test(arguments: [true, false]) func aFileThatSomebodyUsesIsNotTakenBack(_ isOpen: Bool) async throws {
+        let folder = TemporaryFolder()
+        try Self.source(folder, nil)
+        let holder = try Connection(path: folder.file("old.db"))
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute("BEGIN IMMEDIATE")
+        @Sendable func open() throws -> Database {
+            try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+        }
+        let threads = Threads()
+        threads.start("first") { _ in
+            let error = #expect(throws: MigrationError.self) { _ = try open() }
+            #expect(error?.code == .sourceUnavailable)
+        }
+        #expect(waitForFile(folder.file("new.db-wal")))
+        let other = try Connection(path: folder.file("new.db"))
+        other.setBusyTimeout(milliseconds: 5000)
+        if isOpen { #expect(try other.fetchValue(Int.self, "SELECT count(*) FROM log") == 0) }
+        try other.execute("INSERT INTO log(rowid, n) VALUES (8, 8)")
+        if !isOpen { other.close() }
+        #expect(await threads.join() == [])
+        if isOpen { try other.execute("INSERT INTO log(rowid, n) VALUES (9, 9)") }
+        other.close()
+        try holder.execute("ROLLBACK")
+        holder.close()
+        let database = try open()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM log WHERE n > 1") == (isOpen ? 2 : 1))
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 299)
+    }
+
+    /// Two processes that are started for the first time.
+    @Test func aFileIsMadeOnce() async throws {
+        let folder = TemporaryFolder()
+        try Self.source(folder, nil)
+        let threads = Threads()
+        for name in ["a", "b", "c"] {
+            threads.start(name) { threads in
+                let database = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+                let count = try database.fetchValue(Int.self, "SELECT count(*) FROM v")
+                if count != 299 { threads.note("\(name) sees \(String(describing: count))") }
+            }
+        }
+        #expect(await threads.join() == [])
     }
 }

@@ -29,6 +29,30 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
     }
 
+    /// It is called in the midst of what these would wait for.
+    @Test func aFilterThatAsksItsOwnDatabaseIsTold() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try Database(path: fixture.target)
+        let source = fixture.source
+        let calls: [@Sendable (Database) throws -> Void] = [
+            { _ = try $0.readMigrationProgress() }, { _ = try $0.stepMigration() }, { try $0.cancelMigration() },
+            { try MovingFixture.addMigration($0, source) },
+        ]
+        for call in calls {
+            let error = #expect(throws: MigrationError.self) {
+                try database.addMigration(source: .file(source)) { _ in try call(database) }
+            }
+            #expect(error?.code == .misuse)
+        }
+        try database.addMigration(source: .file(source)) { table in
+            if table.name == "accounts", !database.isMigrated { table.sourceTable = "old_accounts" }
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        // It comes to its end.
+        try database.addMigration(source: .file(source)) { _ in database.close() }
+    }
+
     /// Another process moves the table from beginning to end between the look at what is stored and the storing.
     @Test func whatHasMovedWhileItIsAddedIsNotBegunAgain() async throws {
         let fixture = try MovingFixture(rows: 50, isSameFile: true)
@@ -229,6 +253,63 @@ import Testing
         try holder.execute("ROLLBACK")
         try MovingFixture.addMigration(database, fixture.source)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    /// Rows that do not fit come into the source, which nothing refuses until it is fenced.
+    @Test(
+        arguments: [
+            (
+                "o(k TEXT UNIQUE, a)", "t(id TEXT PRIMARY KEY, a) WITHOUT ROWID",
+                "INSERT INTO o VALUES (NULL, 1), (NULL, 2)",
+                MigrationError.Code.unequalTables
+            ),
+            (
+                "o(k INTEGER UNIQUE, a)", "t(id INTEGER PRIMARY KEY, a)", "INSERT INTO o VALUES (NULL, 1)",
+                .unequalTables
+            ),
+            (
+                "o(k INTEGER UNIQUE, a)", "t(id INTEGER PRIMARY KEY, a)", "INSERT INTO o VALUES ('abc', 1)",
+                .unequalTables
+            ),
+            (
+                "o(k INTEGER PRIMARY KEY, a)", "t(id INTEGER PRIMARY KEY, a UNIQUE)", "INSERT INTO o VALUES (50, 'a1')",
+                .keyCollision
+            ),
+        ]
+    )
+    func rowsThatDoNotFitAndComeWhileItIsAddedAreTold(
+        _ source: String,
+        _ target: String,
+        _ write: String,
+        _ code: MigrationError.Code
+    ) async throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("PRAGMA journal_mode = WAL")
+        try old.execute("CREATE TABLE \(source)")
+        try old.execute("CREATE INDEX by_a ON o(a)")
+        try old.execute("INSERT INTO o VALUES (1, 'a1'), (2, 'a2'), (3, 'a3')")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE \(target)")
+        try old.execute("BEGIN IMMEDIATE")
+        try old.execute(write)
+        let threads = Threads()
+        threads.start("beginner") { _ in
+            let error = #expect(throws: MigrationError.self) {
+                try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                    table.sourceTable = "o"
+                    table.columns["id"] = .column("k")
+                }
+            }
+            #expect(error?.code == code)
+        }
+        usleep(300_000)
+        try old.execute("COMMIT")
+        #expect(await threads.join() == [])
+        #expect(database.isMigrated)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+        try old.execute("DELETE FROM o WHERE rowid > 3")
+        try old.execute("UPDATE o SET a = a || '!'")
     }
 
     /// The target's table is another one by then.

@@ -1,5 +1,6 @@
 import Dispatch
 import MidstreamTesting
+import SQLiteFeatures
 import SQLiteConnection
 import Synchronization
 import Testing
@@ -476,6 +477,22 @@ import Testing
         let back = try Connection(path: folder.file("old.db"))
         defer { back.close() }
         #expect(try texts(back.fetchAll("SELECT id, typeof(a), a FROM t")) == before)
+    }
+
+    @Test(.needs(.generatedColumns)) func aColumnThatOnlyTheSourceMakesDoesNotReturn() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, g INTEGER AS (a * 2) STORED)")
+        try old.execute("INSERT INTO t(id, a) VALUES (1, 1), (2, 2)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, g INTEGER)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.execute("UPDATE t SET g = 7 WHERE id = 1")
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+        #expect(error?.code == .unsupported)
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT id, a, g FROM t")) == ["1|1|7", "2|2|4"])
     }
 
     // MARK: Beside others who change what returns

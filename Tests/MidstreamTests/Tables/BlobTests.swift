@@ -107,4 +107,35 @@ import Testing
         }
         #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0902030405"])
     }
+
+    /// SQLite fires no trigger for it, so that the write would be lost.
+    @Test(arguments: [true, false]) func aSourceIsNotWrittenByParts(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file(isSameFile ? "new.db" : "old.db"), folder.file("new.db"))
+        let plain = try Connection(path: old)
+        try plain.execute("CREATE TABLE o(id INTEGER PRIMARY KEY, x BLOB)")
+        try plain.execute("INSERT INTO o VALUES (1, x'0102030405'), (2, x'0102030405')")
+        plain.close()
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)")
+        try database.addMigration(source: isSameFile ? .sameDatabase : .file(old)) { table in
+            if table.name == "t" { table.sourceTable = "o" }
+        }
+        try database.stepMigration(rows: 1)
+        let other = try Database(path: old)
+        for id in [1, 2] as [Int64] {
+            let error = #expect(throws: SQLiteError.self) {
+                try other.write {
+                    try $0.withBlob(table: "o", column: "x", rowID: id, isWritable: true) { try $0.write([9], at: 0) }
+                }
+            }
+            #expect(error?.message.contains("write it there") == true)
+            #expect(
+                try other.read { try $0.withBlob(table: "o", column: "x", rowID: id) { try $0.read(count: 1, at: 0) } }
+                    == [1]
+            )
+        }
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT hex(x) FROM t")) == ["0102030405", "0102030405"])
+    }
 }

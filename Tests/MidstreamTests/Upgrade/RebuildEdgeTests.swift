@@ -219,9 +219,13 @@ import Testing
                 table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL)"
                 table.rowsCopiedAtOnce = 0
             }
-            try access.execute("SAVEPOINT s")
-            try access.execute("UPDATE t SET a = 'lost' WHERE id < 9")
-            try access.execute("ROLLBACK TO s")
+            for change in ["UPDATE t SET a = 'lost' WHERE id < 9", "CREATE INDEX x ON t(a)", "SELECT count(*) FROM t"] {
+                try access.execute("SAVEPOINT s")
+                try access.execute(change)
+                try access.execute("ROLLBACK TO s")
+                #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM t WHERE a = '250'") == 1)
+                try access.execute("ROLLBACK TO s; RELEASE s; UPDATE t SET a = a WHERE id = 250")
+            }
             try access.execute("UPDATE t SET a = 'kept' WHERE id < 3")
             try access.execute("DELETE FROM t WHERE id = 7")
         }
