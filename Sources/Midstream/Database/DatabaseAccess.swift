@@ -25,6 +25,8 @@ public final class DatabaseAccess {
 
     /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
     private(set) var isInBlock = false
+    /// What statements of a block get whose transaction SQLite itself has rolled back.
+    private var lostTransaction: SQLiteError?
     /// Whether the gate is held.
     private var isInside = false
     /// The statements that began the application's own transaction, while nothing else has run in it.
@@ -305,6 +307,27 @@ public final class DatabaseAccess {
         _ piece: Piece,
         _ arguments: Arguments,
         _ onStart: (Statement) -> Void = { _ in },
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        // What follows would be committed without what came before.
+        if let lostTransaction { throw lostTransaction }
+        do {
+            try performInTransaction(piece, arguments, onStart, onRow)
+        } catch {
+            if isInBlock, !connection.isInTransaction, lostTransaction == nil {
+                lostTransaction = SQLiteError(
+                    code: .abort,
+                    message: "the block's transaction has been rolled back by an error: \(error)"
+                )
+            }
+            throw error
+        }
+    }
+
+    private func performInTransaction(
+        _ piece: Piece,
+        _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
         try insideGate {
@@ -891,8 +914,12 @@ public final class DatabaseAccess {
             defersForeignKeys = false
             overlay.forgetState()
             isInBlock = true
+            lostTransaction = nil
+            defer { lostTransaction = nil }
             do {
                 let result = try body(self)
+                // The block may have caught the error.
+                if let lostTransaction { throw lostTransaction }
                 isInBlock = false
                 if connection.isInTransaction { try commitOrRollBack() }
                 afterBlock()

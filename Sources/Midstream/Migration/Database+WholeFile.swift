@@ -45,13 +45,24 @@ extension Database {
         guard made != nil || FilePath.exists(sourcePath) else { return }
         do {
             try addMigration(source: source, retirement: retirement) { $0.sourceTable = $0.name }
+            if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
         } catch {
-            if let made {
-                close()
-                WholeFile.takeBack(path, key, made: made)
-            }
+            if made != nil { takeBack(key, made) }
             throw error
         }
+        try cancelMigration()
+        let deadline = ContinuousClock.now + Setup.patience
+        while try !stepMigration().isFinished, ContinuousClock.now < deadline {}
+        takeBack(key, made)
+        throw MigrationError(
+            .sourceChanged,
+            "the schema of \(sourcePath), or its user_version, was changed while \(path) was made of it: try again"
+        )
+    }
+
+    private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?) {
+        close()
+        WholeFile.takeBack(path, key, made: made)
     }
 
     /// Overwrites a source file whose rows have all moved, and deletes it with its journals.

@@ -42,7 +42,11 @@ enum WholeFile {
                 try target.execute("ROLLBACK")
                 return nil
             }
-            try source.transaction { try copySchema(source, target) }
+            try source.transaction {
+                try copySchema(source, target)
+                try target.execute("CREATE TABLE \(copyTable)(source TEXT)")
+                try target.execute("INSERT INTO \(copyTable)(source) VALUES (?)", [summary(of: source)])
+            }
             let made = try objects(target)
             try target.execute("COMMIT")
             return made
@@ -54,6 +58,47 @@ enum WholeFile {
         }
     }
 
+    // MARK: What has been copied
+
+    /// What the schema of a new file was copied from, until it is known that nobody has changed that before it was fenced.
+    static let copyTable = StateStore.prefix + "copy"
+
+    /// All that is copied of a file at once.
+    private static func summary(of connection: Connection) throws -> String {
+        var parts = try connection.fetchAll(
+            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND name NOT LIKE 'midstream\\_%' ESCAPE '\\' ORDER BY type, name"
+        ).map { "\($0.values)" }
+        for pragma in ["user_version", "application_id"] {
+            parts.append("\(try connection.fetchValue(Int64.self, "PRAGMA main.\(pragma)") ?? 0)")
+        }
+        if try connection.fetchOne("SELECT 1 FROM sqlite_master WHERE name = ?", [UpgradeRecords.table]) != nil {
+            parts += try connection.fetchAll("SELECT * FROM \(UpgradeRecords.table)").map { "\($0.values)" }
+        }
+        return parts.joined(separator: "\n")
+    }
+
+    /// Looks, once all tables of the source are fenced, whether it is still what was copied.
+    ///
+    /// - Parameter stepper: The new file's.
+    static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
+        let connection = stepper.connection
+        let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable])
+        guard isNoted != nil, let noted = try connection.fetchValue(String.self, "SELECT source FROM main.\(copyTable)")
+        else { return true }
+        if FilePath.exists(sourcePath) {
+            let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: key))
+            defer { source.close() }
+            source.setBusyTimeout(milliseconds: 5000)
+            let now = try source.transaction { try summary(of: source) }
+            guard now == noted else { return false }
+        }
+        try stepper.waitingTransaction(lockingBy: copyTable) {
+            try connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
+        }
+        return true
+    }
+
     /// What a file has of the application's.
     private static func objects(_ connection: Connection) throws -> Set<String> {
         let names = try connection.fetchAll("SELECT name FROM main.sqlite_master").map {
@@ -62,9 +107,13 @@ enum WholeFile {
         return Set(names.filter { !$0.hasPrefix("sqlite_") })
     }
 
+    // MARK: Taking it back
+
     /// Removes a file that was made, and whose migration could not begin, unless anything else has come into it, or somebody
     /// has it open.
-    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>) {
+    ///
+    /// - Parameter made: What was made; `nil` where that is not known any more.
+    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>?) {
         guard let connection = try? Connection(path: path, options: OpenOptions(access: .readWrite, key: key)) else {
             return
         }
@@ -75,7 +124,8 @@ enum WholeFile {
                 return
             }
             try connection.execute("BEGIN EXCLUSIVE")
-            guard try objects(connection) == made else { return }
+            let now = try objects(connection)
+            guard now == made ?? now, !now.contains("midstream_state") else { return }
             for table in try SchemaReader(connection: connection, schema: "main").tableNames() {
                 let name = SQLIdentifier.quoted(table)
                 guard try connection.fetchOne("SELECT 1 FROM main.\(name) LIMIT 1") == nil else { return }

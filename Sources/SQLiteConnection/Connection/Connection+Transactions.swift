@@ -17,8 +17,11 @@ extension Connection {
         try execute("BEGIN \(mode.rawValue)")
         do {
             let result = try body()
-            // An error that rolled the transaction back may have been caught in the body.
-            if isInTransaction { try execute("COMMIT") }
+            // The body may have caught the error that did so.
+            guard isInTransaction else {
+                throw SQLiteError(code: .abort, message: "an error has rolled the transaction back before its end")
+            }
+            try execute("COMMIT")
             return result
         } catch {
             try? rollBack()

@@ -128,4 +128,32 @@ import Testing
         #expect(events.withLock { $0 } == ["messages", "all"])
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
     }
+
+    /// What came before is gone, and what follows must not be committed without it.
+    @Test(arguments: ["INSERT OR ROLLBACK INTO t VALUES (20, 'b')", "INSERT INTO t VALUES (30, 'c')"])
+    func aBlockWhoseTransactionIsRolledBackIsNotCommitted(_ failing: String) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            """
+            CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (20, 'a');
+            CREATE TRIGGER r BEFORE INSERT ON t WHEN new.id = 30 BEGIN SELECT RAISE(ROLLBACK, 'no'); END
+            """
+        )
+        var caught: [SQLiteError?] = []
+        let error = #expect(throws: SQLiteError.self) {
+            try database.write { access in
+                try access.execute("INSERT INTO t VALUES (1, 'first')")
+                for sql in [failing, "INSERT INTO t VALUES (2, 'second')"] {
+                    do { try access.execute(sql) } catch { caught.append(error as? SQLiteError) }
+                }
+            }
+        }
+        #expect(caught.count == 2 && caught[1]?.code == .abort)
+        #expect(error?.code == .abort)
+        #expect(throws: SQLiteError.self) { try database.write { access in try? access.execute(failing) } }
+        #expect(try database.fetchValue(String.self, "SELECT group_concat(id) FROM t") == "20")
+        try database.write { try $0.execute("INSERT INTO t VALUES (3, 'third')") }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
 }

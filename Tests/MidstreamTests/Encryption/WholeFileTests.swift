@@ -2,6 +2,12 @@ import Midstream
 import SQLiteConnection
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// Files that move as a whole.
 @Suite struct WholeFileTests {
     static func source(_ folder: TemporaryFolder, _ key: EncryptionKey?) throws {
@@ -138,6 +144,44 @@ import Testing
         let database = try open()
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM log WHERE n > 1") == (isOpen ? 2 : 1))
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 299)
+    }
+
+    /// An old build upgrades it meanwhile: its rows would come, and its new version would not.
+    @Test(arguments: [
+        "PRAGMA user_version = 18", "CREATE VIEW w AS SELECT 1", "CREATE TABLE later(x)", "DROP TRIGGER t",
+    ])
+    func aSourceThatIsUpgradedWhileItIsCopiedIsCopiedAgain(_ change: String) async throws {
+        let folder = TemporaryFolder()
+        try Self.source(folder, nil)
+        let holder = try Connection(path: folder.file("old.db"))
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute("BEGIN IMMEDIATE")
+        try holder.execute("UPDATE a SET x = x || '!'")
+        try holder.execute(change)
+        @Sendable func open() throws -> Database {
+            try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+        }
+        let threads = Threads()
+        threads.start("first") { _ in
+            let error = #expect(throws: MigrationError.self) { _ = try open() }
+            #expect(error?.code == .sourceChanged)
+        }
+        #expect(waitForFile(folder.file("new.db-wal")))
+        usleep(100_000)
+        try holder.execute("COMMIT")
+        #expect(await threads.join() == [])
+        let schema = "SELECT name FROM sqlite_master WHERE name NOT LIKE 'midstream%' ORDER BY 1"
+        let names = texts(try holder.fetchAll(schema))
+        let version = try holder.fetchValue(Int64.self, "PRAGMA user_version")
+        #expect(try holder.fetchAll("SELECT 1 FROM sqlite_master WHERE name LIKE 'midstream_%'").isEmpty)
+        holder.close()
+        #expect(!Files.exists(folder.file("new.db")))
+        let database = try open()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v WHERE x LIKE '%!'") == 299)
+        let new = try Connection(path: folder.file("new.db"))
+        defer { new.close() }
+        #expect(texts(try new.fetchAll(schema)) == names)
+        #expect(try new.fetchValue(Int64.self, "PRAGMA user_version") == version)
     }
 
     /// Two processes that are started for the first time.
