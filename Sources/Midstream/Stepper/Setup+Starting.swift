@@ -1,0 +1,201 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// From the storing of what is to move to its moving.
+extension Setup {
+    /// Why tables do not begin to move after all. They have been taken back.
+    enum Refusal {
+        /// Somebody without Midstream has changed one, or its source, since it was checked.
+        case changed
+        /// Somebody has written a row into one that collides, or moves on what has yet to come into the source.
+        case error(MigrationError)
+    }
+
+    /// Finishes what was begun: fences sources, lets tables move, and makes sure that sources are those that were
+    /// claimed.
+    ///
+    /// - Parameter leavesUnreachable: Whether tables whose beginning was cut short are left as they are while their source cannot
+    ///   be reached, which may have been claimed. No row has moved, and nobody sees its rows in the target.
+    @discardableResult
+    func resume(leavesUnreachable: Bool = false) throws -> Refusal? {
+        let (migrations, records) = try stepper.load()
+        var refusal: Refusal?
+        for migration in migrations {
+            let own = records.filter { $0.migration == migration.id }
+            for record in own where record.phase == .copied && record.undoStage != nil {
+                _ = try Undo(stepper: stepper, migration: migration).release(record)
+            }
+            for record in own where record.phase == .copying {
+                try stepper.unlessOvertaken(record) {
+                    try stepper.attach(migration)
+                    let claims = Claims(connection: connection, migration: migration)
+                    try connection.readingTransaction { _ = try claims.confirm(record) }
+                }
+            }
+            let starting = own.filter { $0.phase == .starting }
+            if !starting.isEmpty, let refused = try resume(starting, migration, leavesUnreachable) {
+                refusal = refusal ?? refused
+            }
+        }
+        return refusal
+    }
+
+    private func resume(
+        _ records: [TableRecord],
+        _ migration: MigrationRecord,
+        _ leavesUnreachable: Bool
+    ) throws -> Refusal? {
+        do {
+            try stepper.attach(migration)
+            return try start(records, migration)
+        } catch let error as MigrationError where error.code == .sourceUnavailable {
+            if isRetired(migration) {
+                for record in records { try forget(record) }
+            } else if !leavesUnreachable {
+                throw error
+            }
+            return nil
+        } catch {
+            let left = try records.filter(isStarting)
+            // What was missed is rightly gone if another process has brought some of them further.
+            guard left.count < records.count else { throw error }
+            return left.isEmpty ? nil : try resume(left, migration, leavesUnreachable)
+        }
+    }
+
+    /// Whether a source's file is gone as one goes from which all has moved.
+    private func isRetired(_ migration: MigrationRecord) -> Bool {
+        migration.retirement == .deleteFileWhenEmpty && stepper.path(of: migration).map(FilePath.exists) == false
+    }
+
+    /// Has the target forget a table that was about to move from a source that cannot be reached.
+    func forget(_ record: TableRecord) throws {
+        try stepper.waitingTransaction {
+            if try isStarting(record) { try stepper.store.remove(record) }
+        }
+        stepper.forget(record.id)
+    }
+
+    /// A table, or its source, is not the one any more that was checked.
+    struct Changed: Error {}
+
+    /// Fences the sources of tables that are `starting`, and lets them move: all of them, or none.
+    private func start(_ records: [TableRecord], _ migration: MigrationRecord) throws -> Refusal? {
+        if migration.sourcePath != nil {
+            // Whoever stored that they are about to begin may have died before it was on the disk.
+            try connection.sync(schema: "main")
+            _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
+        }
+        let claims = Claims(connection: connection, migration: migration)
+        do {
+            try untilDone { try tryToStart(records, migration, claims) ? () : nil }
+            return nil
+        } catch is Changed {
+            try withdraw(records, migration, claims)
+            return .changed
+        } catch let error as MigrationError
+            where [.keyCollision, .unsupported, .unequalTables].contains(error.code)
+        {
+            try withdraw(records, migration, claims)
+            return .error(error)
+        }
+    }
+
+    /// - Returns: `false` when another process, which found a collision, has withdrawn a claim meanwhile.
+    private func tryToStart(
+        _ records: [TableRecord],
+        _ migration: MigrationRecord,
+        _ claims: Claims
+    ) throws -> Bool {
+        if migration.sourcePath != nil {
+            try stepper.writeSource(migration, of: records[0]) {
+                // Another process may have brought them to their end, or back: a claim that the target does not know would
+                // be an error for ever.
+                for record in try records.filter(isStarting) {
+                    try checkDefinitions(record, migration)
+                    try claims.stake(record)
+                }
+            }
+            for record in records { try takeOver(record, migration) }
+        }
+        // Sources cannot be attached within a transaction.
+        for record in records { _ = try strangers(record) }
+        var areClaimed = true
+        try stepper.waitingTransaction {
+            // Another process may have been here meanwhile.
+            let left = try records.filter(isStarting)
+            if migration.sourcePath != nil {
+                let claimed = Set(try claims.all().map(\.id))
+                areClaimed = left.allSatisfy { claimed.contains($0.id) }
+            }
+            guard areClaimed else { return }
+            for record in left { try letMove(record, migration, claims) }
+        }
+        return areClaimed
+    }
+
+    /// Makes sure, in the transaction that is open, that a table which is about to move, and its source, are those that were
+    /// checked.
+    private func checkDefinitions(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        let now = try Definitions(of: record.target, from: record.source, migration, connection)
+        let checked = try stepper.store.definitions(of: record) ?? now
+        guard now == checked, now.target != nil, now.source != nil else { throw Changed() }
+    }
+
+    /// Whether a table has yet to begin, in the transaction that is open.
+    func isStarting(_ record: TableRecord) throws -> Bool {
+        try stepper.store.table(record.id)?.phase == .starting
+    }
+
+    /// Lets one move, in the transaction that is open.
+    private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
+        try checkDefinitions(record, migration)
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
+            let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else { throw Changed() }
+        let beginning = Beginning(record, migration, target: target, source: source, on: connection)
+        // Until the source is fenced, and the target has the guard triggers, others may have written rows that do not fit.
+        try Compatibility(
+            connection: connection,
+            target: target,
+            source: source,
+            sql: beginning.sql,
+            others: strangers(record)
+        ).check()
+        try join(record, migration)
+        if migration.sourcePath == nil { try claims.stake(record) }
+        try beginning.letMove()
+        try stepper.store.forgetDefinitions(of: record)
+    }
+
+    /// The other sources of a table that is about to move.
+    private func strangers(_ record: TableRecord) throws -> [MoveSQL] {
+        try others(of: record.target, stepper.load().tables.filter { $0.id != record.id })
+    }
+
+    /// Has the target forget tables that are about to move, but those that another process lets move, or whose source is
+    /// claimed.
+    func forgetUnclaimed(_ records: [TableRecord], _ migration: MigrationRecord) throws {
+        let claims = Claims(connection: connection, migration: migration)
+        try stepper.waitingTransaction {
+            // Nobody claims it in the meantime, since that takes the target's lock as well.
+            let claimed = Set(migration.sourcePath == nil ? [] : try claims.all().map(\.id))
+            for record in try records.filter(isStarting) where !claimed.contains(record.id) {
+                try stepper.store.remove(record)
+            }
+        }
+        for record in records { stepper.forget(record.id) }
+    }
+
+    /// Takes back what was begun, unless another process lets it move, or claims the source anew. The target forgets it
+    /// last: what the source knows of alone would be an error for ever.
+    private func withdraw(_ records: [TableRecord], _ migration: MigrationRecord, _ claims: Claims) throws {
+        if migration.sourcePath != nil {
+            try stepper.writeSource(migration, of: records[0]) {
+                for record in try records.filter(isStarting) { try claims.withdraw(record) }
+            }
+            for record in records { try giveBack(record, migration) }
+        }
+        try forgetUnclaimed(records, migration)
+    }
+}
