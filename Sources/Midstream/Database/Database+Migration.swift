@@ -89,7 +89,9 @@ extension Database {
 
     /// How far the migrations are.
     public func readMigrationProgress() throws -> MigrationProgress {
-        try engine.readProgress()
+        // Others who ask the engine may wait for the block that runs here.
+        if isOnWriter { return try MigrationEngine.progress(StateStore(connection: writer.connection), .idle, 0) }
+        return try engine.readProgress()
     }
 
     /// How far the migrations that are stored in a file are, without opening it as a database that goes on with them.
@@ -113,7 +115,7 @@ extension Database {
 
     /// Whether nothing moves: every table has all of its rows, and all sources are retired.
     public var isMigrated: Bool {
-        (try? engine.readProgress().isFinished) ?? false
+        (try? readMigrationProgress().isFinished) ?? false
     }
 
     /// Which statements had a table's rest moved at once, and which were refused, since the database was opened.

@@ -19,7 +19,7 @@ public final class Database: @unchecked Sendable {
     /// The file's path, without links.
     public let path: String
     let configuration: DatabaseConfiguration
-    private let writer: DatabaseAccess
+    let writer: DatabaseAccess
     private let writerQueue = DispatchQueue(label: "midstream.writer")
     private let writerKey = DispatchSpecificKey<Bool>()
     private let readers: ReaderPool

@@ -175,6 +175,9 @@ final class MigrationEngine: Sendable {
         } catch let error as MigrationError {
             report(.failed(error))
             throw error
+        } catch let error as SQLiteError {
+            report(.failed(MigrationError(.sqliteError, error.message, cause: error)))
+            throw error
         }
     }
 

@@ -30,6 +30,8 @@ public struct MigrationError: Error, Sendable, Hashable {
         case newerSchema
         /// A statement needs what cannot be done here and now.
         case refusedStatement
+        /// SQLite has failed in a step, with the error that is the cause.
+        case sqliteError
         /// The call came at a time or from a place where it cannot be carried out.
         case misuse
     }

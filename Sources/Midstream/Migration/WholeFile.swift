@@ -207,6 +207,15 @@ enum WholeFile {
         try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         try connection.execute("PRAGMA journal_mode = DELETE")
         try connection.execute("BEGIN EXCLUSIVE")
+        let isMoving =
+            try StateStore(connection: connection).exists()
+            || Claims.all(in: "main", connection).contains { $0.moved == nil }
+        guard !isMoving else {
+            throw MigrationError(
+                .misuse,
+                "\(path) has tables that are moving: it stays as it is until they have moved"
+            )
+        }
         let unmoved = try connection.fetchAll(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "AND name NOT IN ('midstream_claims', '\(UpgradeRecords.table)')"

@@ -19,7 +19,8 @@ struct StateStore {
     /// rows which were set aside are the application's.
     static func tellsOfRows(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
-        return (tables + [beginnings, WholeFile.copyTable, Returns.table, "midstream_claims"]).contains(name)
+        return (tables + [beginnings, WholeFile.copyTable, Returns.table, Unreleased.table, "midstream_claims"])
+            .contains(name)
             || ["ledger_", "watermark_", "returning_", "backup_"].contains { name.hasPrefix(prefix + $0) }
     }
 

@@ -167,7 +167,8 @@ struct RefusedRows {
         let columns = mover.sql.namesOfSource.map(SQLIdentifier.quoted)
         let first = 2 * mover.sql.key.count + 1
         _ = try mover.run(
-            "INSERT INTO main.\(SQLIdentifier.quoted(table)) SELECT ?\(first), \(KeySQL.list([rowID] + columns))"
+            "INSERT INTO main.\(SQLIdentifier.quoted(table))(\(KeySQL.list(["midstream_reason", "midstream_rowid"] + columns))) "
+                + "SELECT ?\(first), \(KeySQL.list([rowID] + columns))"
                 + mover.sql.row(way)
         ) {
             try mover.sql.bind(key, way, to: $0)

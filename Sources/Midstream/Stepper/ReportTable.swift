@@ -11,20 +11,31 @@ struct ReportTable {
     /// The definitions of its columns, without types and constraints, so that it takes whatever there is.
     let columns: [String]
 
-    /// - Returns: Its name. Where another table has the usual one, the table's id stands behind it.
+    /// - Returns: Its name. Where another table has the usual one, the table's id stands behind it, or a number besides.
     func make(for record: TableRecord, _ connection: Connection) throws -> String {
         let stored = "SELECT \(nameColumn) FROM main.midstream_tables WHERE id = ?"
-        if let known: String = try connection.fetchValue(stored, [record.id]) { return known }
+        if let known: String = try connection.fetchValue(stored, [record.id]), takes(known, connection) { return known }
         func exists(_ name: String) throws -> Bool {
             let sql = "SELECT 1 FROM main.sqlite_master WHERE name = ? COLLATE NOCASE"
             return try connection.fetchOne(sql, [name]) != nil
         }
         let wanted = StateStore.prefix + kind + "_" + record.target
-        let name = try exists(wanted) ? wanted + "_\(record.id)" : wanted
-        guard try !exists(name) else { return name }
+        var name = wanted
+        var number = 0
+        while try exists(name) {
+            name = wanted + "_\(record.id)" + (number == 0 ? "" : "_\(number)")
+            number += 1
+        }
         let list = KeySQL.list(columns)
         try connection.execute("CREATE TABLE main.\(SQLIdentifier.quoted(name))(\(list))")
         try connection.execute("UPDATE main.midstream_tables SET \(nameColumn) = ? WHERE id = ?", [name, record.id])
         return name
+    }
+
+    /// Whether a table is still there, with its columns: it is the application's to deal with.
+    private func takes(_ name: String, _ connection: Connection) -> Bool {
+        let list = KeySQL.list(columns.map { "midstream_report.\($0)" })
+        let query = "SELECT \(list) FROM main.\(SQLIdentifier.quoted(name)) AS midstream_report LIMIT 0"
+        return (try? connection.fetchAll(query)) != nil
     }
 }

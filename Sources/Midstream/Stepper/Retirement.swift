@@ -29,11 +29,16 @@ struct Retirement {
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
                 return .waitingForReaders
             }
+        } else {
+            kept = "its file is not there. When it is back, the next addMigration of it retires it"
         }
+        let isMissing = kept != nil && !stepper.isAttached(migration)
         stepper.noteSourceToLeave(migration)
-        guard let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) }) else {
-            return .busy
+        let isDone = try stepper.transaction(isDurable: true) {
+            if isMissing { try Unreleased(connection: stepper.connection).note(record) }
+            return try finishInTransaction(record)
         }
+        guard let isDone else { return .busy }
         try announce(record, kept: kept, isDone: isDone)
         return .worked
     }
@@ -83,7 +88,7 @@ struct Retirement {
     private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {
         // Otherwise another process was first, and told.
         if isDone {
-            if let kept, migration.retirement != .keep {
+            if let kept, migration.retirement != .keep || !stepper.isAttached(migration) {
                 stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
             }
             let others = try stepper.store.load().tables.filter { SQLIdentifier.equal($0.target, record.target) }
@@ -114,6 +119,29 @@ struct Retirement {
             throw error
         }
     }
+
+    /// Retires a source table whose file was not there when it was due.
+    ///
+    /// - Parameter moved: The rows that have moved.
+    func releaseLate(_ claim: Claims.Claim, moved: Int64) throws {
+        let record = TableRecord(
+            id: claim.id,
+            migration: migration.id,
+            target: claim.targetTable,
+            source: claim.sourceTable,
+            condition: claim.condition,
+            phase: .retiring,
+            copied: moved,
+            settled: 0
+        )
+        _ = try releaseSource(record)
+        try connection.sync(schema: migration.schema)
+        try stepper.waitingTransaction(lockingBy: Unreleased.table) {
+            try Unreleased(connection: connection).forget(claim.id)
+        }
+    }
+
+    private var connection: Connection { stepper.connection }
 
     private func retireInSameFile(_ record: TableRecord) throws -> MigrationProgress.Outcome {
         var kept: String?

@@ -214,6 +214,11 @@ struct Setup {
                     table: wish.name
                 )
             }
+            for claim in own where claim.moved == nil {
+                guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
+                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)
+                throw Overtaken()
+            }
             if own.contains(where: { $0.moved == nil }) {
                 guard try isStill(at: version) else { throw Overtaken() }
                 throw MigrationError(

@@ -115,6 +115,25 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
+    /// The target could never be opened again.
+    @Test func aSourceWithoutRowsThatStillMovesIsNotWiped() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(x)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(x)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        database.close()
+        let error = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        #expect(error?.code == .misuse)
+        let again = try Database(path: folder.file("new.db"))
+        try finishMigration(again)
+        again.close()
+        try Database.wipeSource(atPath: folder.file("old.db"))
+        #expect(!Files.exists(folder.file("old.db")))
+    }
+
     /// It cannot begin while somebody writes the source, and what others have written into the new file stays.
     @Test(arguments: [true, false]) func aFileThatSomebodyUsesIsNotTakenBack(_ isOpen: Bool) async throws {
         let folder = TemporaryFolder()

@@ -131,6 +131,36 @@ import Testing
         #expect(database.isMigrated)
     }
 
+    /// A volume that is not mounted, or a file that somebody has moved away for a moment.
+    @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty], [1, 2, 3])
+    func aSourceThatIsNotThereWhenItIsDueIsRetiredWhenItIsBack(_ retirement: SourceRetirement, _ steps: Int) throws {
+        let fixture = try MovingFixture(rows: 40)
+        var database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+        try database.stepMigration(rows: 40)
+        for _ in 1..<steps { try database.stepMigration() }
+        database.close()
+        guard try MovingFixture.count("midstream_tables WHERE phase IN (2, 3)", in: fixture.target) == 1 else { return }
+        Files.copyDatabase(fixture.source, to: fixture.source + "-away")
+        Files.removeDatabase(fixture.source)
+        database = try Database(path: fixture.target)
+        let kept = Collected()
+        database.onMigrated { if case .sourceKept(_, let reason) = $0 { kept.add(reason) } }
+        try finishMigration(database)
+        #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is not there"))
+        database.close()
+        Files.copyDatabase(fixture.source + "-away", to: fixture.source)
+        database = try Database(path: fixture.target)
+        try database.execute("DELETE FROM accounts WHERE id = 3")
+        for _ in 0..<2 { try MovingFixture.addMigration(database, fixture.source, retirement: retirement) }
+        #expect(database.isMigrated)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 39)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+        #expect(Files.exists(fixture.source) == (retirement != .deleteFileWhenEmpty))
+        if retirement == .keep { #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 40) }
+        if retirement == .drop { #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 0) }
+    }
+
     /// What it writes into a file that is gone would be nowhere.
     @Test func aFileThatSomebodyHasOpenIsNotDeleted() throws {
         let fixture = try MovingFixture(rows: 40)

@@ -29,6 +29,28 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
     }
 
+    /// A backup program that takes the files alone, or who thinks that the others are of no use.
+    @Test(arguments: [0, 1, 2]) func aWALThatIsLeftBehindKeepsNothingClosed(_ which: Int) throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try fixture.open()
+        // As when the process dies: the files are copied while it is open.
+        let folder = TemporaryFolder()
+        for (index, file) in [fixture.source, fixture.target].enumerated() {
+            let name = folder.file(file.split(separator: "/").last.map(String.init) ?? "")
+            Files.copyDatabase(file, to: name)
+            if which == index || which == 2 { unlink(name + "-wal") }
+        }
+        database.close()
+        let names = [fixture.source, fixture.target].map {
+            folder.file($0.split(separator: "/").last.map(String.init) ?? "")
+        }
+        let copy = try Database(path: names[1])
+        try MovingFixture.addMigration(copy, names[0])
+        #expect(try copy.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(copy)
+        #expect(try copy.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
     /// It is called in the midst of what these would wait for.
     @Test func aFilterThatAsksItsOwnDatabaseIsTold() throws {
         let fixture = try MovingFixture(rows: 50)

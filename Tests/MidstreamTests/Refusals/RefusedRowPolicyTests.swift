@@ -36,6 +36,30 @@ import Testing
 
     private static let aside = "SELECT midstream_rowid, id, x, name FROM midstream_refused_t ORDER BY id"
 
+    /// It is the application's to deal with.
+    @Test(
+        arguments: [
+            "DROP TABLE midstream_refused_t", "ALTER TABLE midstream_refused_t RENAME TO mine",
+            "DROP TABLE midstream_refused_t; CREATE TABLE midstream_refused_t(x)",
+        ]
+    )
+    func theTableOfThoseThatWereSetAsideMayGoMeanwhile(_ change: String) throws {
+        let database = try database(policy: .setAside)
+        try database.stepMigration(rows: 350)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM midstream_refused_t") == 3)
+        try database.execute(change)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 990)
+        let names = try database.fetchAll(
+            "SELECT name FROM sqlite_master WHERE name LIKE 'midstream_refused_t%' ORDER BY length(name)"
+        )
+        let table: String = try #require(names.last).get(0)
+        #expect(
+            try database.fetchValue(Int.self, "SELECT count(*) FROM \(table) WHERE midstream_rowid = id AND id > 350")
+                == 7
+        )
+    }
+
     @Test(arguments: ["steps", "drain", "rows"]) func theyAreSetAsideWithTheReason(_ way: String) throws {
         let database = try database(policy: .setAside)
         let told = Mutex<Int64>(0)
