@@ -403,13 +403,6 @@ final class Overlay {
         twins = formerTwins.intersection(try views.map { try $0.get(0, as: String.self) })
         noteMovingTables()
         generation += 1
-        assert(isComplete, "the overlay lacks a moving table after a rollback")
-    }
-
-    /// Whether there is a union table for each table of which rows have yet to come.
-    private var isComplete: Bool {
-        guard let moving = try? store.load().tables.filter({ $0.phase == .copying }) else { return true }
-        return Set(moving.map { SQLIdentifier.lowercased($0.target) }) == Set(byName.keys)
     }
 
     private func isBack(_ table: MovingTable) throws -> Bool {

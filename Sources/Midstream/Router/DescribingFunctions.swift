@@ -69,7 +69,7 @@ struct DescribingFunctions {
 
     /// Adds the second argument, the schema: `main` for these names, be they in it or not.
     func apply(to edits: inout SQLEdits, in outline: StatementOutline, ofMain names: some Sequence<String>) {
-        let list = names.sorted().map { "'" + $0.replacing("'", with: "''") + "'" }.joined(separator: ", ")
+        let list = names.sorted().map(SQLLiteral.quoted).joined(separator: ", ")
         for range in arguments {
             edits.insert(
                 ", CASE WHEN lower(\(outline.text(range))) IN (\(list)) THEN 'main' END",

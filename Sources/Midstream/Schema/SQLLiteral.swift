@@ -13,10 +13,17 @@ enum SQLLiteral {
         case .text(let text):
             // SQLite ends the text of a statement at a NUL.
             if text.utf8.contains(0) { return "(CAST(\(Self.text(of: .blob(Array(text.utf8)))) AS TEXT))" }
-            return "'" + text.replacing("'", with: "''") + "'"
+            return quoted(text)
         case .blob(let bytes):
             let digits = Array("0123456789abcdef")
             return "x'" + String(bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }) + "'"
         }
+    }
+
+    /// A text in single quotes. To Swift, a quote with an accent behind it is another character.
+    static func quoted(_ text: String) -> String {
+        let quote = UInt8(ascii: "'")
+        let bytes = text.utf8.flatMap { $0 == quote ? [quote, quote] : [$0] }
+        return "'" + String(decoding: bytes, as: UTF8.self) + "'"
     }
 }

@@ -163,7 +163,7 @@ struct SchemaReader {
         case .identifier where ["true", "false"].contains(word) && Connection.libraryVersionNumber >= 3_023_000:
             return word
         case .identifier, .quotedIdentifier:
-            return "'" + SQLIdentifier.unquoted(text).replacing("'", with: "''") + "'"
+            return SQLLiteral.quoted(SQLIdentifier.unquoted(text))
         default: return "(\(text))"
         }
     }

@@ -133,7 +133,9 @@ struct Claims {
     ///   - file: That file.
     ///   - others: Whose it may be by now.
     func assign(_ record: TableRecord, to file: String, among others: [String]) throws {
-        guard let claim = try all().first(where: { $0.id == record.id }), others.contains(claim.targetFile) else {
+        guard let claim = try all().first(where: { $0.id == record.id }),
+            others.contains(where: claim.targetFile.hasSameBytes)
+        else {
             throw MigrationError(
                 .foreignState,
                 "source table \(record.source) of \(connection.fileName(schema: migration.schema) ?? "the source") belongs to "
@@ -249,7 +251,7 @@ struct Claims {
     }
 
     func checkOwner(_ claim: Claim) throws {
-        guard claim.targetFile == targetFile() else {
+        guard claim.targetFile.hasSameBytes(as: targetFile()) else {
             throw MigrationError(
                 .foreignState,
                 "the source's rows belong to \(claim.targetFile), and this is \(targetFile()): this file is a copy. The "
@@ -302,7 +304,7 @@ struct Claims {
     func hasMoved(from source: String, into target: String, besides moving: [TableRecord]) throws -> Bool {
         try (isSameFile ? movedHere(besides: moving) : all()).contains { claim in
             claim.moved != nil && SQLIdentifier.equal(claim.sourceTable, source)
-                && SQLIdentifier.equal(claim.targetTable, target) && claim.targetFile == targetFile()
+                && SQLIdentifier.equal(claim.targetTable, target) && claim.targetFile.hasSameBytes(as: targetFile())
         }
     }
 
@@ -340,13 +342,13 @@ struct Claims {
 
     /// What a fence in the target's own file tells besides: which rows, for which table.
     private static func part(_ record: TableRecord) -> String {
-        ", \(literal(record.target)), \(record.condition.map(literal) ?? "NULL")"
+        ", \(SQLLiteral.quoted(record.target)), \(record.condition.map(SQLLiteral.quoted) ?? "NULL")"
     }
 
-    /// What has moved of tables of the target's own file, and stayed there, as its fences tell.
+    /// What its fences tell of tables of the target's own file, which are there while rows move, and stay with the table.
     ///
-    /// - Parameter moving: The tables that have yet to arrive, whose fences are there as well.
-    func movedHere(besides moving: [TableRecord]) throws -> [Claim] {
+    /// - Parameter moving: The tables that have yet to arrive, and are left out.
+    func movedHere(besides moving: [TableRecord] = []) throws -> [Claim] {
         let prefix = "midstream_fence_insert_"
         let ids = Set(moving.filter { $0.phase != .done }.map(\.id))
         return try connection.fetchAll(
@@ -382,20 +384,16 @@ struct Claims {
     /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table by a fence of
     /// an older release, which does not tell which rows.
     func hasOldFence(source: String, target: String) throws -> Bool {
-        let beginning = Self.literal(Self.beginning(source, target)).dropLast()
+        let beginning = SQLLiteral.quoted(Self.beginning(source, target)).dropLast()
         return try fences(of: source).contains { $0.contains(beginning) && $0.hasSuffix("'); END") }
     }
 
     private static func message(_ record: TableRecord, _ target: String) -> String {
-        literal(beginning(record.source, record.target) + "\(target): write it there")
+        SQLLiteral.quoted(beginning(record.source, record.target) + "\(target): write it there")
     }
 
     private static func beginning(_ source: String, _ target: String) -> String {
         "table \(source) is moving to table \(target) of "
-    }
-
-    private static func literal(_ text: String) -> String {
-        "'" + text.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "''") + "'"
     }
 
     /// Records that all rows of a claim have moved, and drops the table when no row of it is anybody's any more.

@@ -1,3 +1,5 @@
+internal import SQLiteConnection
+
 /// A migration as stored in the target: one source, and what becomes of it.
 struct MigrationRecord: Hashable, Sendable {
     /// Never used twice, so that a connection that slept cannot mistake one for another.
@@ -5,6 +7,11 @@ struct MigrationRecord: Hashable, Sendable {
     /// The source's path as seen from the target's folder; `nil` when the source is the target itself.
     var sourcePath: String?
     var retirement: SourceRetirement
+
+    /// Whether that is its source's path. Files of names that are equal to Swift may be two.
+    func hasSource(_ path: String?) -> Bool {
+        sourcePath.map(ExactString.init(string:)) == path.map(ExactString.init(string:))
+    }
 
     /// The schema under which connections attach the source.
     var schema: String { sourcePath == nil ? "main" : Self.schemaPrefix + "\(id)" }

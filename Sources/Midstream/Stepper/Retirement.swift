@@ -282,7 +282,10 @@ struct Retirement {
             defer { try? connection.rollBack() }
             // Nobody else writes it until it is gone.
             try connection.execute("UPDATE \(migration.schema).midstream_claims SET moved = moved WHERE 0")
-            return try !isSourceEmpty() || FilePath.remove(path)
+            guard try isSourceEmpty() else { return true }
+            // SQLite takes no notice when it cannot delete the WAL.
+            for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
+            return FilePath.remove(path)
         } ?? false
     }
 }

@@ -37,7 +37,7 @@ extension Setup {
             FilePath.identity(path) != FilePath.identity(main)
         else { return nil }
         let stored = FilePath.relative(path, toFolderOf: main)
-        if let known = try stepper.load().migrations.first(where: { $0.sourcePath == stored }) { return known }
+        if let known = try stepper.load().migrations.first(where: { $0.hasSource(stored) }) { return known }
         let retirement = migration.retirement == .keep ? .keep : theirs.retirement
         return MigrationRecord(id: theirs.id, sourcePath: stored, retirement: retirement)
     }
@@ -137,7 +137,7 @@ extension Setup {
                 let claim = try claims.all().first { $0.id == former.record.id }
                 // Another of this file's tables may have it.
                 guard try isStarting(record), try self.claims(on: record, migration).isEmpty,
-                    claim?.targetFile == claims.targetFile()
+                    claim?.targetFile.hasSameBytes(as: claims.targetFile()) == true
                 else { return nil }
                 return claims.file(of: migration.schema)
             }
@@ -148,7 +148,7 @@ extension Setup {
     private func claims(on record: TableRecord, _ migration: MigrationRecord) throws -> [Claims.Claim] {
         let claims = Claims(connection: connection, migration: migration)
         return try claims.all().filter {
-            SQLIdentifier.equal($0.sourceTable, record.source) && $0.targetFile == claims.targetFile()
+            SQLIdentifier.equal($0.sourceTable, record.source) && $0.targetFile.hasSameBytes(as: claims.targetFile())
         }
     }
 

@@ -47,7 +47,7 @@ struct Setup {
         let stored = path ?? nil
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let migration =
-            migrations.first { $0.sourcePath == stored && !rebuilds.contains($0.id) }
+            migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
             ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
@@ -108,7 +108,8 @@ struct Setup {
 
     /// Whether two conditions are one, written differently at most.
     private static func isSame(_ a: String?, _ b: String?) -> Bool {
-        a == b || a.map(CreateTable.words) == b.map(CreateTable.words)
+        func words(_ text: String?) -> ExactString? { text.map { ExactString(string: CreateTable.words($0)) } }
+        return words(a) == words(b)
     }
 
     private static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {
@@ -179,10 +180,12 @@ struct Setup {
         let sources = SchemaReader(connection: connection, schema: migration.schema)
         let claims = Claims(connection: connection, migration: migration)
         let isSameFile = migration.sourcePath == nil
-        let staked = try isSameFile ? claims.movedHere(besides: records) : claims.all()
+        let names = try targets.tableNames()
+        let staked = try isSameFile ? claims.movedHere() : claims.all()
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable else { continue }
+            try checkName(wish.name, names)
             // Before they are looked at: what changes after that is noticed.
             let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
             guard let target = try targets.table(wish.name) else { continue }
@@ -196,7 +199,7 @@ struct Setup {
             }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
-                    && $0.targetFile == claims.targetFile()
+                    && $0.targetFile.hasSameBytes(as: claims.targetFile())
             }
             // Its target moves on to another table by now; or the source has got another path.
             let isKnown = own.contains { claim in
@@ -274,6 +277,21 @@ struct Setup {
         }
         try checkTriggers(begun, records)
         return begun
+    }
+
+    /// Tables are looked up by names that Swift compares: to it, a letter and an accent equal the accented letter.
+    private func checkName(_ name: String, _ names: [String]) throws {
+        let lowered = SQLIdentifier.lowercased(name)
+        guard
+            let other = names.first(where: {
+                SQLIdentifier.lowercased($0) == lowered && !SQLIdentifier.equal($0, name)
+            })
+        else { return }
+        throw MigrationError(
+            .unsupported,
+            "the names of tables \(name) and \(other) look the same, and are two: rename one of them",
+            table: name
+        )
     }
 
     /// Neither the target nor a source in its own file may be another file's.

@@ -78,7 +78,7 @@ final class Stepper {
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }
         // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
-        for other in attached.values where other.sourcePath == migration.sourcePath { try detach(other) }
+        for other in attached.values where other.hasSource(migration.sourcePath) { try detach(other) }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
         try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.

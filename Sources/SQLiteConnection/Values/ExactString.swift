@@ -20,7 +20,7 @@ package struct ExactString: Hashable {
 
 extension String {
     /// Whether the UTF-8 is the same.
-    func hasSameBytes(as other: String) -> Bool {
+    package func hasSameBytes(as other: String) -> Bool {
         let (left, right) = (utf8, other.utf8)
         guard left.count == right.count else { return false }
         let isEqual = left.withContiguousStorageIfAvailable { a in

@@ -329,4 +329,72 @@ final class Collected: Sendable {
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
     }
+
+    // MARK: Texts that are equal to Swift
+
+    /// An accented letter, and a letter with an accent.
+    private static let twins = ["\u{e9}", "e\u{301}"]
+
+    @Test func filesWhoseNamesLookTheSameAreTwo() throws {
+        let folder = TemporaryFolder()
+        let files = Self.twins.map { folder.file($0 + ".db") }
+        for (index, file) in files.enumerated() {
+            let old = try Connection(path: file)
+            for name in ["a", "b"] {
+                try old.execute("CREATE TABLE \(name)(x)")
+                try old.execute("INSERT INTO \(name) VALUES (\(index))")
+            }
+            old.close()
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE a(x); CREATE TABLE b(x)")
+        for (file, name) in zip(files, ["a", "b"]) {
+            try database.addMigration(source: .file(file)) { if $0.name == name { $0.sourceTable = name } }
+        }
+        for _ in 0..<2 {
+            #expect(texts(try database.fetchAll("SELECT * FROM a, b")) == ["0|1"])
+            try finishMigration(database)
+        }
+        #expect(try MovingFixture.count("a WHERE x = 1", in: files[1]) == 1)
+    }
+
+    @Test func conditionsThatLookTheSameAreTwo() throws {
+        let (folder, database, add) = try makePartOfTable()
+        defer { _ = folder }
+        try add("a = 0 AND x <> '\(Self.twins[0])'")
+        let error = #expect(throws: MigrationError.self) { try add("a = 0 AND x <> '\(Self.twins[1])'") }
+        #expect(error?.code == .misuse)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 6)
+    }
+
+    @Test func tablesWhoseNamesLookTheSameAreRefused() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("new.db"))
+        for name in Self.twins + ["s"] { try database.execute("CREATE TABLE \"\(name)\"(x)") }
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .sameDatabase) { if $0.name != "s" { $0.sourceTable = "s" } }
+        }
+        #expect(error?.code == .unsupported)
+    }
+
+    /// To Swift, the quote is another character then.
+    @Test func aQuoteMayHaveAnAccent() throws {
+        let folder = TemporaryFolder()
+        let file = folder.file("o'\u{301}ld.db")
+        let old = try Connection(path: file)
+        try old.execute("CREATE TABLE \"o'\u{301}x\"(x)")
+        try old.execute("INSERT INTO \"o'\u{301}x\" VALUES (1), (2)")
+        old.close()
+        let database = try Database(path: folder.file("n'\u{301}w.db"))
+        try database.execute("CREATE TABLE \"t'\u{301}\"(x DEFAULT '''\u{301}')")
+        try database.addMigration(source: .file(file)) { table in
+            table.sourceTable = "o'\u{301}x"
+            table.condition = "x <> '''\u{301}'"
+        }
+        let sql = "SELECT sum(x) FROM \"t'\u{301}\""
+        #expect(try database.fetchValue(Int.self, sql) == 3)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, sql) == 3)
+    }
 }

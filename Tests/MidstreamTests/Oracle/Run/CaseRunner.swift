@@ -221,18 +221,24 @@ struct CaseRunner {
 
     private func block(_ commands: [Command], _ commits: Bool, _ files: CaseFiles, _ position: Int) throws {
         _ = files.native.run(Command(sql: "BEGIN IMMEDIATE"))
+        var isLost = false
         do {
             try files.database.write { access in
                 for command in commands {
                     try compare(command, access, files.native, position)
+                    // A conflict with OR ROLLBACK has ended the transaction, and nothing can be done in the block any more.
+                    isLost = !access.isInTransaction
+                    if isLost { return }
                     try compareTables(access, files.native, position)
-                    // A conflict with OR ROLLBACK has ended the transaction.
-                    if !access.isInTransaction { return }
                 }
                 if !commits { throw Abandoned() }
             }
+            if isLost {
+                throw Difference(position: position, description: "a block that was rolled back was committed")
+            }
             try compareCommits(nil, files.native, position)
         } catch let error as SQLiteError {
+            if isLost, error.code == .abort { return }
             try compareCommits(error, files.native, position)
         } catch is Abandoned {
             _ = files.native.run(Command(sql: "ROLLBACK"))
