@@ -85,18 +85,22 @@ import Testing
             try database.stepMigration(rows: 20)
             for number in 1... {
                 var wasTouched = false
-                try database.write { access in
-                    FailingMemory.fail(at: number * 7, persistently: true)
-                    try? access.execute("ALTER TABLE extra ADD COLUMN x\(number)")
-                    let rows = try? access.fetchValue(Int.self, FaultTests.sum)
-                    wasTouched = FailingMemory.failures > 0
-                    FailingMemory.clear()
-                    guard access.isInTransaction else { return }
-                    if let rows { try FaultTests.expect(rows == 20_000, "\(number): \(rows)") }
-                    try FaultTests.expect(
-                        try access.fetchValue(Int.self, FaultTests.sum) == 20_000,
-                        "\(number): rows after"
-                    )
+                do {
+                    try database.write { access in
+                        FailingMemory.fail(at: number * 7, persistently: true)
+                        try? access.execute("ALTER TABLE extra ADD COLUMN x\(number)")
+                        let rows = try? access.fetchValue(Int.self, FaultTests.sum)
+                        wasTouched = FailingMemory.failures > 0
+                        FailingMemory.clear()
+                        guard access.isInTransaction else { return }
+                        if let rows { try FaultTests.expect(rows == 20_000, "\(number): \(rows)") }
+                        try FaultTests.expect(
+                            try access.fetchValue(Int.self, FaultTests.sum) == 20_000,
+                            "\(number): rows after"
+                        )
+                    }
+                } catch let error as SQLiteError where error.code == .abort {
+                    // SQLite has rolled the transaction back.
                 }
                 try FaultTests.expect(
                     try database.fetchValue(Int.self, FaultTests.sum) == 20_000,
