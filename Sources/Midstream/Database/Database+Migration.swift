@@ -18,8 +18,7 @@ extension Database {
     ///   - retirement: What becomes of a source table whose rows have moved.
     ///   - filter: Called for each table of the target, also for those that are created later. Sets
     ///     ``TableMigration/sourceTable`` for those that move.
-    /// - Throws: ``MigrationError`` when something does not fit; nothing has been changed then. Of several tables, those that
-    ///   had begun before an error of another kind go on moving.
+    /// - Throws: ``MigrationError`` when something does not fit; nothing has been changed then.
     public func addMigration(
         source: MigrationSource,
         retirement: SourceRetirement = .drop,

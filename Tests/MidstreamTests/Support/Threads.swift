@@ -81,7 +81,7 @@ func onThread<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result)
 }
 
 /// Waits until a file is there, which another process makes.
-func waitForFile(_ path: String, seconds: Int = 300) -> Bool {
+func waitForFile(_ path: String, seconds: Int = 1800) -> Bool {
     for _ in 0..<(seconds * 200) {
         if Files.exists(path) { return true }
         usleep(5000)
