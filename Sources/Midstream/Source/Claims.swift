@@ -225,6 +225,10 @@ struct Claims {
     /// returned to it. In a transaction.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
+        // What is looked up in the target after the claim must be of the snapshot from before it. A statement that runs has one.
+        guard connection.isInTransaction || connection.hasBusyStatement else {
+            return try connection.readingTransaction { try confirmTarget(record) }
+        }
         // Before the claim: see `checkStage`.
         let now = try StateStore(connection: connection).table(record.id)
         let claim = try own(Self.all(in: migration.schema, connection, only: record.id).first, record)
