@@ -67,12 +67,7 @@ extension DatabaseAccess {
 
     /// A source refuses writes by triggers, which SQLite does not fire for parts of values.
     private func checkFence(of table: String, _ column: String, _ rowID: Int64) throws {
-        let fence = try connection.fetchOne(
-            "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
-                + "'midstream\\_fence\\_%' ESCAPE '\\'",
-            [table]
-        )
-        guard fence != nil else { return }
+        if try Claims.fences(of: table, in: "main", connection).isEmpty { return }
         let name = SQLIdentifier.quoted(column)
         try execute(
             "UPDATE main.\(SQLIdentifier.quoted(table)) SET \(name) = \(name) WHERE rowid = ?",

@@ -51,7 +51,7 @@ extension Database {
             throw error
         }
         try cancelMigration()
-        let deadline = ContinuousClock.now + Setup.patience
+        let deadline = ContinuousClock.now + Stepper.patience
         while try !stepMigration().isFinished, ContinuousClock.now < deadline {}
         takeBack(key, made)
         throw MigrationError(

@@ -44,7 +44,7 @@ public struct TableMigration: Sendable {
     ///
     /// It must depend on the row alone, and so has no LIKE, which a pragma changes on one connection: use GLOB. Rows for which
     /// it is NULL do not belong. While they move, asking for others is an error (``MigrationError/Code/misuse``); once they
-    /// have, others may follow from the same table of another file.
+    /// have, others may follow from the same table.
     public var condition: String?
     /// What the target's columns are made of, by their names, where it is not the source's column of the same name.
     ///

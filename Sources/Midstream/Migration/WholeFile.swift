@@ -118,21 +118,14 @@ enum WholeFile {
             return
         }
         defer { connection.close() }
-        do {
-            // A WAL can only be given up when nobody else has the file.
-            guard try connection.fetchValue(String.self, "PRAGMA main.journal_mode = DELETE") == "delete" else {
-                return
-            }
-            try connection.execute("BEGIN EXCLUSIVE")
+        // Where it fails, the file stays, and the next launch goes on with it.
+        _ = try? SourceFile.delete(path, attachedTo: connection, as: "main", lockingBy: copyTable) {
             let now = try objects(connection)
-            guard now == made ?? now, !now.contains("midstream_state") else { return }
-            for table in try SchemaReader(connection: connection, schema: "main").tableNames() {
-                let name = SQLIdentifier.quoted(table)
-                guard try connection.fetchOne("SELECT 1 FROM main.\(name) LIMIT 1") == nil else { return }
+            guard now == made ?? now, !now.contains("midstream_state") else { return false }
+            return try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in
+                try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(table)) LIMIT 1") == nil
             }
-            _ = FilePath.remove(path)
-        } catch {}
-        try? connection.rollBack()
+        }
     }
 
     private static func copySchema(_ source: Connection, _ target: Connection) throws {

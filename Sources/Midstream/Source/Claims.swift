@@ -147,7 +147,7 @@ struct Claims {
             "UPDATE \(table) SET target_file = ?1, target_table = ?2 WHERE id = ?3",
             [file, record.target, record.id]
         )
-        let own = try fenceNames(of: record.source).filter { $0.hasSuffix("_\(record.id)") }
+        let own = try fences(of: record.source).map(\.name).filter { $0.hasSuffix("_\(record.id)") }
         guard !own.isEmpty else { return }
         for name in own { try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))") }
         try fence(record, of: file)
@@ -165,17 +165,9 @@ struct Claims {
         }
         // It has another name where a program without Midstream has renamed the table.
         let own = ["insert", "update", "delete"].map { "midstream_fence_\($0)_\(record.id)" }
-        for name in Set(own + (isSameFile ? [] : try fenceNames(of: record.source))) {
+        for name in Set(own + (isSameFile ? [] : try fences(of: record.source).map(\.name))) {
             try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
         }
-    }
-
-    private func fenceNames(of source: String) throws -> [String] {
-        try connection.fetchAll(
-            "SELECT name FROM \(schema).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
-                + "'midstream\\_fence\\_%' ESCAPE '\\'",
-            [source]
-        ).map { try $0.get(0) }
     }
 
     /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
@@ -355,19 +347,18 @@ struct Claims {
     func movedHere(besides moving: [TableRecord] = []) throws -> [Claim] {
         let prefix = "midstream_fence_insert_"
         let ids = Set(moving.filter { $0.phase != .done }.map(\.id))
-        return try connection.fetchAll(
-            "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' AND name LIKE 'midstream\\_fence\\_insert\\_%' "
-                + "ESCAPE '\\'"
-        ).compactMap { row in
-            let (name, table, text): (String, String, String) = (try row.get(0), try row.get(1), try row.get(2))
-            let bytes = Array(text.utf8)
-            let strings = SQLTokenizer(text).filter { $0.kind == .string }.map {
+        return try Self.fences(in: "main", connection).compactMap { fence in
+            guard fence.name.hasPrefix(prefix), let id = Int64(fence.name.dropFirst(prefix.count)), !ids.contains(id)
+            else { return nil }
+            let bytes = Array(fence.sql.utf8)
+            let strings = SQLTokenizer(fence.sql).filter { $0.kind == .string }.map {
                 SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self))
             }
-            guard let id = Int64(name.dropFirst(prefix.count)), !ids.contains(id), strings.count > 1 else { return nil }
+            // Those of an older release do not tell.
+            guard strings.count > 1 else { return nil }
             return Claim(
                 id: id,
-                sourceTable: table,
+                sourceTable: fence.table,
                 targetFile: targetFile(),
                 targetTable: strings[1],
                 condition: strings.count > 2 ? strings[2] : nil,
@@ -376,20 +367,33 @@ struct Claims {
         }
     }
 
-    /// The texts of the triggers that refuse writes to a source table.
-    private func fences(of source: String) throws -> [String] {
+    /// A trigger that refuses writes to a source table.
+    struct Fence {
+        var name: String
+        var table: String
+        var sql: String
+    }
+
+    /// The fences of a file.
+    ///
+    /// - Parameter table: The source table that they are on; `nil` for all.
+    static func fences(of table: String? = nil, in schema: String, _ connection: Connection) throws -> [Fence] {
         try connection.fetchAll(
-            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE AND name LIKE "
-                + "'midstream\\_fence\\_%' ESCAPE '\\'",
-            [source]
-        ).map { try $0.get(0) }
+            "SELECT name, tbl_name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND name LIKE "
+                + "'midstream\\_fence\\_%' ESCAPE '\\' AND tbl_name = ifnull(?, tbl_name) COLLATE NOCASE",
+            [table]
+        ).map { Fence(name: try $0.get(0), table: try $0.get(1), sql: try $0.get(2)) }
+    }
+
+    private func fences(of source: String) throws -> [Fence] {
+        try Self.fences(of: source, in: schema, connection)
     }
 
     /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table by a fence of
     /// an older release, which does not tell which rows.
     func hasOldFence(source: String, target: String) throws -> Bool {
         let beginning = SQLLiteral.quoted(Self.beginning(source, target)).dropLast()
-        return try fences(of: source).contains { $0.contains(beginning) && $0.hasSuffix("'); END") }
+        return try fences(of: source).contains { $0.sql.contains(beginning) && $0.sql.hasSuffix("'); END") }
     }
 
     private static func message(_ record: TableRecord, _ target: String) -> String {

@@ -41,4 +41,31 @@ enum SourceFile {
             )
         }
     }
+
+    /// Deletes a file that is attached, unless somebody may have it open who would go on writing what nobody finds.
+    ///
+    /// A WAL can only be given up when nobody else has read the file and still has it open. Without one, SQLite itself
+    /// refuses who has it open and writes it after that: it looks whether the file is still where it was.
+    ///
+    /// - Parameters:
+    ///   - table: A table of it to take its lock by.
+    ///   - isUnused: Looked at when nobody else writes it any more.
+    /// - Returns: Whether it is gone, or is used: `false` where somebody has it open, or it cannot be removed.
+    static func delete(
+        _ path: String,
+        attachedTo connection: Connection,
+        as schema: String,
+        lockingBy table: String,
+        if isUnused: () throws -> Bool
+    ) throws -> Bool {
+        let mode: String? = try connection.fetchValue("PRAGMA \(schema).journal_mode = DELETE")
+        guard mode == "delete" else { return false }
+        try connection.execute("BEGIN")
+        defer { try? connection.rollBack() }
+        try WriteLock.take(connection, by: table, in: schema)
+        guard try isUnused() else { return true }
+        // SQLite takes no notice when it cannot delete the WAL.
+        for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
+        return FilePath.remove(path)
+    }
 }

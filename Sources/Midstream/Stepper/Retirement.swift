@@ -18,6 +18,7 @@ struct Retirement {
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
+        var isMissing = false
         // A file that is open and has another path by now, as when its folder was renamed, is released all the same. One that
         // another process has deleted rightly is none the worse for it.
         if let path = stepper.path(of: migration), stepper.isAttached(migration) || FilePath.exists(path) {
@@ -29,14 +30,17 @@ struct Retirement {
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
                 return .waitingForReaders
             }
+            if migration.retirement == .keep { kept = nil }
         } else {
+            isMissing = true
             kept = "its file is not there. When it is back, the next addMigration of it retires it"
         }
-        let isMissing = kept != nil && !stepper.isAttached(migration)
         stepper.noteSourceToLeave(migration)
         let isDone = try stepper.transaction(isDurable: true) {
-            if isMissing { try Unreleased(connection: stepper.connection).note(record) }
-            return try finishInTransaction(record)
+            let isDone = try finishInTransaction(record)
+            // Another process that was faster has found the file, and may have deleted it.
+            if isDone, isMissing { try Unreleased(connection: connection).note(record) }
+            return isDone
         }
         guard let isDone else { return .busy }
         try announce(record, kept: kept, isDone: isDone)
@@ -88,9 +92,7 @@ struct Retirement {
     private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {
         // Otherwise another process was first, and told.
         if isDone {
-            if let kept, migration.retirement != .keep || !stepper.isAttached(migration) {
-                stepper.onEvent?(.sourceKept(table: record.source, reason: kept))
-            }
+            if let kept { stepper.onEvent?(.sourceKept(table: record.source, reason: kept)) }
             let others = try stepper.store.load().tables.filter { SQLIdentifier.equal($0.target, record.target) }
             if others.allSatisfy({ $0.phase == .done }) { stepper.onEvent?(.tableMoved(record.target)) }
         }
@@ -267,25 +269,12 @@ struct Retirement {
         return !claims.isEmpty && claims.allSatisfy { $0.moved != nil }
     }
 
-    /// Deletes the source's file, unless somebody may have it open who would go on writing what nobody finds.
-    ///
-    /// A WAL can only be given up when nobody else has read the file and still has it open. Without one, SQLite itself
-    /// refuses who has it open and writes it after that: it looks whether the file is still where it was.
-    ///
-    /// - Returns: Whether it is gone, or is not empty any more.
+    /// - Returns: Whether it is gone, or is not empty any more: `false` while somebody has it open.
     private func deleteSource(_ path: String) throws -> Bool {
-        let connection = stepper.connection
-        return try stepper.withoutPatience {
-            let mode: String? = try connection.fetchValue("PRAGMA \(migration.schema).journal_mode = DELETE")
-            guard mode == "delete" else { return false }
-            try connection.execute("BEGIN")
-            defer { try? connection.rollBack() }
-            // Nobody else writes it until it is gone.
-            try connection.execute("UPDATE \(migration.schema).midstream_claims SET moved = moved WHERE 0")
-            guard try isSourceEmpty() else { return true }
-            // SQLite takes no notice when it cannot delete the WAL.
-            for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
-            return FilePath.remove(path)
+        try stepper.withoutPatience {
+            try SourceFile.delete(path, attachedTo: connection, as: migration.schema, lockingBy: "midstream_claims") {
+                try isSourceEmpty()
+            }
         } ?? false
     }
 }

@@ -109,7 +109,7 @@ extension Setup {
 
     private func end(_ first: TableRecord) throws {
         while try stepper.store.table(first.id)?.phase == .copying {
-            try untilDone {
+            try stepper.untilDone {
                 try stepper.step(.rows(.max - 1, table: first.target)).outcome == .busy ? nil : ()
             }
         }

@@ -88,7 +88,7 @@ extension Setup {
         }
         let claims = Claims(connection: connection, migration: migration)
         do {
-            try untilDone { try tryToStart(records, migration, claims) ? () : nil }
+            try stepper.untilDone { try tryToStart(records, migration, claims) ? () : nil }
             // What the two files know of each other is not to be in a WAL alone, which somebody may leave behind.
             for schema in Set(["main", migration.schema]) {
                 _ = try? connection.checkpoint(schema: schema, mode: .passive)

@@ -18,7 +18,7 @@ struct Setup {
         _ retirement: SourceRetirement,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
-        try untilDone {
+        try stepper.untilDone {
             do {
                 return try tryToBegin(source, retirement, filter)
             } catch is Overtaken {
@@ -185,10 +185,6 @@ struct Setup {
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable else { continue }
-            try checkName(wish.name, names)
-            // Before they are looked at: what changes after that is noticed.
-            let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
-            guard let target = try targets.table(wish.name) else { continue }
             if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
             ) {
                 throw MigrationError(
@@ -237,6 +233,10 @@ struct Setup {
             if try !isSameFile && staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) {
                 continue
             }
+            try checkName(wish.name, names)
+            // Before they are looked at: what changes after that is noticed.
+            let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
+            guard let target = try targets.table(wish.name) else { continue }
             guard let source = try sources.table(sourceName) else {
                 // Of the same file: it has moved and was dropped.
                 if isSameFile { continue }
@@ -351,22 +351,4 @@ struct Setup {
             }
         }
     }
-
-    /// How long it waits for others' transactions.
-    static let patience = Duration.seconds(30)
-
-    /// Tries until something is done, for as long as others are waited for.
-    func untilDone<Result>(_ body: () throws -> Result?) throws -> Result {
-        let clock = ContinuousClock()
-        let deadline = clock.now + Self.patience
-        repeat {
-            if let result = try body() { return result }
-        } while clock.now < deadline
-        throw Self.endlessTransaction
-    }
-
-    static let endlessTransaction = MigrationError(
-        .misuse,
-        "a transaction of this process, or of another that uses the file, does not end: end it, and try again"
-    )
 }

@@ -234,12 +234,22 @@ final class Stepper {
     ///
     /// - Parameter table: A table of the target, where there is no state yet.
     func waitingTransaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
-        let deadline = clock.now + Setup.patience
+        try untilDone { try transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body) }
+    }
+
+    /// How long others' transactions are waited for.
+    static let patience = Duration.seconds(30)
+
+    /// Tries until something is done, for as long as others are waited for.
+    func untilDone<Result>(_ body: () throws -> Result?) throws -> Result {
+        let deadline = clock.now + Self.patience
         repeat {
-            let done: Void? = try transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body)
-            if done != nil { return }
+            if let result = try body() { return result }
         } while clock.now < deadline
-        throw Setup.endlessTransaction
+        throw MigrationError(
+            .misuse,
+            "a transaction of this process, or of another that uses the file, does not end: end it, and try again"
+        )
     }
 
     private func transactionInGate<Result>(
@@ -296,10 +306,7 @@ final class Stepper {
         do {
             // Also within a step.
             try waiting(Self.longBusyTimeout) {
-                let deadline = clock.now + Setup.patience
-                while try holdingBothLocks(migration, of: record, body) == nil {
-                    if clock.now > deadline { throw Setup.endlessTransaction }
-                }
+                try untilDone { try holdingBothLocks(migration, of: record, body) }
             }
         } catch {
             guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
