@@ -178,7 +178,7 @@ public final class Database: @unchecked Sendable {
     /// Runs `body` in a transaction that writes: committed when it returns, rolled back when it throws.
     ///
     /// Only one runs at a time; others wait. Where an error has SQLite roll back the whole transaction, as with OR ROLLBACK or
-    /// a full disk, later statements of the block fail, and so does this, though `body` has caught the error.
+    /// a full disk, later statements of the block fail with that error's code, and so does this, though `body` has caught the error.
     public func write<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         try onWriter(orThrow: true) { try $0.withTransaction(body) }
     }

@@ -25,7 +25,7 @@ public final class DatabaseAccess {
 
     /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
     private(set) var isInBlock = false
-    /// What statements of a block get whose transaction SQLite itself has rolled back.
+    /// What statements of a block get whose transaction SQLite itself has rolled back, with the code of the error that it met.
     private var lostTransaction: SQLiteError?
     /// Whether the gate is held.
     private var isInside = false
@@ -315,8 +315,9 @@ public final class DatabaseAccess {
             try performInTransaction(piece, arguments, onStart, onRow)
         } catch {
             if isInBlock, !connection.isInTransaction, lostTransaction == nil {
+                let cause = error as? SQLiteError ?? (error as? MigrationError)?.cause
                 lostTransaction = SQLiteError(
-                    code: .abort,
+                    code: cause?.code ?? .abort,
                     message: "the block's transaction has been rolled back by an error: \(error)"
                 )
             }

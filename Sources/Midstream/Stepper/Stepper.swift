@@ -46,9 +46,7 @@ final class Stepper {
     /// How long to wait for a lock that another process holds, in milliseconds: for all but steps, and for steps, which can
     /// be made later.
     private static let (longBusyTimeout, busyTimeoutOfSteps): (Int32, Int32) = (5000, 5)
-    private var busyTimeout = Stepper.longBusyTimeout {
-        didSet { connection.setBusyTimeout(milliseconds: busyTimeout) }
-    }
+    private let lockWait: LockWait
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -57,7 +55,7 @@ final class Stepper {
         store = StateStore(connection: connection)
         self.gate = gate
         self.walKeeper = walKeeper
-        connection.setBusyTimeout(milliseconds: busyTimeout)
+        lockWait = LockWait(of: connection, milliseconds: Self.longBusyTimeout)
         try StoredValue.define(on: connection)
         try RowHash.define(on: connection)
         try connection.configure(.foreignKeys, false)
@@ -213,9 +211,9 @@ final class Stepper {
 
     /// Runs `body`, which waits for so many milliseconds where another process holds a lock.
     private func waiting<Result>(_ milliseconds: Int32, _ body: () throws -> Result) rethrows -> Result {
-        let former = busyTimeout
-        busyTimeout = milliseconds
-        defer { busyTimeout = former }
+        let former = lockWait.milliseconds
+        lockWait.milliseconds = milliseconds
+        defer { lockWait.milliseconds = former }
         return try body()
     }
 

@@ -149,8 +149,8 @@ import Testing
                 }
             }
         }
-        #expect(caught.count == 2 && caught[1]?.code == .abort)
-        #expect(error?.code == .abort)
+        #expect(caught.count == 2 && caught[1]?.code == caught[0]?.code)
+        #expect(error?.code == caught[0]?.code && error?.message.contains("has been rolled back") == true)
         #expect(throws: SQLiteError.self) { try database.write { access in try? access.execute(failing) } }
         #expect(try database.fetchValue(String.self, "SELECT group_concat(id) FROM t") == "20")
         try database.write { try $0.execute("INSERT INTO t VALUES (3, 'third')") }

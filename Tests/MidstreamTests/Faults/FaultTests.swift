@@ -99,7 +99,7 @@ import Testing
                             "\(number): rows after"
                         )
                     }
-                } catch let error as SQLiteError where error.code == .abort {
+                } catch let error as SQLiteError where error.code.primary == .outOfMemory {
                     // SQLite has rolled the transaction back.
                 }
                 try FaultTests.expect(
