@@ -34,7 +34,8 @@ extension Database {
     ///
     ///     while try !database.stepMigration().isFinished {}
     ///
-    /// - Parameter budget: The time that the step may take, its commit included.
+    /// - Parameter budget: The time that the step may take, its commit included. What it waits for others comes to it: 10 ms at
+    ///   most; or a tenth of the time for which they have kept steps out, up to 250 ms.
     /// - Returns: How far the migration is. A step does nothing while a transaction writes (``MigrationProgress/outcome``).
     /// - Throws: ``MigrationError`` when a row cannot be moved, or the source is not what it was. Nothing is lost; a later
     ///   step tries again.

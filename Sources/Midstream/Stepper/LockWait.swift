@@ -12,15 +12,15 @@ internal import SQLiteConnection
 /// SQLite's own timeout looks only every 100 ms in the end. Where other processes write all the while, and leave gaps of a
 /// few milliseconds, that comes too late nearly each time.
 final class LockWait {
-    /// How long to wait, in milliseconds.
-    var milliseconds: Int32
+    /// How long to wait.
+    var patience: Duration
 
     private let clock = ContinuousClock()
     private var since: ContinuousClock.Instant?
 
     /// Has a connection wait in this way.
-    init(of connection: Connection, milliseconds: Int32) {
-        self.milliseconds = milliseconds
+    init(of connection: Connection, patience: Duration) {
+        self.patience = patience
         connection.setBusyHandler { [self] in goesOn(after: $0) }
     }
 
@@ -28,7 +28,7 @@ final class LockWait {
     private func goesOn(after tries: Int) -> Bool {
         let now = clock.now
         if tries == 0 { since = now }
-        guard now - (since ?? now) < .milliseconds(Int64(milliseconds)) else { return false }
+        guard now - (since ?? now) < patience else { return false }
         usleep(tries < 10 ? 1000 : 4000)
         return true
     }

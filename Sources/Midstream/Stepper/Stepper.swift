@@ -43,10 +43,11 @@ final class Stepper {
     /// Called when a source's file is to be deleted and is open: has this process's connections let go of it.
     var onSourceInUse: (() -> Void)?
 
-    /// How long to wait for a lock that another process holds, in milliseconds: for all but steps, and for steps, which can
-    /// be made later.
-    private static let (longBusyTimeout, busyTimeoutOfSteps): (Int32, Int32) = (5000, 5)
+    /// How long to wait for a lock that another process holds, for all but steps.
+    private static let longPatience: Duration = .seconds(5)
     private let lockWait: LockWait
+    /// Since when steps have been kept out by others, without one that was let in.
+    private var busySince: ContinuousClock.Instant?
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -55,7 +56,7 @@ final class Stepper {
         store = StateStore(connection: connection)
         self.gate = gate
         self.walKeeper = walKeeper
-        lockWait = LockWait(of: connection, milliseconds: Self.longBusyTimeout)
+        lockWait = LockWait(of: connection, patience: Self.longPatience)
         try StoredValue.define(on: connection)
         try RowHash.define(on: connection)
         try connection.configure(.foreignKeys, false)
@@ -181,11 +182,11 @@ final class Stepper {
     /// process, keep it out.
     ///
     /// - Parameters:
-    ///   - patience: How long to wait for the process's writers.
+    ///   - patience: How long to wait for the process's writers; `nil`: as long as a step does.
     ///   - table: A table of `main` to take its lock by.
     func transaction<Result>(
         isDurable: Bool = false,
-        patience: Duration = .milliseconds(10),
+        patience: Duration? = nil,
         lockingBy table: String = "midstream_state",
         _ body: () throws -> Result
     ) throws -> Result? {
@@ -195,12 +196,9 @@ final class Stepper {
     }
 
     /// Keeps out the process's writers while `body` runs; `nil` when they keep it out.
-    func holdingGate<Result>(
-        waiting patience: Duration = .milliseconds(10),
-        _ body: () throws -> Result
-    ) throws -> Result? {
+    func holdingGate<Result>(waiting patience: Duration? = nil, _ body: () throws -> Result) throws -> Result? {
         if isInGate { return try body() }
-        guard gate.enterForStep(waiting: patience) else { return nil }
+        guard gate.enterForStep(waiting: patience ?? max(patienceOfSteps, .milliseconds(10))) else { return nil }
         isInGate = true
         defer {
             isInGate = false
@@ -209,20 +207,27 @@ final class Stepper {
         return try body()
     }
 
-    /// Runs `body`, which waits for so many milliseconds where another process holds a lock.
-    private func waiting<Result>(_ milliseconds: Int32, _ body: () throws -> Result) rethrows -> Result {
-        let former = lockWait.milliseconds
-        lockWait.milliseconds = milliseconds
-        defer { lockWait.milliseconds = former }
+    /// Runs `body`, which waits for so long where another process holds a lock.
+    private func waiting<Result>(_ patience: Duration, _ body: () throws -> Result) rethrows -> Result {
+        let former = lockWait.patience
+        lockWait.patience = patience
+        defer { lockWait.patience = former }
         return try body()
     }
 
-    /// Runs `body`, which hardly waits for another process's locks, and gives up when one cannot be had.
+    /// How long a step waits for a lock: hardly, since it can be made later; but a tenth of the time for which others have kept
+    /// steps out, up to a bound. Without a WAL, readers that come and go all the while would keep them out for ever.
+    private var patienceOfSteps: Duration {
+        let shortest: Duration = .milliseconds(5)
+        return busySince.map { min(max((clock.now - $0) / 10, shortest), .milliseconds(250)) } ?? shortest
+    }
+
+    /// Runs `body`, which waits for another process's locks as long as a step does, and gives up when one cannot be had.
     ///
     /// - Returns: `nil` then: without a WAL, whoever commits keeps out those who read as well.
     func withoutPatience<Result>(_ body: () throws -> Result) throws -> Result? {
         do {
-            return try waiting(Self.busyTimeoutOfSteps, body)
+            return try waiting(patienceOfSteps, body)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             return nil
         }
@@ -303,7 +308,7 @@ final class Stepper {
     func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
         do {
             // Also within a step.
-            try waiting(Self.longBusyTimeout) {
+            try waiting(Self.longPatience) {
                 try untilDone { try holdingBothLocks(migration, of: record, body) }
             }
         } catch {
@@ -363,6 +368,15 @@ final class Stepper {
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
+        let did = try step(limit, since: start)
+        busySince = did.outcome == .busy ? busySince ?? start : nil
+        return did
+    }
+
+    private func step(
+        _ limit: Limit,
+        since start: ContinuousClock.Instant
+    ) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
         try leaveSources()
         guard !records.isEmpty else { return (.idle, 0) }

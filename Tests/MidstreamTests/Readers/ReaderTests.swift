@@ -189,6 +189,40 @@ import Testing
         #expect(try MovingFixture.objects(path).filter { $0.contains("midstream") } == [])
     }
 
+    /// Without a WAL, nobody may read at the moment of a commit. Six readers of 60 ms, without a rest between them, leave no
+    /// such moment to who keeps new ones out for 5 ms.
+    @Test func stepsAreLetInWithoutAWALBesideReadersThatOverlap() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        var configuration = DatabaseConfiguration()
+        configuration.journalMode = .unchanged
+        let database = try Database(path: fixture.target, configuration: configuration)
+        try MovingFixture.addMigration(database, fixture.source)
+        let (threads, path) = (Threads(), fixture.target)
+        for number in 1...6 {
+            threads.start("reader \(number)") { threads in
+                let reader = try Connection(path: path)
+                reader.setBusyTimeout(milliseconds: 60_000)
+                while !threads.isOver {
+                    try reader.execute("BEGIN")
+                    _ = try reader.fetchValue(Int.self, "SELECT count(*) FROM accounts")
+                    usleep(60_000)
+                    try reader.execute("COMMIT")
+                }
+            }
+        }
+        let isFinished = try await onThread {
+            let deadline = ContinuousClock.now + .seconds(60)
+            while try !database.stepMigration(rows: 25).isFinished {
+                if .now > deadline { return false }
+                usleep(2000)
+            }
+            return true
+        }
+        threads.end()
+        #expect(await threads.join() == [])
+        #expect(isFinished)
+    }
+
     @Test func connectionsWithoutTheOverlayAreRefused() throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
