@@ -37,8 +37,8 @@ struct Attempt {
         if wasInTransaction {
             guard access.isInTransaction else { return false }
             if hasSavepoint {
-                try access.connection.execute("ROLLBACK TO midstream_attempt")
-                try access.connection.execute("RELEASE midstream_attempt")
+                access.connection.undoSavepoint("midstream_attempt")
+                if access.connection.isHalfUndone { return false }
                 access.overlay.statements.rollbacks += 1
                 access.overlay.forgetState()
             } else if try hasKeptRows() {

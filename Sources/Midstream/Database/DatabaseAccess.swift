@@ -25,7 +25,7 @@ public final class DatabaseAccess {
 
     /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
     private(set) var isInBlock = false
-    /// What statements of a block get whose transaction SQLite itself has rolled back, with the code of the error that it met.
+    /// What statements get of which the transaction has been rolled back by an error, or must be, with that one's code.
     private var lostTransaction: SQLiteError?
     /// Whether the gate is held.
     private var isInside = false
@@ -300,7 +300,7 @@ public final class DatabaseAccess {
 
     // MARK: Running
 
-    /// The overlay turned out to be made for an older schema; nothing has been done yet.
+    /// The overlay turned out to be made for an older schema; nothing has been done.
     private struct Stale: Error {}
 
     private func perform(
@@ -309,20 +309,34 @@ public final class DatabaseAccess {
         _ onStart: (Statement) -> Void = { _ in },
         _ onRow: (Statement) throws -> Bool
     ) throws {
-        // What follows would be committed without what came before.
-        if let lostTransaction { throw lostTransaction }
+        try checkTransaction()
         do {
             try performInTransaction(piece, arguments, onStart, onRow)
         } catch {
-            if isInBlock, !connection.isInTransaction, lostTransaction == nil {
-                let cause = error as? SQLiteError ?? (error as? MigrationError)?.cause
-                lostTransaction = SQLiteError(
-                    code: cause?.code ?? .abort,
-                    message: "the block's transaction has been rolled back by an error: \(error)"
-                )
-            }
+            if isInBlock && !connection.isInTransaction || connection.isHalfUndone { noteLost(error) }
             throw error
         }
+    }
+
+    private func noteLost(_ error: (any Error)?) {
+        guard lostTransaction == nil else { return }
+        let cause = error as? SQLiteError ?? (error as? MigrationError)?.cause
+        lostTransaction = SQLiteError(
+            code: cause?.code ?? .abort,
+            message: "the transaction has been rolled back by an error" + (error.map { ": \($0)" } ?? "")
+        )
+    }
+
+    /// - Throws: What came before is lost, and what follows would be committed without it; or half of something was done, and
+    ///   could not be undone.
+    private func checkTransaction() throws {
+        if connection.isHalfUndone { noteLost(nil) }
+        guard let lostTransaction else { return }
+        if !isInBlock {
+            try connection.rollBack()
+            self.lostTransaction = nil
+        }
+        throw lostTransaction
     }
 
     private func performInTransaction(
@@ -357,7 +371,11 @@ public final class DatabaseAccess {
                     )
                     attempt?.keep()
                     return finished(prepared)
-                } catch is Stale where tries < 10 {
+                } catch is Stale {
+                    // As often as SQLite itself tries.
+                    guard tries < 50 else {
+                        throw SQLiteError(code: .schema, message: "database schema has changed", sql: prepared.text)
+                    }
                     try overlay.refresh()
                 } catch let error as SQLiteError {
                     if error.code == .authorization, let table = overlay.watch.stateTable {
@@ -464,39 +482,73 @@ public final class DatabaseAccess {
         prepared.beginsTransaction = !connection.isInTransaction
         // In a block that only reads, nothing changes from its beginning to its end.
         if kind == .writer || !isInBlock { overlay.forgetState() }
-        if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
         if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
         if let schema = prepared.route.vacuumed {
             try MovingAway(connection: connection, schema: schema).checkVacuum()
         }
         try prepared.bind(arguments)
-        if prepared.route.suspendsOverlay, !overlay.isEmpty {
-            try checkNothingReads(Array(overlay.byName.values), .schemaChange)
-            return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
-        }
-        if !prepared.route.substitutes.isEmpty {
-            return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
-        }
-        guard prepared.keys != nil else {
-            try runStatement(prepared, onStart, onRow)
-            if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
-            return
-        }
-        var refused: [RefusedDelete] = []
         if connection.isInTransaction {
-            try protected { refused = try promote(prepared) }
+            var refused: [RefusedDelete] = []
+            if prepared.keys != nil { try protected { refused = try promote(prepared) } }
             return try runStatement(prepared, with: refused, onStart, onRow)
         }
-        // In autocommit, promotion and statement are one transaction. What a failing statement leaves done natively,
-        // as UPDATE OR FAIL does, stays done.
-        try beginWriting()
+        switch prepared.route.isolation {
+        case .none:
+            try runAlone(prepared, onStart, onRow)
+        case .snapshot:
+            guard let snapshot = try overlay.snapshot() else { throw Stale() }
+            defer { snapshot.reset() }
+            try runStatement(prepared, with: [], onStart, onRow)
+        case .unlessPreparedAnew:
+            do {
+                try overlay.watch.keeping(prepared.statement) { try runStatement(prepared, with: [], onStart, onRow) }
+            } catch {
+                guard overlay.watch.takeStop() else { throw error }
+                try runInTransaction(prepared, onStart, onRow)
+            }
+        case .transaction:
+            try runInTransaction(prepared, onStart, onRow)
+        }
+    }
+
+    /// Runs a statement for which SQLite, if anything, sees to a transaction.
+    private func runAlone(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        guard let schema = prepared.route.vacuumed else { return try runStatement(prepared, with: [], onStart, onRow) }
+        guard let snapshot = try overlay.snapshot() else { throw Stale() }
+        let tables: Set<String>
         do {
+            defer { snapshot.reset() }
+            tables = try overlay.ownTables(in: schema)
+        }
+        do {
+            try overlay.watch.vacuuming(tables) { try runStatement(prepared, with: [], onStart, onRow) }
+        } catch {
+            throw overlay.watch.takeStop() ? Stale() : error
+        }
+    }
+
+    /// Runs a statement in a transaction of its own, with the promotions that it needs. What one that fails leaves done
+    /// natively, as UPDATE OR FAIL does, stays done.
+    private func runInTransaction(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        try beginWriting()
+        var refused: [RefusedDelete] = []
+        do {
+            try overlay.attachedFiles.check()
             guard try overlay.isCurrent() else { throw Stale() }
             refused = try promote(prepared)
         } catch {
             try? connection.rollBack()
             throw error
         }
+        let before = connection.totalChanges
         do {
             try runStatement(prepared, with: refused, onStart, onRow)
         } catch {
@@ -506,8 +558,8 @@ public final class DatabaseAccess {
         do {
             try commitOrRollBack()
         } catch {
-            // To the application the statement itself has failed.
-            if prepared.route.role == .write { overlay.noteUndone() }
+            // To the application the statement itself has failed. DROP TABLE deletes rows where foreign keys are enforced.
+            if prepared.route.role == .write || connection.totalChanges != before { overlay.noteUndone() }
             throw error
         }
     }
@@ -521,15 +573,27 @@ public final class DatabaseAccess {
         }
     }
 
-    /// Runs a DELETE, and has the rows go that it means and the target does not take: all, or none if it fails. It still finds
-    /// them pending.
+    /// Runs a statement. Of a DELETE, the rows go too that it means and the target does not take: all, or none if it fails. It
+    /// still finds them pending.
     private func runStatement(
         _ prepared: Prepared,
         with refused: [RefusedDelete],
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
-        if refused.isEmpty { return try runStatement(prepared, onStart, onRow) }
+        if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
+        if prepared.route.suspendsOverlay, !overlay.isEmpty {
+            try checkNothingReads(Array(overlay.byName.values), .schemaChange)
+            return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
+        }
+        if !prepared.route.substitutes.isEmpty {
+            return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
+        }
+        if refused.isEmpty {
+            try runStatement(prepared, onStart, onRow)
+            if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
+            return
+        }
         try protected {
             try runStatement(prepared, onStart, onRow)
             try overlay.unnoticed { for row in refused { try row.table.discard(row.key) } }
@@ -547,7 +611,7 @@ public final class DatabaseAccess {
         try deferForeignKeys(defersForeignKeys)
         defer {
             statement.reset()
-            if prepared.route.role == .write { overlay.noteChanges() }
+            if prepared.route.role == .write, !overlay.watch.isStopped { overlay.noteChanges() }
         }
         var hasRow = false
         if prepared.route.role == .begin {
@@ -557,12 +621,11 @@ public final class DatabaseAccess {
         }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
+            // It holds a snapshot of the file that has changed.
+            if !connection.isInTransaction { try overlay.attachedFiles.check() }
             // What was made of both sides may be of another shape by now.
             if prepared.route.role == .query, let id = prepared.route.redirected {
                 try overlay.tables.byID[id]?.knownSource.confirm()
-            }
-            if prepared.route.role == .query, !isInBlock, !connection.isInTransaction, try !overlay.isCurrent() {
-                throw Stale()
             }
         }
         onStart(statement)
@@ -598,10 +661,7 @@ public final class DatabaseAccess {
             try body()
             try connection.execute("RELEASE midstream_promotion")
         } catch {
-            if connection.isInTransaction {
-                try? connection.execute("ROLLBACK TO midstream_promotion")
-                try? connection.execute("RELEASE midstream_promotion")
-            }
+            connection.undoSavepoint("midstream_promotion")
             throw error
         }
     }
@@ -776,6 +836,11 @@ public final class DatabaseAccess {
         } else {
             try beginWriting()
             do {
+                guard try overlay.isOfSchema() else {
+                    // Another process has changed what moves. The caller looks again what it needs.
+                    try connection.rollBack()
+                    return try overlay.refresh()
+                }
                 try overlay.unnoticed { try drainHere(ids) }
                 try connection.execute("COMMIT")
             } catch {
@@ -792,8 +857,11 @@ public final class DatabaseAccess {
     /// Makes the overlay anew, and drains what it cannot be made for. Outside transactions.
     private func refreshOverlay() throws {
         try overlay.refresh()
-        let (tables, reason) = overlay.needsDraining
-        if !tables.isEmpty { try drain(tables, reason, for: "CREATE TEMP") }
+        while true {
+            let (tables, reason) = overlay.needsDraining
+            if tables.isEmpty { return }
+            try drain(tables, reason, for: "CREATE TEMP")
+        }
     }
 
     private func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
@@ -920,6 +988,7 @@ public final class DatabaseAccess {
             do {
                 let result = try body(self)
                 // The block may have caught the error.
+                if connection.isHalfUndone { noteLost(nil) }
                 if let lostTransaction { throw lostTransaction }
                 isInBlock = false
                 if connection.isInTransaction { try commitOrRollBack() }
@@ -965,6 +1034,7 @@ public final class DatabaseAccess {
     /// want of memory.
     func endUnattended() {
         try? connection.rollBack()
+        if !connection.isInTransaction { lostTransaction = nil }
         freshTransaction = nil
         leaveGateIfIdle()
     }

@@ -27,8 +27,16 @@ final class AccessWatch {
     var triggers = TriggerTexts()
     /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
+    /// Whether tables move: else nothing is looked at but what is prepared anew.
+    var isWatching = false
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
+    /// The statement that must not be prepared anew as it begins to run.
+    private var kept: Statement?
+    /// The engine's own tables of which a VACUUM may write copies.
+    private var vacuumed: Set<String>?
+    /// Whether the statement that begins was kept from it, since the schema has changed.
+    private(set) var isStopped = false
     /// Of the statement that is being prepared. Nothing is known of one that is not watched.
     private(set) var traits = QueryTraits.unknown
     private var isPreparing = false
@@ -62,10 +70,40 @@ final class AccessWatch {
         strayTable = nil
         stateTable = nil
         hasPreparedAnew = false
+        isStopped = false
         begin(route)
         isBeginning = true
         defer { noteBegun() }
         return try body()
+    }
+
+    /// Runs `body`, in which a statement begins to run, and fails rather than being prepared anew: ``isStopped`` tells.
+    func keeping<Result>(_ statement: Statement, _ body: () throws -> Result) rethrows -> Result {
+        kept = statement
+        defer { kept = nil }
+        return try body()
+    }
+
+    /// Whether the last statement that began was kept from it; asked once.
+    func takeStop() -> Bool {
+        defer { isStopped = false }
+        return isStopped
+    }
+
+    /// Runs `body`, in which a VACUUM runs, and fails where it finds other tables of the engine's own than these:
+    /// ``isStopped`` tells. It looks at no schema before it has the lock, and not whether that has changed.
+    func vacuuming<Result>(_ tables: Set<String>, _ body: () throws -> Result) rethrows -> Result {
+        vacuumed = tables
+        defer { vacuumed = nil }
+        return try body()
+    }
+
+    /// Whether the statement that begins must not go on.
+    private func stops(_ event: AuthorizerEvent) -> Bool {
+        // Once it is running, what is prepared is of a virtual table or a function that it calls.
+        if let kept, !kept.isBusy { return true }
+        guard let vacuumed, let table = event.first else { return false }
+        return table.hasPrefix(StateStore.prefix) && !vacuumed.contains(table)
     }
 
     /// A read of no column, as by `count(*)`: SQLite says which table, but not of which schema.
@@ -114,7 +152,12 @@ final class AccessWatch {
     }
 
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
+        if isBeginning, stops(event) {
+            isStopped = true
+            return .deny
+        }
         if !isPreparing { hasPreparedAnew = true }
+        guard isWatching else { return .allow }
         if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
             !touched.isEmpty
         {

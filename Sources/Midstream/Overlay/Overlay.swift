@@ -19,6 +19,8 @@ final class Overlay {
     private(set) var generation = 0
     /// The target's schema version that the overlay was made for; `nil` before the first time.
     private(set) var schemaVersion: Int64?
+    /// The same, also when it has to be made anew for what this connection has done.
+    private var madeFor: Int64?
     private var attached: [String: String] = [:]
     /// The views that have twins, by their names as SQLite spells them.
     private(set) var twins: Set<String> = []
@@ -34,7 +36,6 @@ final class Overlay {
     private var hasBegun = false
     /// Tables that the open transaction drained.
     private var drained: [MovingTable] = []
-    private var isWatching = false
     private var moduleName = UnionModule.name
     /// What statements being prepared would do to moving tables without the overlay.
     let watch = AccessWatch()
@@ -66,6 +67,7 @@ final class Overlay {
         store = StateStore(connection: connection)
         attachedFiles = AttachedFiles(statements: statements)
         try defineFunctions()
+        authorize()
         try createModule()
         // SQLite has no virtual tables without rowids that can be written, if their key has several columns.
         if !connection.isBorrowed {
@@ -193,11 +195,41 @@ final class Overlay {
     }
 
     /// Whether the overlay was made for the target's schema as it is in the current snapshot, and serves.
-    func isCurrent() throws -> Bool {
-        guard needsDraining.tables.isEmpty else { return false }
+    func isCurrent() throws -> Bool { try needsDraining.tables.isEmpty && reads(schemaVersion) }
+
+    /// Whether the overlay was last made for the target's schema as it is in the current snapshot, whatever this connection
+    /// has taken out of it since.
+    func isOfSchema() throws -> Bool { try reads(madeFor) }
+
+    /// A statement that reads the target, and so holds a snapshot of it until it is reset; `nil` where the overlay does not fit
+    /// that.
+    func snapshot() throws -> Statement? {
+        try needsDraining.tables.isEmpty ? snapshot(of: schemaVersion) : nil
+    }
+
+    private func snapshot(of version: Int64?) throws -> Statement? {
         let statement = try statements.statement("PRAGMA main.schema_version")
-        defer { statement.reset() }
-        return try statement.step() && statement.int64(at: 0) == schemaVersion
+        var isCurrent = false
+        defer { if !isCurrent { statement.reset() } }
+        isCurrent = try statement.step() && statement.int64(at: 0) == version
+        return isCurrent ? statement : nil
+    }
+
+    /// Whether the target's schema has that number in the current snapshot.
+    private func reads(_ version: Int64?) throws -> Bool {
+        guard let snapshot = try snapshot(of: version) else { return false }
+        snapshot.reset()
+        return true
+    }
+
+    /// The engine's own tables in a file's current snapshot. Each move has some of its own.
+    func ownTables(in schema: String) throws -> Set<String> {
+        Set(
+            try connection.fetchAll(
+                "SELECT name FROM \(SQLIdentifier.quoted(schema)).sqlite_master "
+                    + "WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
+            ).map { try $0.get(0) }
+        )
     }
 
     /// Makes the overlay anew if the target's schema has changed. Call it outside transactions.
@@ -221,6 +253,7 @@ final class Overlay {
             do {
                 try rebuild()
                 schemaVersion = version
+                madeFor = version
                 return
             } catch {
                 hasBegun = connection.isInTransaction
@@ -568,20 +601,24 @@ final class Overlay {
         if !byName.isEmpty {
             watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
         }
-        // The owner of a borrowed connection has an authorizer of its own, or none.
-        guard !connection.isBorrowed, isWatching != !byName.isEmpty else { return }
-        isWatching = !byName.isEmpty
-        connection.setAuthorizer(
-            isWatching
-                ? { [watch, statements] event in
-                    if statements.fired.isFiring { return statements.fired.decide(event) }
-                    // A row that is moved or promoted is not a new row: triggers' programs stay empty.
-                    if statements.isPreparing || !watch.isActive {
-                        return event.hasAccessor && event.accessor != CountedRows.numbers ? .ignore : .allow
-                    }
-                    return watch.decide(event)
-                } : nil
-        )
+        guard watch.isWatching != !byName.isEmpty else { return }
+        watch.isWatching = !byName.isEmpty
+        // It expires the statements that were prepared before.
+        authorize()
+    }
+
+    /// Has the watch asked about what statements do. The owner of a borrowed connection has an authorizer of its own, or none.
+    private func authorize() {
+        if connection.isBorrowed { return }
+        connection.setAuthorizer { [watch, statements] event in
+            if statements.fired.isFiring { return statements.fired.decide(event) }
+            if statements.isPreparing || !watch.isActive {
+                // A row that is moved or promoted is not a new row: triggers' programs stay empty.
+                let isNew = !watch.isWatching || !event.hasAccessor || event.accessor == CountedRows.numbers
+                return isNew ? .allow : .ignore
+            }
+            return watch.decide(event)
+        }
     }
 
     /// The moving tables that the program of a CREATE TRIGGER may read or write.

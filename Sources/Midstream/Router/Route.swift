@@ -26,7 +26,22 @@ struct Route {
         case other
     }
 
+    /// How a statement that no transaction surrounds sees to it that what it reads and writes is what the overlay, and so its
+    /// route, was made for. Another process may begin a move while it waits for a lock.
+    enum Isolation {
+        /// It does not: it reads no rows, or cannot run in a transaction.
+        case none
+        /// It reads in a snapshot that the overlay fits, which is held to its end.
+        case snapshot
+        /// It takes the target's write lock as it begins. If the schema has changed by then SQLite would prepare it anew, past
+        /// the overlay: then it does not begin, and runs as with `transaction`.
+        case unlessPreparedAnew
+        /// It runs in a transaction of its own, which has the target's write lock, and whose snapshot the overlay fits.
+        case transaction
+    }
+
     var role: Role
+    var isolation = Isolation.none
     /// What SQLite prepares.
     var sql: String
     var preparation: Preparation = .none

@@ -11,6 +11,43 @@ struct Router {
     let enforcesForeignKeys: Bool
 
     func route(_ outline: StatementOutline, in text: String) -> Route {
+        var route = way(outline, in: text)
+        route.isolation = isolation(outline, route)
+        return route
+    }
+
+    private func isolation(_ outline: StatementOutline, _ route: Route) -> Route.Isolation {
+        switch outline.kind {
+        case .select, .explain: return .snapshot
+        case .insert, .update, .delete:
+            if case .none = route.preparation {} else { return .transaction }
+            guard route.redirected == nil, !overlay.isEmpty, mentionsMovingTable(outline) else {
+                return .unlessPreparedAnew
+            }
+            return outline.target.map(isOutsideMain) ?? false ? .snapshot : .transaction
+        case .createTable, .createView, .createVirtualTable, .createIndex, .createTrigger, .dropTable, .dropIndex,
+            .dropView, .dropTrigger, .alterTable, .analyze, .reindex:
+            let isOutside =
+                outline.isTemporary || [outline.target, outline.onTable].contains { $0.map(isOutsideMain) ?? false }
+            if !isOutside { return .transaction }
+            // As a table is made of a query's rows.
+            return outline.kind == .createTable ? .snapshot : .none
+        case .pragma:
+            let name = outline.target.map { lower($0.name) } ?? ""
+            return Self.pragmasThatReadRows.contains(name) ? .snapshot : .none
+        default: return .none
+        }
+    }
+
+    private static let pragmasThatReadRows: Set = ["foreign_key_check", "integrity_check", "quick_check"]
+
+    /// Whether a name means something of `temp`, or of a file that the application has attached.
+    private func isOutsideMain(_ name: ObjectName) -> Bool {
+        if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return true }
+        return isTemporary(name)
+    }
+
+    private func way(_ outline: StatementOutline, in text: String) -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil

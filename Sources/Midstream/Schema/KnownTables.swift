@@ -1,3 +1,4 @@
+internal import SQLiteConnection
 internal import Synchronization
 
 /// The descriptions of tables that connections have read before, so that the next one need not ask SQLite for each.
@@ -7,14 +8,14 @@ internal import Synchronization
 final class KnownTables: Sendable {
     /// What `sqlite_master` has of a table.
     struct Texts: Hashable, Sendable {
-        var name: String
-        var sql: String?
+        var name: ExactString
+        var sql: ExactString?
         var indexes: [Index] = []
 
         struct Index: Hashable, Sendable {
-            var name: String
+            var name: ExactString
             /// `nil` for one that SQLite has made for a constraint.
-            var sql: String?
+            var sql: ExactString?
         }
     }
 

@@ -56,7 +56,7 @@ struct SchemaReader {
     func tables(_ names: [String], _ known: KnownTables) throws -> [String: TableSchema] {
         try texts(of: names).mapValues { texts in
             if let table = known[texts] { return table }
-            guard let table = try table(texts.name) else { return nil }
+            guard let table = try table(texts.name.string) else { return nil }
             known.note(table, texts)
             return table
         }.compactMapValues { $0 }
@@ -73,9 +73,9 @@ struct SchemaReader {
         )
         var texts: [String: KnownTables.Texts] = [:]
         while try statement.step() {
-            let name: String = try statement.read(at: 1)
+            let name = ExactString(string: try statement.read(at: 1))
             let table: String = try statement.read(at: 2)
-            let sql: String? = try statement.read(at: 3)
+            let sql = (try statement.read(at: 3) as String?).map(ExactString.init)
             if statement.int64(at: 0) == 1 {
                 texts[SQLIdentifier.lowercased(table)] = KnownTables.Texts(name: name, sql: sql)
             } else {

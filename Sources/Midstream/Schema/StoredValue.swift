@@ -27,11 +27,11 @@ enum StoredValue {
             let flags: FunctionFlags = [.deterministic, .innocuous]
             try connection.createFunction(name(affinity), argumentCount: 1, flags: flags) { body($0[0], $1) }
         }
-        try define(.blob) { value, result in result.set(value) }
+        try define(.blob) { value, result in result.set(stored: value) }
         try define(.text) { value, result in
             switch value.storageClass {
             case .integer, .real: result.set(.text(value.text))
-            default: result.set(value)
+            default: result.set(stored: value)
             }
         }
         try define(.numeric) { value, result in
@@ -45,14 +45,14 @@ enum StoredValue {
                 } else {
                     result.set(.real(double))
                 }
-            default: result.set(value)
+            default: result.set(stored: value)
             }
         }
         try define(.real) { value, result in
             switch value.numericStorageClass {
             // The file has whole numbers as integers, among which there is no -0.0.
             case .integer, .real: result.set(.real(value.double == 0 ? 0 : value.double))
-            default: result.set(value)
+            default: result.set(stored: value)
             }
         }
     }

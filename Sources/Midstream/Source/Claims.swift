@@ -97,6 +97,13 @@ struct Claims {
                 first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
             """
         )
+        if try fences(of: record.source).isEmpty {
+            // It has been made anew under the name of one that has moved.
+            try connection.execute(
+                "DELETE FROM \(table) WHERE source_table = ?1 COLLATE NOCASE AND moved IS NOT NULL",
+                [record.source]
+            )
+        }
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
         }
@@ -171,15 +178,31 @@ struct Claims {
     }
 
     /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
-    /// it, and that its rows have the rowids that they had then. In a transaction: rows that return change all of it at once.
+    /// it, and that its rows have the rowids that they had then.
     ///
     /// - Complexity: O(log n).
     @discardableResult
     func confirm(_ record: TableRecord) throws -> Claim? {
-        guard let claim = try confirmTarget(record) else { return nil }
-        // A table that is gone is told of when a connection misses it.
-        if let now = try rowIDs(of: record) { try check(now, claim, record) }
-        return claim
+        // Rows that return change all of it at once.
+        try holdingSnapshots {
+            guard let claim = try confirmTarget(record) else { return nil }
+            // A table that is gone is told of when a connection misses it.
+            if let now = try rowIDs(of: record) { try check(now, claim, record) }
+            return claim
+        }
+    }
+
+    /// Runs `body`, which reads each of the two files in one snapshot, and the target's is not the newer one; also while a
+    /// statement runs that asks for it.
+    private func holdingSnapshots<Result>(_ body: () throws -> Result) throws -> Result {
+        if connection.isInTransaction { return try body() }
+        let snapshots = try ["main", schema].map { schema in
+            let statement = try connection.prepare("PRAGMA \(schema).schema_version")
+            _ = try statement.step()
+            return statement
+        }
+        defer { for statement in snapshots { statement.reset() } }
+        return try body()
     }
 
     /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
@@ -214,18 +237,14 @@ struct Claims {
     private var path: String { connection.fileName(schema: migration.schema) ?? "the source" }
 
     /// Makes sure that the source is the one that a table began to move from, and that this target has seen which rows
-    /// returned to it. In a transaction.
+    /// returned to it.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
-        // What is looked up in the target after the claim must be of the snapshot from before it. A statement that runs has one.
-        guard connection.isInTransaction || connection.hasBusyStatement else {
-            return try connection.readingTransaction { try confirmTarget(record) }
+        return try holdingSnapshots {
+            let claim = try own(Self.all(in: migration.schema, connection, only: record.id).first, record)
+            try checkStage(claim, StateStore(connection: connection).table(record.id))
+            return claim
         }
-        // Before the claim: see `checkStage`.
-        let now = try StateStore(connection: connection).table(record.id)
-        let claim = try own(Self.all(in: migration.schema, connection, only: record.id).first, record)
-        try checkStage(claim, now)
-        return claim
     }
 
     private func own(_ claim: Claim?, _ record: TableRecord) throws -> Claim {
@@ -385,7 +404,7 @@ struct Claims {
         ).map { Fence(name: try $0.get(0), table: try $0.get(1), sql: try $0.get(2)) }
     }
 
-    private func fences(of source: String) throws -> [Fence] {
+    func fences(of source: String) throws -> [Fence] {
         try Self.fences(of: source, in: schema, connection)
     }
 
@@ -428,6 +447,8 @@ struct Claims {
         else {
             return nil
         }
+        // What has been made anew since then is none of this move's.
+        if try claim.moved != nil && fences(of: record.source).isEmpty { return nil }
         try connection.execute(
             "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
             [moved, StateStore.schemaVersion(connection), record.id]

@@ -153,16 +153,8 @@ struct ColumnMatching {
     /// What a generated column will be; `nil` where the source has the same one.
     private func generated(_ column: TableSchema.Column, _ records: [ColumnRecord]) throws -> ColumnRecord.Origin? {
         let mapped = MappedColumns(target: target, source: source, records: records)
+        if isGeneratedLikewise(column, mapped) { return nil }
         let operands = MappedColumns.operands(of: column.generation ?? "", in: target)
-        let keepsNames = operands.allSatisfy { index in
-            mapped[index].plain.map { SQLIdentifier.equal(source.columns[$0].name, target.columns[index].name) }
-                ?? false
-        }
-        if keepsNames, let index = source.columnIndex(column.name),
-            source.columns[index].generation == column.generation
-        {
-            return nil
-        }
         guard operands.allSatisfy({ target.columns[$0].generation == nil }), let expression = column.generation,
             let substituted = mapped.substituted(expression, on: operands, of: target)
         else {
@@ -174,5 +166,21 @@ struct ColumnMatching {
             )
         }
         return .expression(substituted)
+    }
+
+    /// Whether the source generates the same values under the same name: by the same expression, stored by the same affinity,
+    /// from columns that are copied as they are, or are generated likewise.
+    private func isGeneratedLikewise(_ column: TableSchema.Column, _ mapped: MappedColumns) -> Bool {
+        guard let expression = column.generation, let index = source.columnIndex(column.name) else { return false }
+        let other = source.columns[index]
+        guard let same = other.generation, ExactString(string: same) == ExactString(string: expression),
+            other.affinity == column.affinity, SQLIdentifier.equal(other.collation, column.collation)
+        else { return false }
+        return MappedColumns.operands(of: expression, in: target).allSatisfy { operand in
+            let column = target.columns[operand]
+            // SQLite has none that depends on itself.
+            if column.generation != nil { return isGeneratedLikewise(column, mapped) }
+            return mapped[operand].plain.map { SQLIdentifier.equal(source.columns[$0].name, column.name) } ?? false
+        }
     }
 }

@@ -223,7 +223,7 @@ struct UndoSQL: Sendable {
         let inTarget = key.equals(key.target.map { "midstream_target.\($0)" }, names)
         let inSource = key.equals(key.source, names)
         return "INSERT OR IGNORE INTO \(returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
-            + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isSameRow) "
+            + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isIdenticalRow) "
             + "UNION ALL SELECT \(KeySQL.list(names)) FROM \(returning) AS midstream_returning "
             + "WHERE \(range(names, isBounded: isBounded, isEnded: isEnded)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target WHERE \(inTarget)) "

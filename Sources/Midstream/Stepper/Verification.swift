@@ -17,11 +17,14 @@ struct VerificationSQL {
     private var isEqual: String {
         let columns = zip(sql.written, target).filter { $0.0 != sql.rowIDColumn }
         if columns.isEmpty { return "1" }
-        let terms = columns.map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" }
-        // Expressions may be 1,000 deep, and a table may have 2,000 columns.
-        return stride(from: 0, to: terms.count, by: 100)
-            .map { "(\(terms[$0..<min($0 + 100, terms.count)].joined(separator: " AND ")))" }
+        return Self.conjunctions(columns.map { "\(MoveSQL.valueAlias($0)) COLLATE BINARY IS \($1)" })
             .joined(separator: " AND ")
+    }
+
+    /// Terms, all of which must hold. Expressions may be 1,000 deep, and a table may have 2,000 columns.
+    private static func conjunctions(_ terms: [String]) -> [String] {
+        stride(from: 0, to: terms.count, by: 100)
+            .map { "(\(terms[$0..<min($0 + 100, terms.count)].joined(separator: " AND ")))" }
     }
 
     /// How many rows of a range the target has as the source has them, and the sum of their hashes.
@@ -34,6 +37,15 @@ struct VerificationSQL {
 
     /// Whether `midstream_target`, a row of the target, is the row of the source whose renamed columns stand beside it.
     var isSameRow: String { "\(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)" }
+
+    /// The same for rows that a statement may have changed from the one to the other: to SQLite 1 and 1.0 are equal, and 0.0 and
+    /// -0.0.
+    var isIdenticalRow: String {
+        let values = sql.written.map(MoveSQL.valueAlias)
+        let types = zip(values, target).map { "typeof(\($0)) = typeof(\($1))" }
+        let hashes = "\(RowHash.call(sql.keyAliases + values)) = \(RowHash.call(targetKeys + target))"
+        return ([isSameRow, hashes] + Self.conjunctions(types)).joined(separator: " AND ")
+    }
 
     /// The first key of a range for which the target has another row, or none.
     func firstDifference(isBounded: Bool, isEnded: Bool, withLedger: Bool) -> String {

@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// Makes union tables: `CREATE VIRTUAL TABLE temp.T USING midstream_union(id, whole | pending)`.
@@ -20,8 +21,7 @@ final class UnionModule: VirtualTableModule {
         let borrowed = tables.borrowed
         let columns = table.target.columns.enumerated().map { index, column in
             let quoted = table.quotedColumns[index]
-            // In a STRICT table ANY means no affinity; elsewhere it would mean a numeric one.
-            let type = table.target.isStrict && column.type.uppercased() == "ANY" ? "BLOB" : column.type
+            let type = Self.type(of: column, isStrict: table.target.isStrict)
             // For libraries that look for the primary key. SQLite itself takes no notice of it here.
             let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
             return "\(quoted) \(type)\(key) COLLATE \(column.collation)"
@@ -34,6 +34,16 @@ final class UnionModule: VirtualTableModule {
             borrowed.map { BorrowedUnionTable(table: table, scope: scope, tables: tables, writes: $0) }
                 ?? UnionTable(table: table, scope: scope, tables: tables)
         )
+    }
+}
+
+extension UnionModule {
+    /// The type that a column is declared with here, for its affinity and for who asks for the declared type.
+    private static func type(of column: TableSchema.Column, isStrict: Bool) -> String {
+        // In a STRICT table ANY means no affinity; elsewhere it would mean a numeric one. Of a virtual table's type SQLite takes
+        // the word HIDDEN for its own.
+        let isOther = isStrict && column.type.uppercased() == "ANY" || TypeName.words(column.type).contains("hidden")
+        return !isOther && TypeName.isPlain(column.type) ? column.type : column.affinity.name
     }
 }
 

@@ -37,6 +37,9 @@ enum Keyword: UInt8, CaseIterable {
         self != .none && rawValue < Keyword.cross.rawValue
     }
 
+    /// Whether the word is a name wherever the grammar has no place for it as a keyword.
+    var isAlwaysName: Bool { self == .none || rawValue > Keyword.indexed.rawValue }
+
     /// Whether the word starts a join operator, as LEFT or NATURAL.
     var isJoinWord: Bool {
         rawValue >= Keyword.cross.rawValue && rawValue <= Keyword.right.rawValue

@@ -51,9 +51,23 @@ extension Connection {
     /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
     public func rollBack() throws(SQLiteError) {
         if isInTransaction { try execute("ROLLBACK") }
+        isHalfUndone = false
     }
 
-    /// Runs `body` in a savepoint: released when it returns, rolled back when it throws.
+    /// Rolls back to a savepoint and ends it. Where SQLite cannot, since another statement is running that has been
+    /// interrupted, ``isHalfUndone`` tells until the transaction has been rolled back.
+    public func undoSavepoint(_ name: String) {
+        guard isInTransaction else { return }
+        let quoted = name.quotedIdentifier
+        do {
+            try execute("ROLLBACK TO \(quoted)")
+            try execute("RELEASE \(quoted)")
+        } catch {
+            isHalfUndone = true
+        }
+    }
+
+    /// Runs `body` in a savepoint: released when it returns, rolled back when it throws; see ``undoSavepoint(_:)``.
     public func savepoint<Result>(_ name: String = "savepoint", _ body: () throws -> Result) throws -> Result {
         let quoted = name.quotedIdentifier
         try execute("SAVEPOINT \(quoted)")
@@ -62,10 +76,7 @@ extension Connection {
             if isInTransaction { try execute("RELEASE \(quoted)") }
             return result
         } catch {
-            if isInTransaction {
-                try? execute("ROLLBACK TO \(quoted)")
-                try? execute("RELEASE \(quoted)")
-            }
+            undoSavepoint(name)
             throw error
         }
     }

@@ -98,6 +98,10 @@ public final class Connection {
     /// Whether other code closes the connection. Its busy handler, its authorizer and its other settings are not touched.
     public let isBorrowed: Bool
 
+    /// Whether a savepoint could not be rolled back, so that the transaction has half of something and must be rolled back:
+    /// see ``undoSavepoint(_:)``.
+    public internal(set) var isHalfUndone = false
+
     /// Whether nothing can be done with it any more.
     public private(set) var isClosed = false
 

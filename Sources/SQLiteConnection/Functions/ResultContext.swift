@@ -47,9 +47,18 @@ public struct ResultContext {
     /// Gives a value as it is.
     public func set(_ value: ValueReference) { sqlite3_result_value(pointer, value.pointer) }
 
-    /// Gives a column of a statement's current row. SQLite copies it.
+    /// Gives a value as it is once it has been stored: the subtype that functions for JSON give it is no part of it.
+    public func set(stored value: ValueReference) { set(stored: value.pointer) }
+
+    func set(stored value: OpaquePointer) {
+        sqlite3_result_value(pointer, value)
+        if sqlite3_value_subtype(value) != 0 { sqlite3_result_subtype(pointer, 0) }
+    }
+
+    /// Gives a column of a statement's current row, as if it were stored. SQLite copies it.
     public func set(column: Int, of statement: Statement) {
-        sqlite3_result_value(pointer, sqlite3_column_value(statement.handle, Int32(clamping: column)))
+        guard let value = sqlite3_column_value(statement.handle, Int32(clamping: column)) else { return }
+        set(stored: value)
     }
 
     /// Fails the statement that called.

@@ -59,14 +59,14 @@ public struct RowReader {
 }
 
 extension ResultContext {
-    /// Gives a column of a statement's current row. SQLite copies it.
+    /// Gives a column of a statement's current row, as if it were stored. SQLite copies it.
     public func set(column: Int, of row: RowReader) {
         let index = Int32(truncatingIfNeeded: column)
         // Numbers need no value object of their own.
         if sqlite3_column_type(row.handle, index) == SQLITE_INTEGER {
             sqlite3_result_int64(pointer, sqlite3_column_int64(row.handle, index))
-        } else {
-            sqlite3_result_value(pointer, sqlite3_column_value(row.handle, index))
+        } else if let value = sqlite3_column_value(row.handle, index) {
+            set(stored: value)
         }
     }
 }

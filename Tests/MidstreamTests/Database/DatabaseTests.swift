@@ -1,4 +1,4 @@
-import Midstream
+@testable import Midstream
 import SQLiteConnection
 import Synchronization
 import Testing
@@ -155,5 +155,37 @@ import Testing
         #expect(try database.fetchValue(String.self, "SELECT group_concat(id) FROM t") == "20")
         try database.write { try $0.execute("INSERT INTO t VALUES (3, 'third')") }
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
+    /// While another statement runs that has been interrupted, SQLite does not roll back to a savepoint.
+    @Test(arguments: [true, false]) func whatCannotBeUndoneIsNotCommitted(_ isInBlock: Bool) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("a.db"))
+        try database.execute("CREATE TABLE t(x); CREATE TABLE z(x); INSERT INTO z VALUES (1), (2)")
+        func undo(_ access: DatabaseAccess) throws {
+            try access.execute("INSERT INTO t VALUES (0)")
+            try access.forEachRow("SELECT x FROM z") { _ in
+                try? access.protected {
+                    try access.connection.execute("INSERT INTO t VALUES (1)")
+                    access.connection.interruptHandle.interrupt()
+                    throw CancellationError()
+                }
+                return false
+            }
+        }
+        if isInBlock {
+            #expect(throws: SQLiteError.self) { try database.write { try undo($0) } }
+        } else {
+            try database.withoutTransaction { access in
+                try access.execute("BEGIN")
+                try undo(access)
+                #expect(throws: SQLiteError.self) { try access.execute("COMMIT") }
+                #expect(!access.isInTransaction)
+                try access.execute("INSERT INTO z VALUES (3)")
+            }
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 0)
+        try database.execute("INSERT INTO t VALUES (2)")
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 1)
     }
 }

@@ -1,5 +1,5 @@
 import Dispatch
-import Midstream
+@testable import Midstream
 import MidstreamTesting
 import SQLiteConnection
 import Testing
@@ -46,6 +46,28 @@ import Testing
         try finishMigration(database, steps: 20)
         #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 0)
         #expect(try MovingFixture.objects(fixture.source).contains { $0.hasPrefix("view old_accounts") })
+    }
+
+    /// A process that slept in the middle of a retirement, which another has brought to its end.
+    @Test func aTableThatIsMadeAnewIsNotRetired() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try fixture.open()
+        let (migration, record) = try database.engine.withStepper { stepper in
+            let (migrations, records) = try stepper.load()
+            return try (#require(migrations.first), #require(records.first))
+        }
+        try finishMigration(database)
+        let old = try Connection(path: fixture.source)
+        try old.execute("DROP VIEW old_accounts")
+        try old.execute("CREATE TABLE old_accounts\(MovingFixture.columns)")
+        try old.execute("INSERT INTO old_accounts VALUES (1, 'new', 1)")
+        try database.engine.withStepper { stepper in
+            try stepper.attach(migration)
+            let kept = try Claims(connection: stepper.connection, migration: migration).release(record, moved: 50)
+            #expect(kept == nil)
+        }
+        #expect(try old.fetchValue(Int64.self, "SELECT count(*) FROM old_accounts") == 1)
+        old.close()
     }
 
     private static func hold(_ database: Database, _ ready: String, _ release: String, _ threads: Threads) throws {

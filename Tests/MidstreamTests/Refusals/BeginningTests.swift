@@ -373,4 +373,30 @@ import Testing
         try old.execute("COMMIT")
         #expect(await threads.join() == [])
     }
+
+    /// From a file to another one and back, and there again: what a source has told of its former table is not of the new one.
+    @Test func whatHasMovedAndIsMadeAnewMovesAgain() throws {
+        let folder = TemporaryFolder()
+        let files = [folder.file("a.db"), folder.file("b.db")]
+        let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a)"
+        let first = try Connection(path: files[0])
+        try first.execute(create)
+        try first.execute("INSERT INTO t(a) VALUES ('x'), ('y'), ('z')")
+        first.close()
+        for leg in 0..<5 {
+            let (source, target) = (files[leg % 2], files[(leg + 1) % 2])
+            let plain = try Connection(path: target)
+            try plain.execute("DROP VIEW IF EXISTS t")
+            try plain.execute(create)
+            plain.close()
+            let database = try Database(path: target)
+            try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "t" } }
+            #expect(texts(try database.fetchAll("SELECT a FROM t ORDER BY id")) == ["x", "y", "z"], "leg \(leg)")
+            try finishMigration(database)
+            // The next launch.
+            try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "t" } }
+            #expect(texts(try database.fetchAll("SELECT a FROM t ORDER BY id")) == ["x", "y", "z"], "leg \(leg)")
+            database.close()
+        }
+    }
 }

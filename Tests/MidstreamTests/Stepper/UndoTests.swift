@@ -266,6 +266,41 @@ import Testing
         )
     }
 
+    /// To SQLite 1 and 1.0 are equal, and so are 0.0 and -0.0.
+    @Test func aRowWhoseTypeChangesWhenTheSourceHasItAlreadyReturnsAgain() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            rows:
+                "INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 90) SELECT i, i % 2 FROM n",
+            tables: ["t"],
+            moved: 60
+        )
+        try pair.database.cancelMigration()
+        let other = try ForeignConnection(pair.target)
+        try other.install()
+        var (written, problems) = (0, [String]())
+        try pair.database.engine.withStepper { stepper in
+            stepper.connection.setCommitHandler { schema, _ in
+                guard schema.hasPrefix(MigrationRecord.schemaPrefix), written < 5 else { return }
+                do {
+                    try other.execute(
+                        "UPDATE t SET a = \(["a + 0.0", "-a", "abs(a)", "CAST(a AS INTEGER)", "a * -1.0"][written])"
+                    )
+                    written += 1
+                } catch {
+                    problems.append("\(error)")
+                }
+            }
+        }
+        for _ in 0..<200 where written < 5 { try pair.database.stepMigration(rows: 10) }
+        #expect(written == 5 && problems == [])
+        try finishMigration(pair.database)
+        #expect(other.close() == 0)
+        let source = try Connection(path: pair.source)
+        defer { source.close() }
+        #expect(try texts(source.fetchAll("SELECT DISTINCT typeof(a) FROM t")) == ["real"])
+    }
+
     @Test func aReaderFromBeforeIsWaitedFor() async throws {
         let fixture = try MovingFixture(rows: 300)
         let database = try fixture.open()

@@ -1,0 +1,330 @@
+@testable import Midstream
+import SQLiteConnection
+import Testing
+
+/// Single statements outside transactions, while another process changes what moves: after they have been prepared, and
+/// before they have their lock, or their snapshot.
+@Suite struct WaitingStatementTests {
+    /// What the other process does.
+    enum Event: CaseIterable {
+        /// It begins to move the table's rows from another file.
+        case begins
+        /// It does, and moves some.
+        case beginsAndMoves
+        /// It gives a table that does not move another shape, into which the rows move.
+        case rebuilds
+        /// It does so with a table that moves already.
+        case rebuildsWhatMoves
+        /// It moves the rest.
+        case ends
+        /// It cancels the migration, and brings some rows back.
+        case bringsBack
+
+        /// Whether the table has its rows before that.
+        var isWhole: Bool { self != .begins && self != .beginsAndMoves }
+        var movesBefore: Bool { isWhole && self != .rebuilds }
+        var isRebuild: Bool { self == .rebuilds || self == .rebuildsWhatMoves }
+    }
+
+    static let writes = [
+        "UPDATE t SET a = 0 WHERE id = 3", "UPDATE t SET a = a + 1", "DELETE FROM t WHERE id = 3",
+        "DELETE FROM t WHERE a > 100", "DELETE FROM t", "INSERT INTO t(id, a) VALUES (3, 'again')",
+        "INSERT INTO t(id, a) VALUES (1000, 'again')", "INSERT INTO t(a) VALUES ('next')",
+        "INSERT OR REPLACE INTO t(id, a) VALUES (3, 'other')",
+        "INSERT INTO t(id, a) VALUES (17, 'new') ON CONFLICT(id) DO UPDATE SET a = a || excluded.a",
+        "INSERT INTO z SELECT a FROM t", "UPDATE z SET x = (SELECT sum(a) FROM t)",
+    ]
+    static let definitions = [
+        "CREATE TABLE y AS SELECT a FROM t", "CREATE INDEX i ON t(a)", "CREATE UNIQUE INDEX i ON t(a)",
+        "ALTER TABLE t ADD COLUMN b DEFAULT 5", "DROP TABLE t", "VACUUM",
+        "CREATE TRIGGER g AFTER DELETE ON t BEGIN INSERT INTO z VALUES (old.a); END",
+    ]
+
+    static let rows = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) SELECT i, i * 10 FROM n
+        """
+    /// Those that come beyond the source's. The first is neither the first nor the last that goes back.
+    static let newRows = "INSERT INTO t(id, a) VALUES (1000, 'new'), (2000, 'new 1'), (2001, 'new 2'), (2002, 'new 3')"
+
+    @Test(arguments: Event.allCases, writes + definitions)
+    func isRunAsIfItHadComeAfter(_ event: Event, _ statement: String) throws {
+        if event == .bringsBack, Self.definitions.dropFirst().contains(statement) { return }
+        for isPreparedBefore in [false, true] {
+            let files = try WaitingFiles(event)
+            let waiting = try Waiting(files.target)
+            if isPreparedBefore, Self.writes.contains(statement) {
+                try waiting.access.execute("SAVEPOINT s")
+                try? waiting.access.execute(statement)
+                try waiting.access.execute("ROLLBACK TO s; RELEASE s")
+            }
+            _ = try waiting.access.fetchAll("SELECT * FROM t WHERE id = 19")
+            let error = errorCode {
+                try waiting.run(
+                    {
+                        let hasHappened = try files.happen(event)
+                        #expect(hasHappened)
+                    },
+                    while: { try $0.execute(statement) }
+                )
+            }
+            let oracle = try Connection(path: ":memory:")
+            try files.makeOracle(oracle, event)
+            #expect(error == errorCode { try oracle.execute(statement) }, "\(event), \(statement)")
+            waiting.close()
+            try files.finish()
+            for query in ["SELECT * FROM t ORDER BY id", "SELECT * FROM z ORDER BY x", "SELECT * FROM y ORDER BY a"] {
+                let wanted = Result { try oracle.fetchAll(query).map(\.values) }
+                let found = Result { try files.fetchAll(query, event) }
+                if query.contains("FROM y"), (try? wanted.get()) == nil { continue }
+                if query.contains("FROM t"), statement == "DROP TABLE t" { continue }
+                #expect(try found.get() == wanted.get(), "\(event), \(statement)")
+            }
+        }
+    }
+
+    /// No lock is waited for: another process is faster than the statement.
+    @Test(arguments: Event.allCases, [true, false])
+    func aReadHasOneSnapshot(_ event: Event, _ isOfTableAlone: Bool) throws {
+        let files = try WaitingFiles(event)
+        let waiting = try Waiting(files.target)
+        let before = try Result { try waiting.access.fetchAll("SELECT id, a FROM t ORDER BY id").map(\.values) }.get()
+        var hasHappened = false
+        try waiting.access.connection.createFunction("meanwhile", argumentCount: 0) { _, result in
+            if !hasHappened { _ = try files.happen(event) }
+            hasHappened = true
+            result.set(Int64(1))
+        }
+        let rows = try waiting.access.fetchAll(
+            isOfTableAlone
+                ? "SELECT t.id, t.a FROM (SELECT meanwhile() AS m) CROSS JOIN t WHERE m ORDER BY t.id"
+                : "SELECT t.id, t.a FROM (SELECT meanwhile() AS m FROM z) CROSS JOIN t WHERE m ORDER BY t.id"
+        )
+        #expect(hasHappened)
+        #expect(rows.map(\.values) == before, "\(event)")
+        waiting.close()
+        try files.finish()
+    }
+
+    /// Of a table that has no INTEGER PRIMARY KEY, VACUUM gives the target's rows other rowids than the source's have.
+    @Test(arguments: [false, true]) func aVACUUMFindsWhatHasBegunToMove(_ isMoving: Bool) throws {
+        let folder = TemporaryFolder()
+        let path = folder.file("new.db")
+        let plain = try Connection(path: path)
+        try plain.execute("PRAGMA journal_mode = WAL")
+        try plain.execute(script: "CREATE TABLE t(a, b); CREATE TABLE other(a)")
+        try plain.execute(
+            "INSERT INTO t(rowid, a, b) SELECT column1 * 3, column1, 0 FROM (VALUES (1), (2), (3), (4), (5), (6))"
+        )
+        plain.close()
+        let database = try Database(path: path)
+        if isMoving {
+            _ = try database.write { access in
+                try access.rebuild("other") { table in
+                    table.schema = "CREATE TABLE other(a, b)"
+                    table.columns["b"] = .value(0)
+                }
+            }
+        }
+        let waiting = try Waiting(path)
+        try waiting.run(
+            {
+                _ = try database.write { access in
+                    try access.rebuild("t") { table in
+                        table.schema = "CREATE TABLE t(a, b, c DEFAULT 1)"
+                        table.columns["c"] = .defaultValue
+                        table.rowsCopiedAtOnce = 0
+                    }
+                }
+                try database.execute("UPDATE t SET b = 1 WHERE a IN (2, 5)")
+                _ = try database.stepMigration(rows: 2)
+            },
+            while: { try $0.execute("VACUUM") }
+        )
+        waiting.close()
+        let wanted = try database.fetchAll("SELECT a, b, c FROM t ORDER BY a").map(\.values)
+        #expect(wanted.map { $0[0] } == (1...6).map { .integer($0) })
+        try finishMigration(database)
+        #expect(try database.fetchAll("SELECT a, b, c FROM t ORDER BY a").map(\.values) == wanted)
+    }
+
+    /// The same, of a file that the application has attached: no row of it is taken for missing.
+    @Test(arguments: [
+        "UPDATE att.t SET a = 0 WHERE id = 3", "DELETE FROM att.t", "INSERT INTO att.z SELECT a FROM att.t",
+    ])
+    func anAttachedFileIsRefused(_ statement: String) throws {
+        let files = try WaitingFiles(.rebuilds)
+        let main = files.folder.file("main.db")
+        try Connection(path: main).execute(script: "PRAGMA journal_mode = WAL; CREATE TABLE z(x)")
+        let waiting = try Waiting(main)
+        try waiting.access.execute("ATTACH '\(files.target)' AS att")
+        #expect(throws: MigrationError.self) {
+            try waiting.run({ _ = try files.happen(.rebuilds) }, waitingFor: files.target) { try $0.execute(statement) }
+        }
+        waiting.close()
+        try files.finish()
+    }
+
+    /// SQLite prepares such a statement anew for a value of its LIKE, and those of a full-text table itself prepare others.
+    @Test func whatIsPreparedAnewForOtherReasonsRuns() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("a.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE NOCASE); CREATE INDEX i ON t(a)")
+        try database.execute("INSERT INTO t(a) VALUES ('a'), ('ab'), ('b')")
+        for (pattern, rows) in [("ab%", Int64(1)), ("a%", 1), ("b%", 1), ("b%", 0)] {
+            try database.withoutTransaction { access in
+                try access.execute("DELETE FROM t WHERE a LIKE ?", [pattern])
+                #expect(access.changes == rows)
+            }
+        }
+        try database.withoutTransaction { access in
+            try access.execute("INSERT INTO t(a) VALUES ('x'), ('y')")
+            // It expires what has been prepared.
+            try access.execute("ANALYZE; CREATE TEMP TABLE u(x)")
+            try access.execute("DELETE FROM t WHERE a LIKE ?", ["x"])
+            #expect(access.changes == 1)
+            #expect(try access.fetchValue(Int64.self, "SELECT changes()") == 1)
+        }
+    }
+
+    private func errorCode(_ body: () throws -> Void) -> ResultCode? {
+        do {
+            try body()
+            return nil
+        } catch {
+            return (error as? SQLiteError)?.code ?? (error as? MigrationError)?.cause?.code ?? .abort
+        }
+    }
+}
+
+/// A connection as another process has it, which waits.
+private final class Waiting {
+    let access: DatabaseAccess
+    private let path: String
+
+    init(_ path: String) throws {
+        self.path = path
+        access = try DatabaseAccess(
+            connection: Connection(path: path),
+            kind: .writer,
+            keys: Keyring(),
+            counters: StatementCounters()
+        )
+        try access.overlay.refresh()
+    }
+
+    func close() { access.close() }
+
+    /// Runs `body`, which waits for the write lock, and has `event` happen meanwhile.
+    ///
+    /// - Parameter file: Whose lock it is; `nil` for the target's.
+    func run(
+        _ event: @escaping () throws -> Void,
+        waitingFor file: String? = nil,
+        while body: (DatabaseAccess) throws -> Void
+    ) throws {
+        let lock = try Connection(path: file ?? path)
+        try lock.execute("BEGIN IMMEDIATE")
+        var failure: (any Error)?
+        access.connection.setBusyHandler { _ in
+            guard lock.isInTransaction else { return false }
+            do {
+                try lock.execute("ROLLBACK")
+                try event()
+            } catch {
+                failure = error
+            }
+            return true
+        }
+        defer { access.connection.setBusyHandler(nil) }
+        let result = Result { try body(access) }
+        if let failure { throw failure }
+        #expect(!lock.isInTransaction)
+        lock.close()
+        try result.get()
+    }
+}
+
+/// The two files, and the database of the process that changes what moves.
+private struct WaitingFiles {
+    let folder = TemporaryFolder()
+    let database: Database
+
+    var target: String { folder.file("new.db") }
+    var source: String { folder.file("old.db") }
+
+    init(_ event: WaitingStatementTests.Event) throws {
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("PRAGMA journal_mode = WAL")
+        try old.execute("CREATE TABLE o(id INTEGER PRIMARY KEY, a)")
+        let new = try Connection(path: folder.file("new.db"))
+        try new.execute("PRAGMA journal_mode = WAL")
+        try new.execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE TABLE z(x); INSERT INTO z VALUES (0)"
+        )
+        let isNative = event == .rebuilds
+        try (isNative ? new : old).execute("INSERT INTO \(isNative ? "t" : "o") \(WaitingStatementTests.rows)")
+        old.close()
+        new.close()
+        database = try Database(path: folder.file("new.db"))
+        guard event.movesBefore else { return }
+        try addMigration()
+        _ = try database.stepMigration(rows: 10)
+        try database.execute(WaitingStatementTests.newRows)
+    }
+
+    private func addMigration() throws {
+        try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "o" } }
+    }
+
+    /// - Returns: `false` when somebody's snapshot keeps rows from going back.
+    func happen(_ event: WaitingStatementTests.Event) throws -> Bool {
+        switch event {
+        case .begins: try addMigration()
+        case .beginsAndMoves:
+            try addMigration()
+            _ = try database.stepMigration(rows: 6)
+        case .rebuilds, .rebuildsWhatMoves:
+            _ = try database.write { access in
+                try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, n DEFAULT -1)"
+                    table.columns["n"] = .expression("id * 2")
+                    table.rowsCopiedAtOnce = 0
+                }
+            }
+            _ = try database.stepMigration(rows: 3)
+        case .ends:
+            // Somebody may read the source yet.
+            for _ in 0..<50 where try !database.stepMigration().isFinished {}
+        case .bringsBack:
+            try database.cancelMigration()
+            let plain = try Connection(path: target, options: OpenOptions(access: .readOnly))
+            for _ in 0..<100 {
+                _ = try database.stepMigration(rows: 3)
+                if try plain.fetchOne("SELECT 1 FROM t WHERE id = 1000") == nil { return true }
+            }
+            return false
+        }
+        return true
+    }
+
+    func makeOracle(_ oracle: Connection, _ event: WaitingStatementTests.Event) throws {
+        try oracle.execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a\(event.isRebuild ? ", n DEFAULT -1" : "")); "
+                + "CREATE TABLE z(x); INSERT INTO z VALUES (0); INSERT INTO t(id, a) \(WaitingStatementTests.rows)"
+        )
+        if event.movesBefore { try oracle.execute(WaitingStatementTests.newRows) }
+        if event.isRebuild { try oracle.execute("UPDATE t SET n = id * 2") }
+    }
+
+    func finish() throws {
+        try finishMigration(database)
+        database.close()
+    }
+
+    /// What is in the files in the end, by SQLite alone.
+    func fetchAll(_ query: String, _ event: WaitingStatementTests.Event) throws -> [[SQLiteValue]] {
+        let isBack = event == .bringsBack && query.contains("FROM t")
+        let plain = try Connection(path: isBack ? source : target, options: OpenOptions(access: .readOnly))
+        return try plain.fetchAll(isBack ? query.replacing("FROM t", with: "FROM o") : query).map(\.values)
+    }
+}
