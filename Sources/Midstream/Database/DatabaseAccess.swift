@@ -495,10 +495,19 @@ public final class DatabaseAccess {
         switch prepared.route.isolation {
         case .none:
             try runAlone(prepared, onStart, onRow)
-        case .snapshot:
+        case .snapshot(let isHeld):
             guard let snapshot = try overlay.snapshot() else { throw Stale() }
             defer { snapshot.reset() }
-            try runStatement(prepared, with: [], onStart, onRow)
+            try runStatement(
+                prepared,
+                with: [],
+                { statement in
+                    // Or a loop over other tables could not write what others have written since.
+                    if !isHeld { snapshot.reset() }
+                    onStart(statement)
+                },
+                onRow
+            )
         case .unlessPreparedAnew:
             do {
                 try overlay.watch.keeping(prepared.statement) { try runStatement(prepared, with: [], onStart, onRow) }

@@ -31,8 +31,9 @@ struct Route {
     enum Isolation {
         /// It does not: it reads no rows, or cannot run in a transaction.
         case none
-        /// It reads in a snapshot that the overlay fits, which is held to its end.
-        case snapshot
+        /// It reads in a snapshot that the overlay fits. SQLite holds that from its beginning, where it reads `main`; for a union
+        /// table it is held to its end.
+        case snapshot(isHeld: Bool)
         /// It takes the target's write lock as it begins. If the schema has changed by then SQLite would prepare it anew, past
         /// the overlay: then it does not begin, and runs as with `transaction`.
         case unlessPreparedAnew

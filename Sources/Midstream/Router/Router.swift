@@ -17,24 +17,24 @@ struct Router {
     }
 
     private func isolation(_ outline: StatementOutline, _ route: Route) -> Route.Isolation {
+        let readsUnion = !overlay.isEmpty && mentionsMovingTable(outline)
         switch outline.kind {
-        case .select, .explain: return .snapshot
+        case .select, .explain: return .snapshot(isHeld: readsUnion)
         case .insert, .update, .delete:
             if case .none = route.preparation {} else { return .transaction }
-            guard route.redirected == nil, !overlay.isEmpty, mentionsMovingTable(outline) else {
-                return .unlessPreparedAnew
-            }
-            return outline.target.map(isOutsideMain) ?? false ? .snapshot : .transaction
+            let isOutside = readsUnion && route.redirected == nil && outline.target.map(isOutsideMain) ?? false
+            return isOutside ? .snapshot(isHeld: true) : .unlessPreparedAnew
         case .createTable, .createView, .createVirtualTable, .createIndex, .createTrigger, .dropTable, .dropIndex,
             .dropView, .dropTrigger, .alterTable, .analyze, .reindex:
-            let isOutside =
-                outline.isTemporary || [outline.target, outline.onTable].contains { $0.map(isOutsideMain) ?? false }
-            if !isOutside { return .transaction }
+            // What is taken out of the overlay has SQLite prepare the statement anew.
+            if !overlay.isEmpty, route.suspendsOverlay || route.droppedView != nil { return .transaction }
+            let names = [outline.target, outline.onTable].compactMap { $0 }
+            guard outline.isTemporary || names.contains(where: isOutsideMain) else { return .unlessPreparedAnew }
             // As a table is made of a query's rows.
-            return outline.kind == .createTable ? .snapshot : .none
+            return outline.kind == .createTable ? .snapshot(isHeld: readsUnion) : .none
         case .pragma:
             let name = outline.target.map { lower($0.name) } ?? ""
-            return Self.pragmasThatReadRows.contains(name) ? .snapshot : .none
+            return Self.pragmasThatReadRows.contains(name) ? .snapshot(isHeld: false) : .none
         default: return .none
         }
     }
