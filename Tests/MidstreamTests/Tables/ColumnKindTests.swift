@@ -172,7 +172,7 @@ import Testing
     /// SQLite looks for HIDDEN in the types of virtual tables alone, and a type may be written in quotes.
     @Test(arguments: [
         "TEXT HIDDEN", "hidden", "\"NOT NULL\"", "\"PRIMARY KEY\"", "\"INT, q\"", "\"DEFAULT 5\"", "\"CHECK(0)\"",
-        "\"x)\"", "[a\"b]",
+        "\"x)\"", "\"x /* \"", "[a\"b]",
         "VARCHAR(10)", "DECIMAL(10, 5)", "DOUBLE PRECISION", "\"unique\"", "'AS'",
     ])
     func aDeclaredTypeMayBeAnything(_ type: String) throws {
