@@ -149,9 +149,20 @@ final class MigrationEngine: Sendable {
         }
         for filter in filters {
             do {
-                _ = try withStepper { stepper in
+                let asked = try withStepper { stepper in
                     try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
-                        if !cancelled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
+                        // Another process may have cancelled what this one has begun.
+                        let isNew = filter.asked[table.name] == nil
+                        if isNew, !cancelled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
+                    }
+                }
+                if asked.isEmpty { continue }
+                listeners.withLock { listeners in
+                    for index in listeners.filters.indices
+                    where listeners.filters[index].source == filter.source
+                        && listeners.filters[index].asked == filter.asked
+                    {
+                        listeners.filters[index].asked.merge(asked) { $1 }
                     }
                 }
             } catch let error as MigrationError {

@@ -276,7 +276,10 @@ final class Stepper {
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
             #endif
             let start = clock.now
-            guard try commitUnlessBusy() else { return nil }
+            guard try commitUnlessBusy() else {
+                knownVersion = versionBefore
+                return nil
+            }
             commitTime = (commitTime * 3 + (clock.now - start)) / 4
             walKeeper.stepped(Int(connection.takePagesWritten()))
         } catch {

@@ -399,4 +399,28 @@ import Testing
             database.close()
         }
     }
+
+    /// A table that is created later is asked about, and nothing else begins anew with it.
+    @Test func whatAnotherProcessHasCancelledDoesNotBeginAgain() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let old = try Connection(path: fixture.source)
+        try old.execute("CREATE TABLE later(x)")
+        try old.execute("INSERT INTO later VALUES (1)")
+        let first = try Database(path: fixture.target)
+        try first.addMigration(source: .file(fixture.source)) { table in
+            table.sourceTable = table.name == "accounts" ? "old_accounts" : "later"
+        }
+        try first.stepMigration(rows: 20)
+        let second = try Database(path: fixture.target)
+        try second.cancelMigration()
+        try finishMigration(second)
+        try first.execute("CREATE TABLE other(x)")
+        #expect(try first.readMigrationProgress().tables.map(\.name) == ["other"])
+        try first.execute("CREATE TABLE another(y)")
+        try old.execute("UPDATE old_accounts SET amount = 1 WHERE id = 1")
+        #expect(try old.fetchValue(Int64.self, "SELECT count(*) FROM old_accounts") == 50)
+        old.close()
+        try finishMigration(first)
+        #expect(try first.fetchValue(Int64.self, "SELECT count(*) FROM other") == 1)
+    }
 }
