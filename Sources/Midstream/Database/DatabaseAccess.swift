@@ -509,6 +509,10 @@ public final class DatabaseAccess {
                 onRow
             )
         case .unlessPreparedAnew:
+            if !prepared.isOfOverlay {
+                guard try overlay.isCurrent() else { throw Stale() }
+                prepared.isOfOverlay = true
+            }
             do {
                 try overlay.watch.keeping(prepared.statement) { try runStatement(prepared, with: [], onStart, onRow) }
             } catch {

@@ -13,6 +13,8 @@ final class Prepared {
     let parameters: [Parameter]
     /// Whether no transaction was open when it was last run.
     var beginsTransaction = false
+    /// Whether SQLite is known to have prepared it for no newer schema than the overlay was made for.
+    var isOfOverlay = false
 
     init(text: String, route: Route, statement: Statement, keys: Statement?, parameters: [Parameter]) {
         self.text = text
