@@ -33,6 +33,8 @@ public final class DatabaseAccess {
     private var freshTransaction: [String]?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     private var defersForeignKeys = false
+    /// How many statements that write have begun and not ended.
+    private var runningWrites = 0
     /// Whether CHECK constraints may be ignored, since that could not be ended.
     private var ignoresChecks = false
     /// Called when the schema of the target may have got new tables.
@@ -232,6 +234,7 @@ public final class DatabaseAccess {
             throw Self.missing(table, text)
         }
         route.drain(violated, .program)
+        route.writesElsewhere = overlay.watch.writtenSchema.map { $0 != "main" } ?? false
         var keys: Statement?
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
@@ -347,7 +350,7 @@ public final class DatabaseAccess {
     ) throws {
         try insideGate {
             try enforceChecks()
-            var tries = 0
+            var (tries, staleTries) = (0, 0)
             var hasBegun = false
             while true {
                 try makeCurrent(before: piece)
@@ -373,9 +376,11 @@ public final class DatabaseAccess {
                     return finished(prepared)
                 } catch is Stale {
                     // As often as SQLite itself tries.
-                    guard tries < 50 else {
+                    staleTries += 1
+                    guard staleTries < 50 else {
                         throw SQLiteError(code: .schema, message: "database schema has changed", sql: prepared.text)
                     }
+                    tries -= 1
                     try overlay.refresh()
                 } catch let error as SQLiteError {
                     if error.code == .authorization, let table = overlay.watch.stateTable {
@@ -487,7 +492,8 @@ public final class DatabaseAccess {
             try MovingAway(connection: connection, schema: schema).checkVacuum()
         }
         try prepared.bind(arguments)
-        if connection.isInTransaction {
+        // While a statement writes, its transaction is open, in which nobody else changes a schema, and none can be begun.
+        if connection.isInTransaction || runningWrites > 0 {
             var refused: [RefusedDelete] = []
             if prepared.keys != nil { try protected { refused = try promote(prepared) } }
             return try runStatement(prepared, with: refused, onStart, onRow)
@@ -496,6 +502,8 @@ public final class DatabaseAccess {
         case .none:
             try runAlone(prepared, onStart, onRow)
         case .snapshot(let isHeld):
+            // The end of that would end it.
+            if defersForeignKeys, !isHeld { return try runStatement(prepared, with: [], onStart, onRow) }
             guard let snapshot = try overlay.snapshot() else { throw Stale() }
             defer { snapshot.reset() }
             try runStatement(
@@ -517,7 +525,10 @@ public final class DatabaseAccess {
                 try overlay.watch.keeping(prepared.statement) { try runStatement(prepared, with: [], onStart, onRow) }
             } catch {
                 guard overlay.watch.takeStop() else { throw error }
-                try runInTransaction(prepared, onStart, onRow)
+                guard prepared.route.writesElsewhere else { return try runInTransaction(prepared, onStart, onRow) }
+                // It has not to wait for the target's lock.
+                try overlay.attachedFiles.check()
+                try runStatement(prepared, with: [], onStart, onRow)
             }
         case .transaction:
             try runInTransaction(prepared, onStart, onRow)
@@ -565,7 +576,11 @@ public final class DatabaseAccess {
         do {
             try runStatement(prepared, with: refused, onStart, onRow)
         } catch {
-            if connection.isInTransaction { try commitOrRollBack() }
+            if connection.isHalfUndone {
+                try? connection.rollBack()
+            } else if connection.isInTransaction {
+                try commitOrRollBack()
+            }
             throw error
         }
         do {
@@ -620,11 +635,16 @@ public final class DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         let statement = prepared.statement
-        if prepared.route.role == .write { try overlay.settleChanges() }
+        let isWrite = prepared.route.role == .write
+        if isWrite {
+            try overlay.settleChanges()
+            runningWrites += 1
+        }
+        defer { if isWrite { runningWrites -= 1 } }
         try deferForeignKeys(defersForeignKeys)
         defer {
             statement.reset()
-            if prepared.route.role == .write, !overlay.watch.isStopped { overlay.noteChanges() }
+            if isWrite, !overlay.watch.isStopped { overlay.noteChanges() }
         }
         var hasRow = false
         if prepared.route.role == .begin {
@@ -635,7 +655,7 @@ public final class DatabaseAccess {
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
             // It holds a snapshot of the file that has changed.
-            if !connection.isInTransaction { try overlay.attachedFiles.check() }
+            if prepared.route.role == .query, !connection.isInTransaction { try overlay.attachedFiles.check() }
             // What was made of both sides may be of another shape by now.
             if prepared.route.role == .query, let id = prepared.route.redirected {
                 try overlay.tables.byID[id]?.knownSource.confirm()
@@ -663,10 +683,11 @@ public final class DatabaseAccess {
 
     /// Runs promotions in a savepoint, so that one that fails half way leaves nothing behind.
     func protected(_ body: () throws -> Void) throws {
+        let isOutermost = !connection.isInTransaction
         do {
             try connection.execute("SAVEPOINT midstream_promotion")
         } catch {
-            guard ResultCode.busy ~= error.code, connection.isInTransaction else { throw error }
+            guard ResultCode.busy ~= error.code, connection.isInTransaction || runningWrites > 0 else { throw error }
             // There is none while something writes, a blob's handle say. Each row is promoted whole all the same.
             return try body()
         }
@@ -674,7 +695,7 @@ public final class DatabaseAccess {
             try body()
             try connection.execute("RELEASE midstream_promotion")
         } catch {
-            connection.undoSavepoint("midstream_promotion")
+            connection.undoSavepoint("midstream_promotion", isOutermost: isOutermost)
             throw error
         }
     }

@@ -28,6 +28,8 @@ final class MigrationEngine: Sendable {
         var lastStream = 0
         /// Tables whose migrations were cancelled, about which the filters are not asked again.
         var cancelled: Set<String> = []
+        /// Tables that were seen to move.
+        var begun: Set<String> = []
         var sourceInUse: (@Sendable () -> Void)?
     }
 
@@ -84,8 +86,11 @@ final class MigrationEngine: Sendable {
         _ retirement: SourceRetirement,
         _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws {
-        let asked = try withStepper { try Setup(stepper: $0).begin(source, retirement, filter) }
+        let (asked, moving) = try withStepper { stepper in
+            (try Setup(stepper: stepper).begin(source, retirement, filter), try Self.moving(stepper))
+        }
         listeners.withLock { listeners in
+            listeners.begun.formUnion(moving)
             listeners.filters.removeAll { $0.source == source && $0.asked == asked }
             listeners.cancelled.subtract(asked.keys.map(SQLIdentifier.lowercased))
             listeners.filters.append(Filter(source: source, retirement: retirement, body: filter, asked: asked))
@@ -136,6 +141,10 @@ final class MigrationEngine: Sendable {
         listeners.withLock { $0.sourceInUse = body }
     }
 
+    private static func moving(_ stepper: Stepper) throws -> [String] {
+        try stepper.load().tables.map { SQLIdentifier.lowercased($0.target) }
+    }
+
     /// Notes that tables may have been created.
     func noteSchemaChange() {
         listeners.withLock { $0.mayHaveNewTables = !$0.filters.isEmpty }
@@ -143,28 +152,20 @@ final class MigrationEngine: Sendable {
 
     /// Asks the filters about tables that were created since.
     func considerNewTables() {
-        let (filters, cancelled) = listeners.withLock { listeners in
+        let (filters, settled) = listeners.withLock { listeners in
             defer { listeners.mayHaveNewTables = false }
-            return (listeners.mayHaveNewTables ? listeners.filters : [], listeners.cancelled)
+            // Another process may have cancelled what this one has begun.
+            return (listeners.mayHaveNewTables ? listeners.filters : [], listeners.cancelled.union(listeners.begun))
         }
         for filter in filters {
             do {
-                let asked = try withStepper { stepper in
-                    try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
-                        // Another process may have cancelled what this one has begun.
-                        let isNew = filter.asked[table.name] == nil
-                        if isNew, !cancelled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
+                let moving = try withStepper { stepper in
+                    _ = try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
+                        if !settled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
                     }
+                    return try Self.moving(stepper)
                 }
-                if asked.isEmpty { continue }
-                listeners.withLock { listeners in
-                    for index in listeners.filters.indices
-                    where listeners.filters[index].source == filter.source
-                        && listeners.filters[index].asked == filter.asked
-                    {
-                        listeners.filters[index].asked.merge(asked) { $1 }
-                    }
-                }
+                listeners.withLock { $0.begun.formUnion(moving) }
             } catch let error as MigrationError {
                 report(.failed(error))
             } catch {

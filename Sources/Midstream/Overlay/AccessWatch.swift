@@ -31,6 +31,8 @@ final class AccessWatch {
     var isWatching = false
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false
+    /// The schema of the table that the statement being prepared writes; `nil` where it writes none.
+    private(set) var writtenSchema: String?
     /// The statement that must not be prepared anew as it begins to run.
     private var kept: Statement?
     /// The engine's own tables of which a VACUUM may write copies.
@@ -54,6 +56,7 @@ final class AccessWatch {
         strayTable = nil
         stateTable = nil
         unqualified.removeAll()
+        writtenSchema = nil
         begin(route)
         isPreparing = true
         defer {
@@ -102,7 +105,7 @@ final class AccessWatch {
     private func stops(_ event: AuthorizerEvent) -> Bool {
         // Once it is running, what is prepared is of a virtual table or a function that it calls.
         if let kept, !kept.isBusy { return true }
-        guard let vacuumed, let table = event.first else { return false }
+        guard let vacuumed, event.action == .insert, let table = event.first else { return false }
         return table.hasPrefix(StateStore.prefix) && !vacuumed.contains(table)
     }
 
@@ -142,6 +145,8 @@ final class AccessWatch {
         traits = .unknown
     }
 
+    private static let writes: Set<AuthorizerAction> = [.insert, .update, .delete]
+
     /// Whether the event is a change of a table of the engine's own, which must not be: rows would be out of sight.
     private func keepsState(from event: AuthorizerEvent, _ table: String?) -> Bool {
         guard let table, StateStore.tellsOfRows(table), !(event.accessor?.hasPrefix(StateStore.prefix) ?? false) else {
@@ -156,7 +161,11 @@ final class AccessWatch {
             isStopped = true
             return .deny
         }
-        if !isPreparing { hasPreparedAnew = true }
+        if !isPreparing {
+            hasPreparedAnew = true
+        } else if writtenSchema == nil, !event.hasAccessor, Self.writes.contains(event.action) {
+            writtenSchema = event.schema
+        }
         guard isWatching else { return .allow }
         if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
             !touched.isEmpty

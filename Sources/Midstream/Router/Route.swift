@@ -43,6 +43,8 @@ struct Route {
 
     var role: Role
     var isolation = Isolation.none
+    /// Whether what it writes is of `temp`, or of a file that the application has attached.
+    var writesElsewhere = false
     /// What SQLite prepares.
     var sql: String
     var preparation: Preparation = .none

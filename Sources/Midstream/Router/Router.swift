@@ -26,12 +26,15 @@ struct Router {
             return isOutside ? .snapshot(isHeld: true) : .unlessPreparedAnew
         case .createTable, .createView, .createVirtualTable, .createIndex, .createTrigger, .dropTable, .dropIndex,
             .dropView, .dropTrigger, .alterTable, .analyze, .reindex:
-            // What is taken out of the overlay has SQLite prepare the statement anew.
-            if !overlay.isEmpty, route.suspendsOverlay || route.droppedView != nil { return .transaction }
             let names = [outline.target, outline.onTable].compactMap { $0 }
-            guard outline.isTemporary || names.contains(where: isOutsideMain) else { return .unlessPreparedAnew }
-            // As a table is made of a query's rows.
-            return outline.kind == .createTable ? .snapshot(isHeld: readsUnion) : .none
+            if outline.isTemporary || names.contains(where: isOutsideMain) {
+                // As a table is made of a query's rows.
+                return outline.kind == .createTable ? .snapshot(isHeld: readsUnion) : .none
+            }
+            // What is taken out of the overlay has SQLite prepare the statement anew.
+            let changesOverlay =
+                outline.kind == .alterTable || outline.kind == .dropView && names.contains(where: isTwin)
+            return !overlay.isEmpty && changesOverlay ? .transaction : .unlessPreparedAnew
         case .pragma:
             let name = outline.target.map { lower($0.name) } ?? ""
             return Self.pragmasThatReadRows.contains(name) ? .snapshot(isHeld: false) : .none

@@ -58,11 +58,7 @@ extension Claims {
     /// claim to the table which rowids are the smallest and the largest now.
     func renew(_ record: TableRecord) throws {
         guard !isSameFile else { return }
-        if let definition = try Self.definition(in: schema, connection) {
-            for column in Self.undoColumns where !definition.contains(column) {
-                try connection.execute("ALTER TABLE \(table) ADD COLUMN \(column) INTEGER")
-            }
-        }
+        try add(Self.undoColumns)
         try connection.execute(
             "UPDATE \(table) SET undo_stage = ?1, undo_writes = ifnull(undo_writes, 0) + 1 WHERE id = ?2",
             [record.undoStage, record.id]

@@ -32,6 +32,8 @@ struct Claims {
         var undoStage: Int64?
         /// How many of its transactions have written the table.
         var undoWrites: Int64?
+        /// Whether the table has been dropped since all of it had moved. One of its name is another then.
+        var isDropped = false
 
         /// The table that takes the rows, in words.
         var destination: String { "table \(targetTable) of \(targetFile)" }
@@ -46,10 +48,12 @@ struct Claims {
     ///   - id: The only one that is wanted.
     static func all(in schema: String, _ connection: Connection, only id: Int64? = nil) throws -> [Claim] {
         guard let definition = try definition(in: schema, connection) else { return [] }
-        let undo = undoColumns.map { definition.contains($0) ? $0 : "NULL" }.joined(separator: ", ")
+        let later = (undoColumns + [droppedColumn]).map { definition.contains($0) ? $0 : "NULL" }.joined(
+            separator: ", "
+        )
         return try connection.fetchAll(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid, \(undo) FROM \(schema).midstream_claims "
+                + "first_rowid, last_rowid, \(later) FROM \(schema).midstream_claims "
                 + (id == nil ? "ORDER BY id" : "WHERE id = ?"),
             id.map { [$0] } ?? []
         ).map {
@@ -64,8 +68,19 @@ struct Claims {
                 firstRowID: try $0.get(7),
                 lastRowID: try $0.get(8),
                 undoStage: try $0.get(9),
-                undoWrites: try $0.get(10)
+                undoWrites: try $0.get(10),
+                isDropped: try $0.get(11, as: Int64?.self) == 1
             )
+        }
+    }
+
+    private static let droppedColumn = "dropped"
+
+    /// Gives the table of claims columns that it has not had from the start, or from an earlier release.
+    func add(_ columns: [String]) throws {
+        guard let definition = try Self.definition(in: schema, connection) else { return }
+        for column in columns where !definition.contains(column) {
+            try connection.execute("ALTER TABLE \(table) ADD COLUMN \(column) INTEGER")
         }
     }
 
@@ -97,12 +112,9 @@ struct Claims {
                 first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
             """
         )
-        if try fences(of: record.source).isEmpty {
-            // It has been made anew under the name of one that has moved.
-            try connection.execute(
-                "DELETE FROM \(table) WHERE source_table = ?1 COLLATE NOCASE AND moved IS NOT NULL",
-                [record.source]
-            )
+        // It has been made anew under the name of one that has moved.
+        for former in try all() where former.isDropped && SQLIdentifier.equal(former.sourceTable, record.source) {
+            try connection.execute("DELETE FROM \(table) WHERE id = ?", [former.id])
         }
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
@@ -404,7 +416,7 @@ struct Claims {
         ).map { Fence(name: try $0.get(0), table: try $0.get(1), sql: try $0.get(2)) }
     }
 
-    func fences(of source: String) throws -> [Fence] {
+    private func fences(of source: String) throws -> [Fence] {
         try Self.fences(of: source, in: schema, connection)
     }
 
@@ -448,7 +460,7 @@ struct Claims {
             return nil
         }
         // What has been made anew since then is none of this move's.
-        if try claim.moved != nil && fences(of: record.source).isEmpty { return nil }
+        if claim.isDropped { return nil }
         try connection.execute(
             "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
             [moved, StateStore.schemaVersion(connection), record.id]
@@ -477,6 +489,11 @@ struct Claims {
     private func replaceByView(_ record: TableRecord, _ columns: [String]) throws {
         let name = SQLIdentifier.quoted(record.source)
         try connection.execute("DROP TABLE \(schema).\(name)")
+        try add([Self.droppedColumn])
+        try connection.execute(
+            "UPDATE \(table) SET \(Self.droppedColumn) = 1 WHERE source_table = ?1 COLLATE NOCASE",
+            [record.source]
+        )
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
         try connection.execute("CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0")
         for event in ["INSERT", "UPDATE", "DELETE"] {

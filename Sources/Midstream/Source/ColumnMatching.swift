@@ -170,16 +170,24 @@ struct ColumnMatching {
 
     /// Whether the source generates the same values under the same name: by the same expression, stored by the same affinity,
     /// from columns that are copied as they are, or are generated likewise.
-    private func isGeneratedLikewise(_ column: TableSchema.Column, _ mapped: MappedColumns) -> Bool {
+    ///
+    /// - Parameter outer: Those whose expressions have led to this one. SQLite finds that some depend on themselves when they
+    ///   are read.
+    private func isGeneratedLikewise(
+        _ column: TableSchema.Column,
+        _ mapped: MappedColumns,
+        outer: Set<String> = []
+    ) -> Bool {
+        if outer.contains(column.name) { return false }
         guard let expression = column.generation, let index = source.columnIndex(column.name) else { return false }
         let other = source.columns[index]
         guard let same = other.generation, ExactString(string: same) == ExactString(string: expression),
             other.affinity == column.affinity, SQLIdentifier.equal(other.collation, column.collation)
         else { return false }
+        let path = outer.union([column.name])
         return MappedColumns.operands(of: expression, in: target).allSatisfy { operand in
             let column = target.columns[operand]
-            // SQLite has none that depends on itself.
-            if column.generation != nil { return isGeneratedLikewise(column, mapped) }
+            if column.generation != nil { return isGeneratedLikewise(column, mapped, outer: path) }
             return mapped[operand].plain.map { SQLIdentifier.equal(source.columns[$0].name, column.name) } ?? false
         }
     }

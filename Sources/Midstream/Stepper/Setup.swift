@@ -228,7 +228,8 @@ struct Setup {
                 )
             }
             // It has moved; with sources that stay, this is how the next launch finds out. Other rows of it may follow.
-            let isMadeAnew = try isMadeAnew(sourceName, claims)
+            // Unless its table has been dropped, and one stands there that has been made since.
+            let isMadeAnew = try own.contains(where: \.isDropped) && sources.table(sourceName) != nil
             if !isMadeAnew, own.contains(where: { Self.isSame($0.condition, wish.condition) }) { continue }
             // It was taken over, with the table that it moved into: see `Setup+Chains`.
             if try !isSameFile && staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) {
@@ -269,7 +270,7 @@ struct Setup {
             }
             try checkFormers(of: record, migration, isShared: shares)
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
-            let claimed = isMadeAnew ? staked.filter { $0.moved == nil } : staked
+            let claimed = staked.filter { !$0.isDropped }
             let others = claimed + (isSameFile ? records.filter { $0.migration == migration.id }.map(claims.claim) : [])
             for other in others + begun.map({ claims.claim($0.record) })
             where SQLIdentifier.equal(other.sourceTable, sourceName) {
@@ -279,14 +280,6 @@ struct Setup {
         }
         try checkTriggers(begun, records)
         return begun
-    }
-
-    /// Whether a source's table stands there under the name of one that has moved: that one has a fence, or has been replaced by a
-    /// view.
-    private func isMadeAnew(_ source: String, _ claims: Claims) throws -> Bool {
-        if claims.isSameFile { return false }
-        return try SchemaReader(connection: connection, schema: claims.migration.schema).table(source) != nil
-            && claims.fences(of: source).isEmpty
     }
 
     /// Tables are looked up by names that Swift compares: to it, a letter and an accent equal the accented letter.

@@ -56,27 +56,32 @@ extension Connection {
 
     /// Rolls back to a savepoint and ends it. Where SQLite cannot, since another statement is running that has been
     /// interrupted, ``isHalfUndone`` tells until the transaction has been rolled back.
-    public func undoSavepoint(_ name: String) {
+    ///
+    /// - Parameter isOutermost: Whether the savepoint began the transaction.
+    public func undoSavepoint(_ name: String, isOutermost: Bool = false) {
         guard isInTransaction else { return }
         let quoted = name.quotedIdentifier
+        if isOutermost, (try? rollBack()) != nil { return }
         do {
             try execute("ROLLBACK TO \(quoted)")
-            try execute("RELEASE \(quoted)")
         } catch {
             isHalfUndone = true
+            return
         }
+        _ = try? execute("RELEASE \(quoted)")
     }
 
     /// Runs `body` in a savepoint: released when it returns, rolled back when it throws; see ``undoSavepoint(_:)``.
     public func savepoint<Result>(_ name: String = "savepoint", _ body: () throws -> Result) throws -> Result {
         let quoted = name.quotedIdentifier
+        let isOutermost = !isInTransaction
         try execute("SAVEPOINT \(quoted)")
         do {
             let result = try body()
             if isInTransaction { try execute("RELEASE \(quoted)") }
             return result
         } catch {
-            undoSavepoint(name)
+            undoSavepoint(name, isOutermost: isOutermost)
             throw error
         }
     }

@@ -1,5 +1,6 @@
 @testable import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 /// Single statements outside transactions, while another process changes what moves: after they have been prepared, and
@@ -184,6 +185,77 @@ import Testing
             #expect(access.changes == 1)
             #expect(try access.fetchValue(Int64.self, "SELECT changes()") == 1)
         }
+    }
+
+    /// A statement that writes in the loop over one that does: SQLite commits both when the last has ended.
+    @Test(.needs(.returning), arguments: [true, false]) func aLoopOverAWriteMayWrite(_ isMoving: Bool) throws {
+        let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
+        try files.database.withoutTransaction { access in
+            try access.execute("CREATE TABLE q(a TEXT COLLATE NOCASE); INSERT INTO q VALUES ('b'), ('c'), ('d')")
+            try access.execute("CREATE INDEX qi ON q(a); CREATE TEMP TABLE x(a)")
+            try access.execute("DELETE FROM q WHERE a LIKE ?", ["x%"])
+            var letters = ["b%", "c%", "d%"]
+            try access.forEachRow("INSERT INTO z VALUES (1), (2), (3) RETURNING x") { _ in
+                try access.execute("DELETE FROM q WHERE a LIKE ?", [letters.removeFirst()])
+                #expect(access.changes == 1)
+                try access.execute("PRAGMA recursive_triggers = \(letters.count % 2)")
+                try access.execute("UPDATE t SET a = a + 1 WHERE id IN (3, 17)")
+                try access.execute("INSERT INTO temp.x SELECT a FROM t WHERE id = 17")
+                return true
+            }
+            #expect(letters.isEmpty && !access.isInTransaction)
+        }
+        #expect(try files.database.fetchValue(Int64.self, "SELECT count(*) FROM q") == 0)
+        #expect(try files.database.fetchValue(Int64.self, "SELECT count(*) FROM z") == 4)
+        #expect(texts(try files.database.fetchAll("SELECT a FROM t WHERE id IN (3, 17)")) == ["33", "173"])
+        try files.finish()
+    }
+
+    /// Nothing that is not of the target waits for its lock.
+    @Test(arguments: [true, false]) func whatIsOfOtherFilesDoesNotWait(_ isMoving: Bool) throws {
+        let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
+        let other = files.folder.file("other.db")
+        try Connection(path: other).execute(script: "CREATE TABLE ax(a); CREATE VIEW av AS SELECT 1")
+        let waiting = try Waiting(files.target)
+        let access = waiting.access
+        try access.execute(
+            "ATTACH '\(other)' AS aux; CREATE TEMP TABLE x(a TEXT COLLATE NOCASE); CREATE INDEX temp.xi ON x(a)"
+        )
+        try access.execute("INSERT INTO x VALUES ('a')")
+        let lock = try Connection(path: files.target)
+        try lock.execute("BEGIN IMMEDIATE")
+        for sql in [
+            "INSERT INTO x VALUES ('b')", "PRAGMA recursive_triggers = 1", "INSERT INTO x VALUES ('b')",
+            "INSERT INTO ax VALUES (1)", "DELETE FROM x WHERE a LIKE 'a%'", "CREATE TEMP VIEW w AS SELECT 1",
+            "DROP VIEW temp.w",
+            "ALTER TABLE temp.x ADD COLUMN b", "ALTER TABLE aux.ax ADD COLUMN b", "DROP VIEW aux.av",
+            "DROP VIEW IF EXISTS nope", "INSERT INTO x(a) VALUES ('c')",
+        ] {
+            #expect(throws: Never.self, "\(sql)") { try access.execute(sql) }
+        }
+        try lock.execute("ROLLBACK")
+        waiting.close()
+        try files.finish()
+    }
+
+    @Test func foreignKeysStayDeferredOverWhatReadsNoFile() throws {
+        let folder = TemporaryFolder()
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let database = try Database(path: folder.file("a.db"), configuration: configuration)
+        try database.execute("CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE c(p REFERENCES p)")
+        try database.withoutTransaction { access in
+            try access.execute("PRAGMA defer_foreign_keys = 1")
+            _ = try access.fetchAll("SELECT 1")
+            try access.execute("BEGIN; INSERT INTO c VALUES (1); INSERT INTO p VALUES (1); COMMIT")
+        }
+    }
+
+    @Test func aVACUUMMayFindAnIndexOfAnyName() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("a.db"))
+        try database.execute("CREATE TABLE u(a); CREATE INDEX midstream_u ON u(a)")
+        try database.execute("VACUUM")
     }
 
     private func errorCode(_ body: () throws -> Void) -> ResultCode? {

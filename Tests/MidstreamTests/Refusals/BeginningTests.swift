@@ -423,4 +423,25 @@ import Testing
         try finishMigration(first)
         #expect(try first.fetchValue(Int64.self, "SELECT count(*) FROM other") == 1)
     }
+
+    /// An old build that makes a source's table anew has taken its fence away. The rows have moved all the same.
+    @Test func whatWasKeptDoesNotMoveAgain() throws {
+        let fixture = try MovingFixture(rows: 20)
+        for launch in 0..<3 {
+            let database = try Database(path: fixture.target)
+            try MovingFixture.addMigration(database, fixture.source, retirement: .keep)
+            try finishMigration(database)
+            if launch == 0 { try database.execute("DELETE FROM accounts") }
+            #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM accounts") == 0)
+            database.close()
+            let old = try Connection(path: fixture.source)
+            try old.execute(
+                script: """
+                    CREATE TABLE copy\(MovingFixture.columns); INSERT INTO copy SELECT * FROM old_accounts;
+                    DROP TABLE old_accounts; ALTER TABLE copy RENAME TO old_accounts
+                    """
+            )
+            old.close()
+        }
+    }
 }

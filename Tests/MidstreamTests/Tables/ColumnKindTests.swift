@@ -169,6 +169,20 @@ import Testing
         }
     }
 
+    /// SQLite takes such a table, and fails when one of the columns is read.
+    @Test(.needs(.generatedColumns)) func columnsThatAreMadeOfEachOtherAreRefused() throws {
+        let folder = TemporaryFolder()
+        let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, g AS (b), b AS (g))"
+        let old = try Connection(path: folder.file("old.db"))
+        guard (try? old.execute(create)) != nil else { return }
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(create)
+        #expect(throws: (any Error).self) {
+            try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        }
+    }
+
     /// SQLite looks for HIDDEN in the types of virtual tables alone, and a type may be written in quotes.
     @Test(arguments: [
         "TEXT HIDDEN", "hidden", "\"NOT NULL\"", "\"PRIMARY KEY\"", "\"INT, q\"", "\"DEFAULT 5\"", "\"CHECK(0)\"",
