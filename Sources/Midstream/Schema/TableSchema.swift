@@ -95,17 +95,6 @@ struct TableSchema: Hashable {
 enum Affinity: Hashable {
     case integer, text, blob, real, numeric
 
-    /// A type that has it.
-    var name: String {
-        switch self {
-        case .integer: "INTEGER"
-        case .text: "TEXT"
-        case .blob: "BLOB"
-        case .real: "REAL"
-        case .numeric: "NUMERIC"
-        }
-    }
-
     init(declaredType: String, isStrict: Bool) {
         let type = declaredType.uppercased()
         func has(_ word: String) -> Bool { type.utf8.firstRange(of: word.utf8) != nil }

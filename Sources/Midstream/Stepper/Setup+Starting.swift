@@ -29,7 +29,7 @@ extension Setup {
                 try stepper.unlessOvertaken(record) {
                     try stepper.attach(migration)
                     let claims = Claims(connection: connection, migration: migration)
-                    try connection.readingTransaction { _ = try claims.confirm(record) }
+                    try claims.confirm(record)
                 }
             }
             let starting = own.filter { $0.phase == .starting }

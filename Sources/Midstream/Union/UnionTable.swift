@@ -35,15 +35,13 @@ final class UnionModule: VirtualTableModule {
                 ?? UnionTable(table: table, scope: scope, tables: tables)
         )
     }
-}
 
-extension UnionModule {
     /// The type that a column is declared with here, for its affinity and for who asks for the declared type.
     private static func type(of column: TableSchema.Column, isStrict: Bool) -> String {
         // In a STRICT table ANY means no affinity; elsewhere it would mean a numeric one. Of a virtual table's type SQLite takes
         // the word HIDDEN for its own.
         let isOther = isStrict && column.type.uppercased() == "ANY" || TypeName.words(column.type).contains("hidden")
-        return !isOther && TypeName.isPlain(column.type) ? column.type : column.affinity.name
+        return !isOther && TypeName.isPlain(column.type) ? column.type : column.affinity.typeName
     }
 }
 
