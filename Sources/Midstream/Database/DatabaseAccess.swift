@@ -29,8 +29,8 @@ public final class DatabaseAccess {
     private var lostTransaction: SQLiteError?
     /// Whether the gate is held.
     private var isInside = false
-    /// The statements that began the application's own transaction, while nothing else has run in it.
-    private var freshTransaction: [String]?
+    /// The application's own transaction, while nothing but what began it has run in it.
+    private var freshTransaction: FreshTransaction?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     private var defersForeignKeys = false
     /// How many statements that write have begun and not ended.
@@ -306,6 +306,14 @@ public final class DatabaseAccess {
     /// The overlay turned out to be made for an older schema; nothing has been done.
     private struct Stale: Error {}
 
+    /// A transaction that has not read the target, unless it took its write lock to begin with.
+    private struct FreshTransaction {
+        /// What began it.
+        var statements: [String]
+        /// Whether the statement that comes may still wait for the write lock: SQLite has one wait that reads nothing before.
+        var canWait: Bool
+    }
+
     private func perform(
         _ piece: Piece,
         _ arguments: Arguments,
@@ -351,70 +359,91 @@ public final class DatabaseAccess {
         try insideGate {
             try enforceChecks()
             var (tries, staleTries) = (0, 0)
-            var hasBegun = false
-            while true {
-                try makeCurrent(before: piece)
-                let prepared = try prepare(piece)
-                tries += 1
-                let isInTransaction = connection.isInTransaction
-                if !prepared.route.drained.isEmpty, tries < 10 {
-                    try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
-                    continue
-                }
-                let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
+            var isDone = false
+            while !isDone {
                 do {
-                    try run(
-                        prepared,
-                        arguments,
-                        {
-                            hasBegun = true
-                            onStart($0)
-                        },
-                        onRow
-                    )
-                    attempt?.keep()
-                    return finished(prepared)
+                    try makeCurrent(before: piece)
+                    isDone = try performOnce(piece, arguments, tries, staleTries, onStart, onRow)
+                    tries += 1
                 } catch is Stale {
                     // As often as SQLite itself tries.
                     staleTries += 1
                     guard staleTries < 50 else {
-                        throw SQLiteError(code: .schema, message: "database schema has changed", sql: prepared.text)
+                        throw SQLiteError(code: .schema, message: "database schema has changed", sql: piece.text)
                     }
-                    tries -= 1
-                    try overlay.refresh()
-                } catch let error as SQLiteError {
-                    if error.code == .authorization, let table = overlay.watch.stateTable {
-                        throw Self.isState(table, prepared.text)
-                    }
-                    // Its table has gone since it was prepared.
-                    if error.code == .authorization, let table = overlay.watch.strayTable {
-                        throw Self.missing(table, prepared.text)
-                    }
-                    if let attempt, error.code == .constraintDatatype || error.code == .mismatch,
-                        attempt.table.openCursors == 0, try attempt.undo()
-                    {
-                        // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
-                        // versions do not, and may have come to the row by others that are to stay.
-                        try drain([attempt.table.id], .valueType, for: prepared.text)
-                        continue
-                    }
-                    attempt?.keep()
-                    // The statement had not read all tables that it names when SQLite found a source's schema changed, as
-                    // with the end of another table's move, and read it anew. No transaction was rolled back.
-                    if error.code == .abortRollback, tries < 10, !hasBegun,
-                        connection.isInTransaction == isInTransaction
-                    {
-                        continue
-                    }
-                    if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { continue }
-                    finished(prepared)
-                    throw error.naming(prepared.text)
-                } catch {
-                    attempt?.keep()
-                    finished(prepared)
-                    throw error
+                    try beforeFreshTransaction(refreshOverlay)
                 }
             }
+        }
+    }
+
+    /// - Returns: `false` where the caller is to try again, since the cause has been seen to.
+    private func performOnce(
+        _ piece: Piece,
+        _ arguments: Arguments,
+        _ tries: Int,
+        _ staleTries: Int,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws -> Bool {
+        let prepared = try prepare(piece)
+        let isInTransaction = connection.isInTransaction
+        if !prepared.route.drained.isEmpty, tries < 10 {
+            try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
+            return false
+        }
+        try confirm(prepared)
+        let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
+        var hasBegun = false
+        do {
+            try run(
+                prepared,
+                arguments,
+                staleTries,
+                {
+                    hasBegun = true
+                    onStart($0)
+                },
+                onRow
+            )
+            attempt?.keep()
+            switch prepared.route.role {
+            case .savepoint, .end, .rollback: freshTransaction?.statements.append(prepared.text)
+            case .begin, .query, .write, .other: break
+            }
+            finished(prepared)
+            return true
+        } catch is Stale {
+            throw Stale()
+        } catch let error as SQLiteError {
+            if error.code == .authorization, let table = overlay.watch.stateTable {
+                throw Self.isState(table, prepared.text)
+            }
+            // Its table has gone since it was prepared.
+            if error.code == .authorization, let table = overlay.watch.strayTable {
+                throw Self.missing(table, prepared.text)
+            }
+            if let attempt, error.code == .constraintDatatype || error.code == .mismatch,
+                attempt.table.openCursors == 0, try attempt.undo()
+            {
+                // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
+                // versions do not, and may have come to the row by others that are to stay.
+                try drain([attempt.table.id], .valueType, for: prepared.text)
+                return false
+            }
+            attempt?.keep()
+            // The statement had not read all tables that it names when SQLite found a source's schema changed, as
+            // with the end of another table's move, and read it anew. No transaction was rolled back.
+            if error.code == .abortRollback, tries < 10, !hasBegun, connection.isInTransaction == isInTransaction {
+                return false
+            }
+            if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { return false }
+            finished(prepared)
+            throw error.naming(prepared.text)
+        } catch {
+            attempt?.keep()
+            finished(prepared)
+            throw error
         }
     }
 
@@ -450,24 +479,32 @@ public final class DatabaseAccess {
             if try !overlay.isCurrent() { try refreshOverlay() }
             return
         }
-        guard let beginning = freshTransaction else { return }
+        guard freshTransaction != nil else { return }
         switch piece.role(overlay) {
-        case .savepoint, .end, .rollback:
-            freshTransaction?.append(piece.outline.text(piece.outline.range))
-            return
-        case .begin: return
-        case .query, .write, .other: break
+        case .begin, .savepoint, .end, .rollback: return
+        case .write, .other:
+            if freshTransaction?.canWait == true, !connection.hasBusyStatement {
+                return try beforeFreshTransaction {
+                    try overlay.attachedFiles.check()
+                    if try !overlay.isCurrent() { try refreshOverlay() }
+                }
+            }
+        case .query: break
         }
         // The transaction's first statement: its snapshot begins now, and may be of a newer schema.
+        guard try overlay.isCurrent() else { throw Stale() }
         freshTransaction = nil
-        guard try !overlay.isCurrent() else { return }
+    }
+
+    /// Runs `body` with the application's transaction rolled back, if it is fresh, and begins that again.
+    private func beforeFreshTransaction(_ body: () throws -> Void) throws {
+        guard let fresh = freshTransaction, connection.isInTransaction else { return try body() }
         let areDeferred = areForeignKeysDeferred
         try connection.execute("ROLLBACK")
-        try refreshOverlay()
-        for statement in beginning { try begin { try connection.execute(script: statement) } }
+        let result = Result { try body() }
+        for statement in fresh.statements { try begin { try connection.execute(script: statement) } }
         try deferForeignKeys(areDeferred)
-        freshTransaction = beginning
-        try makeCurrent(before: piece)
+        try result.get()
     }
 
     /// What ends the transaction needs no overlay, and must not fail for want of it.
@@ -481,19 +518,30 @@ public final class DatabaseAccess {
     private func run(
         _ prepared: Prepared,
         _ arguments: Arguments,
+        _ staleTries: Int,
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
         // In a block that only reads, nothing changes from its beginning to its end.
         if kind == .writer || !isInBlock { overlay.forgetState() }
-        if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
+        if let table = prepared.route.changedTable {
+            try beforeFreshTransaction { try MovingAway.checkChange(of: table, on: connection) }
+        }
         if let schema = prepared.route.vacuumed {
             try MovingAway(connection: connection, schema: schema).checkVacuum()
         }
         try prepared.bind(arguments)
         // While a statement writes, its transaction is open, in which nobody else changes a schema, and none can be begun.
         if connection.isInTransaction || runningWrites > 0 {
+            if freshTransaction != nil, prepared.route.role == .write || prepared.route.role == .other {
+                if case .unlessPreparedAnew = prepared.route.isolation, staleTries < 2 {
+                    return try runUnlessPreparedAnew(prepared, onStart, onRow)
+                }
+                if case .transaction = prepared.route.isolation { try lockFreshTransaction() }
+                guard try overlay.isCurrent() else { throw Stale() }
+                freshTransaction = nil
+            }
             var refused: [RefusedDelete] = []
             if prepared.keys != nil { try protected { refused = try promote(prepared) } }
             return try runStatement(prepared, with: refused, onStart, onRow)
@@ -517,14 +565,9 @@ public final class DatabaseAccess {
                 onRow
             )
         case .unlessPreparedAnew:
-            if !prepared.isOfOverlay {
-                guard try overlay.isCurrent() else { throw Stale() }
-                prepared.isOfOverlay = true
-            }
             do {
-                try overlay.watch.keeping(prepared.statement) { try runStatement(prepared, with: [], onStart, onRow) }
-            } catch {
-                guard overlay.watch.takeStop() else { throw error }
+                try runUnlessPreparedAnew(prepared, onStart, onRow)
+            } catch is Stale {
                 guard prepared.route.writesElsewhere else { return try runInTransaction(prepared, onStart, onRow) }
                 // It has not to wait for the target's lock.
                 try overlay.attachedFiles.check()
@@ -533,6 +576,59 @@ public final class DatabaseAccess {
         case .transaction:
             try runInTransaction(prepared, onStart, onRow)
         }
+    }
+
+    /// Sees to it that a statement that is not to be prepared anew as it begins was prepared for the overlay's schema.
+    private func confirm(_ prepared: Prepared) throws {
+        guard case .unlessPreparedAnew = prepared.route.isolation, !prepared.isOfOverlay,
+            freshTransaction != nil || !connection.isInTransaction
+        else { return }
+        try beforeFreshTransaction { guard try overlay.isCurrent() else { throw Stale() } }
+        prepared.isOfOverlay = true
+    }
+
+    /// Runs a statement of which SQLite, as it begins, takes the write lock, and looks whether the schema is the one that it was
+    /// prepared for.
+    ///
+    /// - Throws: ``Stale`` if it is not; nothing has been done.
+    private func runUnlessPreparedAnew(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        do {
+            try overlay.watch.keeping(prepared.statement) {
+                try runStatement(
+                    prepared,
+                    with: [],
+                    { statement in
+                        freshTransaction = nil
+                        onStart(statement)
+                    },
+                    onRow
+                )
+            }
+        } catch {
+            if overlay.watch.takeStop() { throw Stale() }
+            // One that found the file locked has read nothing.
+            let isFresh = (error as? SQLiteError).map { ResultCode.busy ~= $0.code } ?? false
+            if !isFresh, freshTransaction != nil, (try? overlay.isCurrent()) != false { freshTransaction = nil }
+            throw error
+        }
+    }
+
+    /// Begins the snapshot of the application's transaction with the write lock.
+    ///
+    /// - Throws: ``Stale`` if the overlay was not made for it; `SQLiteError`, `BUSY` where the lock is waited for in vain: the
+    ///   transaction is as fresh as it was.
+    private func lockFreshTransaction() throws {
+        do {
+            try overlay.unnoticed { try WriteLock.take(connection, by: "midstream_state", in: "main") }
+        } catch let error as SQLiteError where error.isMissingTable {
+            // Another process has just ended the last migration.
+            throw Stale()
+        }
+        guard try overlay.isOfSchema() else { throw Stale() }
     }
 
     /// Runs a statement for which SQLite, if anything, sees to a transaction.
@@ -811,7 +907,10 @@ public final class DatabaseAccess {
         switch prepared.route.role {
         case .begin, .savepoint:
             if connection.isInTransaction, !isInBlock, freshTransaction == nil, prepared.beginsTransaction {
-                freshTransaction = [prepared.text]
+                freshTransaction = FreshTransaction(
+                    statements: [prepared.text],
+                    canWait: prepared.statement.isReadOnly
+                )
             }
         case .rollback:
             if connection.isInTransaction { try? overlay.restoreAfterRollback() }
@@ -860,6 +959,8 @@ public final class DatabaseAccess {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }
         if connection.isInTransaction {
+            if freshTransaction != nil { try lockFreshTransaction() }
+            freshTransaction = nil
             do {
                 try overlay.unnoticed { try protected { try drainHere(ids) } }
             } catch {

@@ -3,8 +3,8 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
-/// Single statements outside transactions, while another process changes what moves: after they have been prepared, and
-/// before they have their lock, or their snapshot.
+/// Single statements, alone or as the first in a transaction, while another process changes what moves: after they have been
+/// prepared, and before they have their lock, or their snapshot.
 @Suite struct WaitingStatementTests {
     /// What the other process does.
     enum Event: CaseIterable {
@@ -53,7 +53,11 @@ import Testing
     @Test(arguments: Event.allCases, writes + definitions)
     func isRunAsIfItHadComeAfter(_ event: Event, _ statement: String) throws {
         if event == .bringsBack, Self.definitions.dropFirst().contains(statement) { return }
-        for isPreparedBefore in [false, true] {
+        for (isPreparedBefore, ends) in [
+            (false, nil), (true, nil), (false, ("BEGIN", "COMMIT")), (true, ("SAVEPOINT a", "RELEASE a")),
+        ] as [(Bool, (beginning: String, end: String)?)] {
+            // It cannot run in a transaction.
+            if ends != nil, statement == "VACUUM" { continue }
             let files = try WaitingFiles(event)
             let waiting = try Waiting(files.target)
             if isPreparedBefore, Self.writes.contains(statement) {
@@ -62,6 +66,7 @@ import Testing
                 try waiting.access.execute("ROLLBACK TO s; RELEASE s")
             }
             _ = try waiting.access.fetchAll("SELECT * FROM t WHERE id = 19")
+            if let ends { try waiting.access.execute(ends.beginning) }
             let error = errorCode {
                 try waiting.run(
                     {
@@ -74,6 +79,7 @@ import Testing
             let oracle = try Connection(path: ":memory:")
             try files.makeOracle(oracle, event)
             #expect(error == errorCode { try oracle.execute(statement) }, "\(event), \(statement)")
+            if let ends { try waiting.access.execute(ends.end) }
             waiting.close()
             try files.finish()
             for query in ["SELECT * FROM t ORDER BY id", "SELECT * FROM z ORDER BY x", "SELECT * FROM y ORDER BY a"] {
@@ -168,6 +174,23 @@ import Testing
         try files.finish()
     }
 
+    /// Its file has claims already, of a table that has begun to move before.
+    @Test(arguments: ["DROP TABLE o", "ALTER TABLE o RENAME TO p"], [nil, "BEGIN", "SAVEPOINT s"])
+    func aSourceThatHasBegunToMoveStays(_ statement: String, _ beginning: String?) throws {
+        let files = try WaitingFiles(.begins)
+        let plain = try Connection(path: files.source)
+        try plain.execute("CREATE TABLE z(x)")
+        try files.database.addMigration(source: .file(files.source)) { if $0.name != "z" { $0.sourceTable = nil } }
+        let waiting = try Waiting(files.source)
+        if let beginning { try waiting.access.execute(beginning) }
+        #expect(throws: MigrationError.self) {
+            try waiting.run({ _ = try files.happen(.begins) }) { try $0.execute(statement) }
+        }
+        waiting.close()
+        #expect(try plain.fetchValue(Int64.self, "SELECT count(*) FROM o") == 20)
+        try files.finish()
+    }
+
     /// SQLite prepares such a statement anew for a value of its LIKE, and those of a full-text table itself prepare others.
     @Test func whatIsPreparedAnewForOtherReasonsRuns() throws {
         let folder = TemporaryFolder()
@@ -176,6 +199,12 @@ import Testing
         try database.execute("INSERT INTO t(a) VALUES ('a'), ('ab'), ('b')")
         for (pattern, rows) in [("ab%", Int64(1)), ("a%", 1), ("b%", 1), ("b%", 0)] {
             try database.withoutTransaction { access in
+                if rows == 1 {
+                    try access.execute("BEGIN")
+                    try access.execute("DELETE FROM t WHERE a LIKE ?", [pattern])
+                    #expect(access.changes == rows)
+                    try access.execute("ROLLBACK")
+                }
                 try access.execute("DELETE FROM t WHERE a LIKE ?", [pattern])
                 #expect(access.changes == rows)
             }
@@ -188,6 +217,59 @@ import Testing
             #expect(access.changes == 1)
             #expect(try access.fetchValue(Int64.self, "SELECT changes()") == 1)
         }
+    }
+
+    /// One that began with a read would have its snapshot, and could not wait.
+    @Test(arguments: [true, false], ["BEGIN", "SAVEPOINT s"])
+    func aTransactionThatFoundTheFileLockedIsAsFreshAsBefore(_ isMoving: Bool, _ beginning: String) throws {
+        let files = try WaitingFiles(isMoving ? .rebuildsWhatMoves : .rebuilds)
+        let waiting = try Waiting(files.target)
+        let access = waiting.access
+        let lock = try Connection(path: files.target)
+        try lock.execute("BEGIN IMMEDIATE")
+        try access.execute(beginning)
+        for sql in ["UPDATE t SET a = 0 WHERE id = 3", "UPDATE t SET a = 0 WHERE id = 17", "CREATE TABLE y(a)"] {
+            #expect(throws: SQLiteError.self, "\(sql)") { try access.execute(sql) }
+        }
+        try lock.execute("ROLLBACK")
+        _ = try files.happen(.rebuilds)
+        let wasDone = try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 0")
+        #expect(wasDone == 0 && access.isInTransaction)
+        for id in [3, 17] { try access.execute("UPDATE t SET a = 0 WHERE id = ?", [Int64(id)]) }
+        // What it has done by now stays its own.
+        #expect(throws: SQLiteError.self) { try access.execute("INSERT OR FAIL INTO t(id, a) VALUES (30, 0), (3, 0)") }
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 0 AND n >= -1") == 3)
+        try access.execute("ROLLBACK")
+        try access.execute(beginning)
+        #expect(throws: SQLiteError.self) { try access.execute("INSERT OR FAIL INTO t(id, a) VALUES (30, 0), (3, 0)") }
+        try access.execute("COMMIT")
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 0") == 1)
+        waiting.close()
+        try files.finish()
+    }
+
+    /// Whatever is looked at before the first statement, each savepoint is there once.
+    @Test(arguments: [true, false]) func savepointsBeforeTheFirstStatementStay(_ isMoving: Bool) throws {
+        let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
+        try files.database.withoutTransaction { access in
+            for first in ["UPDATE t SET a = 0 WHERE id = 3", "DROP TABLE z", "PRAGMA user_version = 3"] {
+                try access.execute("BEGIN; COMMIT; BEGIN; SAVEPOINT a; SAVEPOINT b; SAVEPOINT c; RELEASE b")
+                #expect(throws: SQLiteError.self) { try access.execute("RELEASE c") }
+                try access.execute("SAVEPOINT d")
+                try access.execute(first)
+                try access.execute("ROLLBACK TO d; RELEASE a")
+                #expect(throws: SQLiteError.self) { try access.execute("RELEASE a") }
+                #expect(access.isInTransaction)
+                try access.execute("ROLLBACK; SAVEPOINT e; SAVEPOINT e")
+                try access.execute(first)
+                try access.execute("RELEASE e")
+                #expect(access.isInTransaction)
+                try access.execute("ROLLBACK TO e; RELEASE e")
+                #expect(!access.isInTransaction)
+            }
+        }
+        #expect(texts(try files.database.fetchAll("SELECT a FROM t WHERE id IN (3, 17)")) == ["30", "170"])
+        try files.finish()
     }
 
     /// A statement that writes in the loop over one that does: SQLite commits both when the last has ended.
