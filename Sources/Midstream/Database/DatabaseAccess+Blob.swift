@@ -35,6 +35,7 @@ extension DatabaseAccess {
                 try $0.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
             }
         }
+        try beginSnapshot()
         if overlay.isSuspended { try overlay.resume() }
         if let feeds = overlay.table(named: table)?.feeds, feeds[0].key.isRowID,
             feeds[0].target.columnIndex(column) != nil

@@ -29,8 +29,8 @@ public final class DatabaseAccess {
     private var lostTransaction: SQLiteError?
     /// Whether the gate is held.
     private var isInside = false
-    /// The application's own transaction, while nothing but what began it has run in it.
-    private var freshTransaction: FreshTransaction?
+    /// The statements that began the application's own transaction, while nothing else has run in it, and it has no snapshot.
+    private var freshTransaction: [String]?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     private var defersForeignKeys = false
     /// How many statements that write have begun and not ended.
@@ -234,7 +234,7 @@ public final class DatabaseAccess {
             throw Self.missing(table, text)
         }
         route.drain(violated, .program)
-        route.writesElsewhere = overlay.watch.writtenSchema.map { $0 != "main" } ?? false
+        route.writtenSchema = overlay.watch.writtenSchema
         var keys: Statement?
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
@@ -305,14 +305,6 @@ public final class DatabaseAccess {
 
     /// The overlay turned out to be made for an older schema; nothing has been done.
     private struct Stale: Error {}
-
-    /// A transaction that has not read the target, unless it took its write lock to begin with.
-    private struct FreshTransaction {
-        /// What began it.
-        var statements: [String]
-        /// Whether the statement that comes may still wait for the write lock: SQLite has one wait that reads nothing before.
-        var canWait: Bool
-    }
 
     private func perform(
         _ piece: Piece,
@@ -408,7 +400,7 @@ public final class DatabaseAccess {
             )
             attempt?.keep()
             switch prepared.route.role {
-            case .savepoint, .end, .rollback: freshTransaction?.statements.append(prepared.text)
+            case .savepoint, .end, .rollback: freshTransaction?.append(prepared.text)
             case .begin, .query, .write, .other: break
             }
             finished(prepared)
@@ -483,7 +475,10 @@ public final class DatabaseAccess {
         switch piece.role(overlay) {
         case .begin, .savepoint, .end, .rollback: return
         case .write, .other:
-            if freshTransaction?.canWait == true, !connection.hasBusyStatement {
+            // Who writes first may wait for the write lock, unless something has been read.
+            if !connection.hasBusyStatement {
+                // Of what is prepared already, SQLite itself looks whether it is of the schema.
+                if cache.contains(piece.key, overlay) { return }
                 return try beforeFreshTransaction {
                     try overlay.attachedFiles.check()
                     if try !overlay.isCurrent() { try refreshOverlay() }
@@ -491,19 +486,29 @@ public final class DatabaseAccess {
             }
         case .query: break
         }
-        // The transaction's first statement: its snapshot begins now, and may be of a newer schema.
-        guard try overlay.isCurrent() else { throw Stale() }
-        freshTransaction = nil
+        try beginSnapshot()
+    }
+
+    /// Begins the snapshot of the application's transaction, if it has none, for the overlay to fit it.
+    func beginSnapshot() throws {
+        while freshTransaction != nil {
+            if try overlay.isCurrent() { freshTransaction = nil } else { try beforeFreshTransaction(refreshOverlay) }
+        }
     }
 
     /// Runs `body` with the application's transaction rolled back, if it is fresh, and begins that again.
     private func beforeFreshTransaction(_ body: () throws -> Void) throws {
-        guard let fresh = freshTransaction, connection.isInTransaction else { return try body() }
+        guard let beginning = freshTransaction, connection.isInTransaction else { return try body() }
         let areDeferred = areForeignKeysDeferred
         try connection.execute("ROLLBACK")
         let result = Result { try body() }
-        for statement in fresh.statements { try begin { try connection.execute(script: statement) } }
-        try deferForeignKeys(areDeferred)
+        do {
+            for statement in beginning { try connection.execute(script: statement) }
+            try deferForeignKeys(areDeferred)
+        } catch {
+            noteLost(error)
+            throw error
+        }
         try result.get()
     }
 
@@ -535,7 +540,11 @@ public final class DatabaseAccess {
         // While a statement writes, its transaction is open, in which nobody else changes a schema, and none can be begun.
         if connection.isInTransaction || runningWrites > 0 {
             if freshTransaction != nil, prepared.route.role == .write || prepared.route.role == .other {
-                if case .unlessPreparedAnew = prepared.route.isolation, staleTries < 2 {
+                if prepared.route.touchesNoFile { return try runStatement(prepared, onStart, onRow) }
+                // One that may write elsewhere has no lock of the target.
+                if case .unlessPreparedAnew = prepared.route.isolation, prepared.route.writtenSchema == "main",
+                    staleTries < 2
+                {
                     return try runUnlessPreparedAnew(prepared, onStart, onRow)
                 }
                 if case .transaction = prepared.route.isolation { try lockFreshTransaction() }
@@ -549,6 +558,7 @@ public final class DatabaseAccess {
         switch prepared.route.isolation {
         case .none:
             try runAlone(prepared, onStart, onRow)
+            if connection.isInTransaction { try checkBeginning(prepared) }
         case .snapshot(let isHeld):
             // The end of that would end it.
             if defersForeignKeys, !isHeld { return try runStatement(prepared, with: [], onStart, onRow) }
@@ -568,13 +578,26 @@ public final class DatabaseAccess {
             do {
                 try runUnlessPreparedAnew(prepared, onStart, onRow)
             } catch is Stale {
-                guard prepared.route.writesElsewhere else { return try runInTransaction(prepared, onStart, onRow) }
+                let schema = prepared.route.writtenSchema ?? "main"
+                guard schema != "main" else { return try runInTransaction(prepared, onStart, onRow) }
                 // It has not to wait for the target's lock.
                 try overlay.attachedFiles.check()
                 try runStatement(prepared, with: [], onStart, onRow)
             }
         case .transaction:
             try runInTransaction(prepared, onStart, onRow)
+        }
+    }
+
+    /// Sees to it that a transaction that has just begun with a lock has an overlay that fits: it could not be begun again
+    /// later. Nor could one in which another library runs statements of its own.
+    private func checkBeginning(_ prepared: Prepared) throws {
+        guard kind == .borrowed || !prepared.statement.isReadOnly else { return }
+        do {
+            guard try overlay.isCurrent() else { throw Stale() }
+        } catch {
+            try connection.rollBack()
+            throw error
         }
     }
 
@@ -602,7 +625,8 @@ public final class DatabaseAccess {
                     prepared,
                     with: [],
                     { statement in
-                        freshTransaction = nil
+                        // One that had nothing to do has not touched the file, as CREATE TABLE IF NOT EXISTS.
+                        if freshTransaction != nil, (try? overlay.isCurrent()) != false { freshTransaction = nil }
                         onStart(statement)
                     },
                     onRow
@@ -906,11 +930,10 @@ public final class DatabaseAccess {
         }
         switch prepared.route.role {
         case .begin, .savepoint:
-            if connection.isInTransaction, !isInBlock, freshTransaction == nil, prepared.beginsTransaction {
-                freshTransaction = FreshTransaction(
-                    statements: [prepared.text],
-                    canWait: prepared.statement.isReadOnly
-                )
+            if connection.isInTransaction, !isInBlock, freshTransaction == nil, prepared.beginsTransaction,
+                kind != .borrowed, prepared.statement.isReadOnly
+            {
+                freshTransaction = [prepared.text]
             }
         case .rollback:
             if connection.isInTransaction { try? overlay.restoreAfterRollback() }

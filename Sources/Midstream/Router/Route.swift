@@ -43,8 +43,10 @@ struct Route {
 
     var role: Role
     var isolation = Isolation.none
-    /// Whether what it writes is of `temp`, or of a file that the application has attached.
-    var writesElsewhere = false
+    /// Whether it is a pragma that sets something of the connection alone.
+    var touchesNoFile = false
+    /// The schema of the table that it writes, be it that of the schema itself; `nil` where it is not known to write one.
+    var writtenSchema: String?
     /// What SQLite prepares.
     var sql: String
     var preparation: Preparation = .none

@@ -42,6 +42,10 @@ struct Router {
         }
     }
 
+    private static let pragmasOfTheConnection: Set = [
+        "defer_foreign_keys", "foreign_keys", "ignore_check_constraints", "recursive_triggers",
+        "reverse_unordered_selects",
+    ]
     private static let pragmasThatReadRows: Set = ["foreign_key_check", "integrity_check", "quick_check"]
 
     /// Whether a name means something of `temp`, or of a file that the application has attached.
@@ -61,6 +65,7 @@ struct Router {
         }
         if outline.kind == .pragma, let target = outline.target {
             route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
+            route.touchesNoFile = Self.pragmasOfTheConnection.contains(lower(target.name))
         }
         if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, !isTemporary(target)
         {

@@ -39,6 +39,21 @@ import Testing
         #expect(MigrationOverlay.installed(on: foreign.handle) == nil)
     }
 
+    /// What the library runs itself, the overlay is not told of.
+    @Test(arguments: ["BEGIN", "SAVEPOINT s", "BEGIN IMMEDIATE"], [true, false])
+    func aTransactionThatTheOverlayHasBegunIsTheLibrarys(beginning: String, isMoving: Bool) throws {
+        let pair = try Self.pair("CREATE TABLE other(a)", moved: isMoving ? 40 : 100)
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        try overlay.execute(beginning)
+        try foreign.execute("INSERT INTO other VALUES (1); UPDATE messages SET sender = 'n' WHERE id IN (30, 70)")
+        try overlay.execute("INSERT INTO other VALUES (2)")
+        try foreign.execute("COMMIT")
+        #expect(try foreign.rows("SELECT a FROM other") == ["1", "2"])
+        #expect(try foreign.rows("SELECT id FROM messages WHERE sender = 'n'") == ["30", "70"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test func aConnectionThatWritesNothingAnyMoreClosesAfterARollbackOfItsSchema() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)

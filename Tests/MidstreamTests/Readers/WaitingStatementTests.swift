@@ -248,6 +248,148 @@ import Testing
         try files.finish()
     }
 
+    /// What comes first need not begin a snapshot of the target: by the next statement another process may have changed what moves.
+    @Test(
+        arguments: Event.allCases,
+        [
+            "INSERT INTO x VALUES (1)", "UPDATE x SET a = 1 WHERE 0", "DELETE FROM ax", "INSERT INTO ax SELECT 1",
+            "CREATE TEMP TABLE y(a)", "CREATE TABLE aux.ay(a)", "CREATE TABLE IF NOT EXISTS z(x)",
+            "DROP VIEW IF EXISTS nope", "CREATE INDEX IF NOT EXISTS aux.ai ON ax(a)", "ANALYZE aux", "REINDEX aux.ai",
+            "PRAGMA recursive_triggers = 1", "PRAGMA aux.user_version = 3", "SELECT 1", "SELECT * FROM x",
+            "SAVEPOINT r",
+            "UPDATE v SET a = 0",
+        ]
+    )
+    func aTransactionThatBeginsElsewhereReadsAllRows(_ event: Event, _ first: String) throws {
+        for next in ["SELECT count(*) FROM t", "UPDATE t SET a = 'z'", "INSERT INTO z SELECT id FROM t"] {
+            let files = try WaitingFiles(event)
+            let other = files.folder.file("other.db")
+            try Connection(path: other).execute(script: "CREATE TABLE ax(a); CREATE INDEX ai ON ax(a)")
+            let waiting = try Waiting(files.target)
+            let access = waiting.access
+            try access.execute(
+                "ATTACH '\(other)' AS aux; CREATE TEMP TABLE x(a); CREATE TEMP VIEW v AS SELECT a FROM x"
+            )
+            try access.execute("CREATE TEMP TRIGGER vt INSTEAD OF UPDATE ON v BEGIN INSERT INTO x VALUES (new.a); END")
+            let rows = event.movesBefore ? Int64(24) : event.isWhole ? 20 : 0
+            try access.execute("BEGIN; \(next); ROLLBACK")
+            try access.execute("BEGIN")
+            try access.execute(first)
+            _ = try? files.happen(event)
+            do {
+                if next.hasPrefix("SELECT") {
+                    let found = try access.fetchValue(Int64.self, next)
+                    #expect(found == rows || found == 20, "\(event), \(first)")
+                } else {
+                    try access.execute(next)
+                    #expect(access.changes == rows || access.changes == 20, "\(event), \(first), \(next)")
+                }
+                try access.execute("COMMIT")
+            } catch let error as SQLiteError {
+                // As natively, where the snapshot had begun and others have written since.
+                #expect(ResultCode.busy ~= error.code, "\(event), \(first), \(next): \(error)")
+                try access.execute("ROLLBACK")
+            }
+            waiting.close()
+            try files.finish()
+        }
+    }
+
+    /// It need not be begun again, for which its lock would have to be let go.
+    @Test(arguments: Event.allCases, ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+    func aTransactionThatBeginsWithItsLockKeepsIt(_ event: Event, _ beginning: String) throws {
+        let files = try WaitingFiles(event)
+        let waiting = try Waiting(files.target)
+        let access = waiting.access
+        try waiting.run({ _ = try files.happen(event) }, while: { try $0.execute(beginning) })
+        let other = try Connection(path: files.target)
+        #expect(throws: SQLiteError.self) { try other.execute("INSERT INTO z VALUES (1)") }
+        access.connection.setBusyHandler { _ in
+            Issue.record("a lock is waited for")
+            return false
+        }
+        try access.execute("INSERT INTO z VALUES (2)")
+        #expect(throws: SQLiteError.self) { try other.execute("INSERT INTO z VALUES (1)") }
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t") == (event.movesBefore ? 24 : 20))
+        try access.execute("ROLLBACK")
+        access.connection.setBusyHandler(nil)
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM z") == 1)
+        waiting.close()
+        try files.finish()
+    }
+
+    @Test func whatAnErrorLeavesDoneElsewhereStays() throws {
+        let files = try WaitingFiles(.begins)
+        let waiting = try Waiting(files.target)
+        let access = waiting.access
+        var count = 0
+        try access.connection.createFunction("meanwhile", argumentCount: 0) { _, result in
+            count += 1
+            if count == 3 { _ = try files.happen(.begins) }
+            result.set(Int64(min(count, 4)))
+        }
+        try access.execute("CREATE TEMP TABLE x(a UNIQUE); BEGIN")
+        #expect(throws: SQLiteError.self) {
+            try access.execute("INSERT OR FAIL INTO x SELECT meanwhile() FROM (VALUES (1), (2), (3), (4), (5))")
+        }
+        do {
+            try access.execute("INSERT INTO z VALUES (1)")
+            try access.execute("COMMIT")
+        } catch let error as SQLiteError {
+            #expect(ResultCode.busy ~= error.code)
+            try access.execute("COMMIT")
+        }
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM x") == 4)
+        waiting.close()
+        try files.finish()
+    }
+
+    @Test(arguments: Event.allCases, ["BEGIN", "SAVEPOINT s"])
+    func aValuesHandleBeginsTheSnapshot(_ event: Event, _ beginning: String) throws {
+        let files = try WaitingFiles(event)
+        let plain = try Connection(path: files.target)
+        if !event.isWhole { try plain.execute("INSERT INTO t VALUES (100, 'old')") }
+        let waiting = try Waiting(files.target)
+        let access = waiting.access
+        try access.execute("UPDATE t SET a = CAST(a AS TEXT) WHERE id = 17")
+        try access.execute(beginning)
+        _ = try files.happen(event)
+        let id: Int64 = event.isWhole ? 17 : 100
+        try access.execute("PRAGMA recursive_triggers = 0")
+        let text = try access.withBlob(table: "t", column: "a", rowID: id, isWritable: true) { blob in
+            try blob.write([UInt8(ascii: "N")], at: 0)
+            return try blob.read(count: blob.count, at: 0)
+        }
+        #expect(text.count == 3)
+        for statement in ["INSERT INTO z VALUES (1)", "CREATE TABLE y(a)"] { try access.execute(statement) }
+        try access.execute("COMMIT")
+        #expect(texts(try access.fetchAll("SELECT a FROM t WHERE id = ?", [id])) == [event.isWhole ? "N70" : "Nld"])
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM z") == 2)
+        waiting.close()
+        try files.finish()
+    }
+
+    /// A statement in an import's first transaction, say: nothing of a file has been read by then.
+    @Test(arguments: ["PRAGMA defer_foreign_keys = 1", "PRAGMA recursive_triggers = 1", "PRAGMA foreign_keys"])
+    func aPragmaOfTheConnectionBeginsNoSnapshot(_ pragma: String) throws {
+        for event in [Event.begins, .rebuildsWhatMoves] {
+            let files = try WaitingFiles(event)
+            let waiting = try Waiting(files.target)
+            let access = waiting.access
+            try access.execute("PRAGMA foreign_keys = 1")
+            try access.execute("BEGIN")
+            try access.execute(pragma)
+            _ = try files.happen(event)
+            let isDeferred = try access.fetchValue(Int64.self, "PRAGMA defer_foreign_keys")
+            try access.execute("UPDATE t SET a = 0")
+            #expect(access.changes == (event.movesBefore ? 24 : 20))
+            #expect(try access.fetchValue(Int64.self, "PRAGMA defer_foreign_keys") == isDeferred)
+            try access.execute("COMMIT")
+            waiting.close()
+            try files.finish()
+        }
+    }
+
     /// Whatever is looked at before the first statement, each savepoint is there once.
     @Test(arguments: [true, false]) func savepointsBeforeTheFirstStatementStay(_ isMoving: Bool) throws {
         let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
