@@ -119,6 +119,17 @@ static inline int midstream_vtab_is_in(sqlite3_index_info *info, int index) {
 #endif
 }
 
+/// Whether a transaction of any of the connection's files, TEMP included, has begun to write; -1 where SQLite cannot tell
+/// (before 3.34).
+static inline int midstream_is_writing(sqlite3 *db) {
+#if SQLITE_VERSION_NUMBER >= 3034000
+    return sqlite3_txn_state(db, 0) == SQLITE_TXN_WRITE;
+#else
+    (void)db;
+    return -1;
+#endif
+}
+
 /// Sets `last_insert_rowid()` where SQLite can (3.18).
 static inline void midstream_set_last_insert_rowid(sqlite3 *db, int64_t rowid) {
 #if SQLITE_VERSION_NUMBER >= 3018000

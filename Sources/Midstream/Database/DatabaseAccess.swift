@@ -214,6 +214,11 @@ public final class DatabaseAccess {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
         let text = outline.text(outline.range)
+        if outline.kind == .dropTrigger || outline.kind == .detach, let name = outline.target?.name,
+            SQLIdentifier.lowercased(name).hasPrefix(StateStore.prefix)
+        {
+            throw Self.isState(name, text)
+        }
         var route = Router(overlay: overlay, enforcesForeignKeys: try enforcesForeignKeys()).route(
             outline,
             in: piece.text
@@ -290,8 +295,8 @@ public final class DatabaseAccess {
         SQLiteError(
             code: .authorization,
             message:
-                "\(table) tells where the rows of moving tables are, and cannot be changed while they move: leave out tables "
-                + "whose names begin with \(StateStore.prefix), or let the migrations end, or cancel them",
+                "\(table) tells where the rows of moving tables are, and cannot be changed while they move: leave out what has "
+                + "names that begin with \(StateStore.prefix), or let the migrations end, or cancel them",
             sql: sql
         )
     }
@@ -302,6 +307,10 @@ public final class DatabaseAccess {
     }
 
     // MARK: Running
+
+    private static func changed(_ piece: Piece) -> SQLiteError {
+        SQLiteError(code: .schema, message: "database schema has changed", sql: piece.text)
+    }
 
     /// The overlay turned out to be made for an older schema; nothing has been done.
     private struct Stale: Error {}
@@ -360,9 +369,7 @@ public final class DatabaseAccess {
                 } catch is Stale {
                     // As often as SQLite itself tries.
                     staleTries += 1
-                    guard staleTries < 50 else {
-                        throw SQLiteError(code: .schema, message: "database schema has changed", sql: piece.text)
-                    }
+                    guard staleTries < 50 else { throw Self.changed(piece) }
                     try beforeFreshTransaction(refreshOverlay)
                 }
             }
@@ -378,7 +385,14 @@ public final class DatabaseAccess {
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws -> Bool {
-        let prepared = try prepare(piece)
+        let prepared: Prepared
+        do {
+            prepared = try prepare(piece)
+        } catch let error as SQLiteError where error.isMissingFence {
+            // A table has begun to move since the overlay was compared.
+            guard freshTransaction != nil || !connection.isInTransaction else { throw error }
+            throw Stale()
+        }
         let isInTransaction = connection.isInTransaction
         if !prepared.route.drained.isEmpty, tries < 10 {
             try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
@@ -399,10 +413,7 @@ public final class DatabaseAccess {
                 onRow
             )
             attempt?.keep()
-            switch prepared.route.role {
-            case .savepoint, .end, .rollback: freshTransaction?.append(prepared.text)
-            case .begin, .query, .write, .other: break
-            }
+            noteBeginning(prepared)
             finished(prepared)
             return true
         } catch is Stale {
@@ -463,7 +474,7 @@ public final class DatabaseAccess {
         let (tables, reason) = overlay.needsDraining
         if connection.isInTransaction, !tables.isEmpty { try drain(tables, reason, for: piece.text) }
         // A block's transaction may have been ended by an error that the block has caught.
-        if isInBlock, connection.isInTransaction { return }
+        if isInBlock, connection.isInTransaction, freshTransaction == nil { return }
         if !connection.isInTransaction {
             // What mends it must be run.
             if piece.isDetach { return }
@@ -472,6 +483,12 @@ public final class DatabaseAccess {
             return
         }
         guard freshTransaction != nil else { return }
+        if connection.isWriting == true {
+            // Something was done that nobody has told of: it must not be undone.
+            guard try overlay.isCurrent() else { throw Self.changed(piece) }
+            freshTransaction = nil
+            return
+        }
         switch piece.role(overlay) {
         case .begin, .savepoint, .end, .rollback: return
         case .write, .other:
@@ -493,6 +510,7 @@ public final class DatabaseAccess {
     func beginSnapshot() throws {
         while freshTransaction != nil {
             if try overlay.isCurrent() { freshTransaction = nil } else { try beforeFreshTransaction(refreshOverlay) }
+            overlay.forgetState()
         }
     }
 
@@ -529,7 +547,7 @@ public final class DatabaseAccess {
     ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
         // In a block that only reads, nothing changes from its beginning to its end.
-        if kind == .writer || !isInBlock { overlay.forgetState() }
+        if kind == .writer || !isInBlock || !connection.isInTransaction { overlay.forgetState() }
         if let table = prepared.route.changedTable {
             try beforeFreshTransaction { try MovingAway.checkChange(of: table, on: connection) }
         }
@@ -541,10 +559,7 @@ public final class DatabaseAccess {
         if connection.isInTransaction || runningWrites > 0 {
             if freshTransaction != nil, prepared.route.role == .write || prepared.route.role == .other {
                 if prepared.route.touchesNoFile { return try runStatement(prepared, onStart, onRow) }
-                // One that may write elsewhere has no lock of the target.
-                if case .unlessPreparedAnew = prepared.route.isolation, prepared.route.writtenSchema == "main",
-                    staleTries < 2
-                {
+                if staleTries < 2, waitsForTarget(prepared) {
                     return try runUnlessPreparedAnew(prepared, onStart, onRow)
                 }
                 if case .transaction = prepared.route.isolation { try lockFreshTransaction() }
@@ -553,12 +568,13 @@ public final class DatabaseAccess {
             }
             var refused: [RefusedDelete] = []
             if prepared.keys != nil { try protected { refused = try promote(prepared) } }
-            return try runStatement(prepared, with: refused, onStart, onRow)
+            try runStatement(prepared, with: refused, onStart, onRow)
+            return try checkBeginning(prepared)
         }
         switch prepared.route.isolation {
         case .none:
             try runAlone(prepared, onStart, onRow)
-            if connection.isInTransaction { try checkBeginning(prepared) }
+            try checkBeginning(prepared)
         case .snapshot(let isHeld):
             // The end of that would end it.
             if defersForeignKeys, !isHeld { return try runStatement(prepared, with: [], onStart, onRow) }
@@ -589,10 +605,33 @@ public final class DatabaseAccess {
         }
     }
 
-    /// Sees to it that a transaction that has just begun with a lock has an overlay that fits: it could not be begun again
-    /// later. Nor could one in which another library runs statements of its own.
+    /// Whether a statement has the target's write lock when it has begun, or has done nothing, and that can be told.
+    private func waitsForTarget(_ prepared: Prepared) -> Bool {
+        guard case .unlessPreparedAnew = prepared.route.isolation, prepared.route.writtenSchema == "main" else {
+            return false
+        }
+        return prepared.route.role == .write || connection.isWriting != nil
+    }
+
+    /// Notes what begins a transaction of the application's, as long as it can be begun again.
+    private func noteBeginning(_ prepared: Prepared) {
+        switch prepared.route.role {
+        case .begin where prepared.beginsTransaction, .savepoint where prepared.beginsTransaction:
+            freshTransaction = canBeginAgain(prepared) ? [prepared.text] : nil
+        case .savepoint, .end, .rollback: freshTransaction?.append(prepared.text)
+        case .begin, .query, .write, .other: break
+        }
+    }
+
+    /// Whether a transaction that has just begun can be begun again later. One cannot that has a lock, or has begun with the
+    /// changes of a statement that runs, nor can one in which another library runs statements of its own.
+    private func canBeginAgain(_ prepared: Prepared) -> Bool {
+        kind != .borrowed && prepared.statement.isReadOnly && !connection.hasBusyStatement
+    }
+
+    /// Sees to it that a transaction that has just begun has an overlay that fits, if it cannot be begun again later.
     private func checkBeginning(_ prepared: Prepared) throws {
-        guard kind == .borrowed || !prepared.statement.isReadOnly else { return }
+        guard prepared.beginsTransaction, connection.isInTransaction, !canBeginAgain(prepared) else { return }
         do {
             guard try overlay.isCurrent() else { throw Stale() }
         } catch {
@@ -626,7 +665,7 @@ public final class DatabaseAccess {
                     with: [],
                     { statement in
                         // One that had nothing to do has not touched the file, as CREATE TABLE IF NOT EXISTS.
-                        if freshTransaction != nil, (try? overlay.isCurrent()) != false { freshTransaction = nil }
+                        if connection.isWriting ?? true { freshTransaction = nil }
                         onStart(statement)
                     },
                     onRow
@@ -636,7 +675,9 @@ public final class DatabaseAccess {
             if overlay.watch.takeStop() { throw Stale() }
             // One that found the file locked has read nothing.
             let isFresh = (error as? SQLiteError).map { ResultCode.busy ~= $0.code } ?? false
-            if !isFresh, freshTransaction != nil, (try? overlay.isCurrent()) != false { freshTransaction = nil }
+            if !isFresh, freshTransaction != nil, try connection.isWriting ?? overlay.isCurrent() {
+                freshTransaction = nil
+            }
             throw error
         }
     }
@@ -929,16 +970,10 @@ public final class DatabaseAccess {
             overlay.statements.rollbacks += 1
         }
         switch prepared.route.role {
-        case .begin, .savepoint:
-            if connection.isInTransaction, !isInBlock, freshTransaction == nil, prepared.beginsTransaction,
-                kind != .borrowed, prepared.statement.isReadOnly
-            {
-                freshTransaction = [prepared.text]
-            }
         case .rollback:
             if connection.isInTransaction { try? overlay.restoreAfterRollback() }
         case .other: onSchemaChange?()
-        case .query, .write, .end: break
+        case .begin, .savepoint, .query, .write, .end: break
         }
         if !connection.isInTransaction { freshTransaction = nil }
         if defersForeignKeys || prepared.route.mayDeferForeignKeys {

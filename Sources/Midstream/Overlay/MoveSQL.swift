@@ -351,10 +351,14 @@ struct MoveSQL: Sendable {
 
     /// The triggers on the target's table by which a new row meets pending rows of the same key.
     ///
-    /// They call functions that only Midstream's connections have, so that a connection without the overlay is refused
-    /// ("no such function") instead of taking a pending row's key. They have no list of columns, since an assignment to
-    /// `rowid` would not fire them then.
-    func triggers(of target: TableSchema) -> [String] {
+    /// They name functions that only Midstream's connections have, so that a connection without the overlay is refused
+    /// ("no such function") instead of taking a pending row's key. So is one whose overlay is of another move: the name of
+    /// one has the number of the schema that they are made in. They have no list of columns, since an assignment to `rowid`
+    /// would not fire them then.
+    ///
+    /// - Parameter version: The number of the target's schema.
+    func triggers(of target: TableSchema, madeIn version: Int64) -> [String] {
+        let fence = "\(GuardTriggers.fence)\(version)()"
         let name = SQLIdentifier.quoted(target.name)
         let columns = Self.keyColumns(of: target).map { target.columns[$0] }
         let rowID = key.isRowID ? [key.target[0]] : []
@@ -364,7 +368,7 @@ struct MoveSQL: Sendable {
             return column.replacement.map { "ifnull(\(new), \($0))" } ?? new
         }
         let values = ["\(id)"] + (key.isRowID ? ["NEW.\(key.target[0])"] : ["NULL"]) + keys
-        let call = "SELECT midstream_conflict(\(KeySQL.list(values)));"
+        let call = "SELECT CASE WHEN 1 THEN midstream_conflict(\(KeySQL.list(values))) ELSE \(fence) END;"
         let changed = (rowID + columns.map { SQLIdentifier.quoted($0.name) })
             // An index may tell values apart which the column's own collation does not.
             .map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }
@@ -374,7 +378,7 @@ struct MoveSQL: Sendable {
             "CREATE TRIGGER main.\(Self.trigger("update", id)) BEFORE UPDATE ON \(name) "
                 + "WHEN \(changed.isEmpty ? "1" : changed) BEGIN \(call) END",
             "CREATE TRIGGER main.\(Self.trigger("delete", id)) BEFORE DELETE ON \(name) "
-                + "WHEN CASE WHEN 1 THEN 0 ELSE midstream_guard() END BEGIN SELECT 1; END",
+                + "WHEN CASE WHEN 1 THEN 0 ELSE \(fence) END BEGIN SELECT 1; END",
         ]
     }
 

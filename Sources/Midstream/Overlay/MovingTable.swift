@@ -198,6 +198,11 @@ extension SQLiteError {
     var isMissingTable: Bool {
         code == .error && message.hasPrefix("no such table")
     }
+
+    /// Whether a moving table was to be written of which the connection does not know.
+    var isMissingFence: Bool {
+        code == .error && message.hasPrefix("no such function: \(GuardTriggers.fence)")
+    }
 }
 
 /// Statements of the engine's own on one connection, by their text.

@@ -10,6 +10,8 @@ extension Overlay {
         var source: TableSchema
         /// The number of the source's schema.
         var sourceVersion: Int64
+        /// The functions that the guard triggers name for a fence.
+        var fences: Set<String>
     }
 
     /// The moves that are under way, each of which both tables are as they were when it began. Their sources are attached.
@@ -73,7 +75,8 @@ extension Overlay {
                 migration: side.migration,
                 target: target,
                 source: source,
-                sourceVersion: side.version
+                sourceVersion: side.version,
+                fences: Set(MoveSQL.guards.compactMap { guards.fences[MoveSQL.trigger($0, record.id)] })
             )
         }
     }

@@ -15,6 +15,8 @@ final class Overlay {
 
     /// The moving tables by their names' lower case.
     private(set) var byName: [String: MovingTable] = [:]
+    /// The functions that the guard triggers of those name, and of tables that have moved.
+    private var fences: Set<String> = []
     /// Raised with every change of the overlay: what was routed before must be routed anew.
     private(set) var generation = 0
     /// The target's schema version that the overlay was made for; `nil` before the first time.
@@ -342,6 +344,7 @@ final class Overlay {
             isHidden: try byName[name]?.isHidden ?? hasTemporary(target.name),
             statements: statements
         )
+        for fence in move.fences where !fences.contains(fence) { try defineFence(fence) }
         tables.byID[table.id] = table
         byName[name] = table
         if statements.canPromote { try execute(KeyCollection(table).create) }
@@ -644,6 +647,8 @@ final class Overlay {
         connection.clearStatementCache()
         schemaVersion = nil
         for (name, count) in Self.functions { try connection.removeFunction(name, argumentCount: count) }
+        for fence in fences { try connection.removeFunction(fence, argumentCount: 0) }
+        fences.removeAll()
     }
 
     /// Lets go of the statements that can be prepared again.
@@ -655,7 +660,7 @@ final class Overlay {
     // MARK: Functions
 
     private static let functions =
-        [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0), ("midstream_guard", 0)]
+        [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0)]
         + [("midstream_hash", -1)] + StoredValue.names.map { ($0, 1) }
 
     private func defineFunctions() throws {
@@ -685,9 +690,13 @@ final class Overlay {
         try connection.createFunction("total_changes", argumentCount: 0, flags: flags) { [unowned self] _, result in
             result.set(connection.totalChanges - statements.internalChanges)
         }
-        // Its mere name keeps connections without the overlay from writing a moving table.
-        try connection.createFunction("midstream_guard", argumentCount: 0, flags: flags) { _, result in
-            result.set(Int64(0))
-        }
+        // Files of earlier releases name it whatever moves.
+        try defineFence("midstream_guard")
+    }
+
+    /// Its mere name keeps connections without the overlay, or with another, from writing a moving table.
+    private func defineFence(_ name: String) throws {
+        try connection.createFunction(name, argumentCount: 0, flags: .innocuous) { _, _ in }
+        fences.insert(name)
     }
 }

@@ -3,15 +3,28 @@ internal import SQLiteConnection
 
 /// The guard triggers that a file has.
 struct GuardTriggers {
+    /// How the function begins that they name for a fence.
+    static let fence = "midstream_guard_"
+
     /// The tables that they are on, by the triggers' names.
     let tables: [String: String]
+    /// The functions that they name for a fence, by the triggers' names.
+    let fences: [String: String]
 
     /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
     init(_ connection: Connection) throws {
         let rows = try connection.fetchAll(
-            "SELECT name, tbl_name FROM main.sqlite_master WHERE type = 'trigger' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
+            "SELECT name, tbl_name, sql FROM main.sqlite_master "
+                + "WHERE type = 'trigger' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
         )
         tables = Dictionary(try rows.map { (try $0.get(0), try $0.get(1)) }) { first, _ in first }
+        fences = Dictionary(
+            try rows.compactMap { row in
+                let sql: String = try row.get(2)
+                guard let fence = sql.firstRange(of: Self.fence) else { return nil }
+                return (try row.get(0), Self.fence + sql[fence.upperBound...].prefix { $0.isNumber })
+            }
+        ) { first, _ in first }
     }
 }
 

@@ -26,7 +26,8 @@ struct Chain {
         if c.isAutoIncrement, let largest: Int64 = try connection.fetchValue(sql.largestSourceKey) {
             try AutoIncrement.raise(of: c.name, in: "main", to: largest, connection)
         }
-        for trigger in sql.triggers(of: c) { try connection.execute(trigger) }
+        let version = try StateStore.schemaVersion(connection)
+        for trigger in sql.triggers(of: c, madeIn: version) { try connection.execute(trigger) }
     }
 
     /// Copies what the file of B knows of the first move, where that is another than C's.

@@ -111,7 +111,8 @@ struct Beginning {
     /// Lets it move: from then on its rows are on both sides.
     func letMove() throws {
         if target.isAutoIncrement { try raiseSequence() }
-        for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
+        let version = try StateStore.schemaVersion(connection)
+        for trigger in sql.triggers(of: target, madeIn: version) { try connection.execute(trigger) }
         try connection.execute(
             "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
             [MigrationPhase.copying.rawValue, record.id]

@@ -41,6 +41,12 @@ extension Connection {
     /// Whether an explicit transaction is open.
     public var isInTransaction: Bool { !isClosed && sqlite3_get_autocommit(db) == 0 }
 
+    /// Whether the open transaction has begun to write any file, or TEMP; `nil` before SQLite 3.34, which cannot tell.
+    public var isWriting: Bool? {
+        let isWriting = isClosed ? 0 : midstream_is_writing(db)
+        return isWriting < 0 ? nil : isWriting > 0
+    }
+
     /// Whether a statement runs.
     public var hasBusyStatement: Bool {
         if isClosed { return false }

@@ -79,6 +79,32 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// None acts on the target's part alone.
+    @Test(
+        arguments: [
+            "UPDATE a SET n = 0", "DELETE FROM a", "UPDATE a SET n = 0 WHERE id = 250", "DELETE FROM a WHERE id = 250",
+            "INSERT INTO a(n) VALUES (1)", "INSERT OR REPLACE INTO a VALUES (250, 0)",
+        ],
+        [false, true]
+    )
+    func nothingIsWrittenBeforeItIsKnownWhatMoves(_ statement: String, _ isInTransaction: Bool) throws {
+        let pair = try Self.pair(tables: ["b"])
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        #expect(try foreign.rows("SELECT count(*) FROM a") == ["0"])
+        try pair.database.addMigration(source: .file(pair.source)) { table in
+            if table.name == "a" { table.sourceTable = "a" }
+        }
+        try pair.database.stepMigration(rows: 40)
+        if isInTransaction { try foreign.execute("BEGIN") }
+        #expect(throws: SQLiteError.self) { try foreign.execute(statement) }
+        if isInTransaction { try foreign.execute("COMMIT") }
+        try overlay.refresh()
+        #expect(try foreign.rows("SELECT count(*), sum(n) FROM a") == ["300|45150"])
+        try foreign.execute(statement)
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test func aChangedSchemaIsReported() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)

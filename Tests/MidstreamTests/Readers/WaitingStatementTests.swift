@@ -390,6 +390,84 @@ import Testing
         }
     }
 
+    @Test(
+        arguments: [
+            "CREATE TABLE y(a)", "CREATE TABLE y AS SELECT 1 AS a", "CREATE INDEX zi ON z(x)",
+            "CREATE VIEW y AS SELECT 1",
+            "CREATE TRIGGER zt AFTER INSERT ON z BEGIN SELECT 1; END", "ALTER TABLE z ADD COLUMN y", "DROP TABLE q",
+            "CREATE TABLE IF NOT EXISTS z(x)", "CREATE TABLE IF NOT EXISTS y(a)", "DROP INDEX qi", "REINDEX q",
+            "ANALYZE q",
+            "INSERT INTO q SELECT 1 WHERE 0", "DELETE FROM q", "CREATE VIRTUAL TABLE y USING fts4(a)",
+        ],
+        ["INSERT INTO z(x) VALUES (9)", "CREATE TABLE w(a)", "SELECT * FROM t", "UPDATE t SET a = 0", "SAVEPOINT n"]
+    )
+    func whatATransactionBeginsWithStays(_ first: String, _ next: String) throws {
+        for isMoving in [true, false] {
+            let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
+            let oracle = try Connection(path: ":memory:")
+            try files.makeOracle(oracle, isMoving ? .ends : .begins)
+            let preparation = "CREATE TABLE q(a); CREATE INDEX qi ON q(a); INSERT INTO q VALUES (1)"
+            let script =
+                "SAVEPOINT b; \(first); \(next); COMMIT; BEGIN; \(first == "DELETE FROM q" ? first : "SELECT 1"); COMMIT"
+            try files.database.execute(preparation)
+            try oracle.execute(script: preparation)
+            try files.database.withoutTransaction { try $0.execute(script) }
+            try oracle.execute(script: script)
+            for query in [
+                "SELECT name FROM sqlite_master WHERE name NOT LIKE 'midstream%' AND name <> 'sqlite_sequence' ORDER BY name",
+                "SELECT count(*) FROM z", "SELECT * FROM t ORDER BY id",
+            ] {
+                #expect(try texts(files.database.fetchAll(query)) == texts(oracle.fetchAll(query)), "\(query)")
+            }
+            try files.finish()
+        }
+    }
+
+    /// What the statement has written is of the transaction then.
+    @Test(.needs(.returning), arguments: [true, false], ["z", "temp.x"])
+    func aTransactionMayBeginInALoopOverAWrite(_ isMoving: Bool, _ table: String) throws {
+        for next in ["INSERT INTO x VALUES (9)", "UPDATE t SET a = 0", "CREATE TABLE y(a)", "SELECT * FROM t"] {
+            let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
+            try files.database.withoutTransaction { access in
+                try access.execute("CREATE TEMP TABLE x(a)")
+                let before = try access.fetchValue(Int64.self, "SELECT count(*) FROM \(table)") ?? 0
+                try access.forEachRow("INSERT INTO \(table) VALUES (501), (502), (503) RETURNING 1") { _ in
+                    if !access.isInTransaction { try access.execute("BEGIN") }
+                    return true
+                }
+                try access.execute(next)
+                try access.execute("COMMIT")
+                let more: Int64 = next.contains("INTO x") && table == "temp.x" ? 4 : 3
+                #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM \(table)") == before + more)
+            }
+            try files.finish()
+        }
+    }
+
+    /// A block may end its transaction, and begin another.
+    @Test(arguments: Event.allCases, ["COMMIT; BEGIN", "ROLLBACK; SAVEPOINT s", "COMMIT"])
+    func anotherTransactionOfABlockHasASnapshotOfItsOwn(_ event: Event, _ beginning: String) throws {
+        for next in ["SELECT count(*) FROM t", "UPDATE t SET a = 'z'"] {
+            let files = try WaitingFiles(event)
+            let waiting = try Waiting(files.target)
+            try waiting.access.withTransaction { access in
+                _ = try access.fetchAll("SELECT * FROM t")
+                try access.execute(beginning)
+                _ = try files.happen(event)
+                let rows = Int64(event.movesBefore ? 24 : 20)
+                if next.hasPrefix("SELECT") {
+                    #expect(try access.fetchValue(Int64.self, next) == rows)
+                } else {
+                    try access.execute(next)
+                    #expect(access.changes == rows)
+                }
+                if access.isInTransaction { try access.execute("COMMIT") }
+            }
+            waiting.close()
+            try files.finish()
+        }
+    }
+
     /// Whatever is looked at before the first statement, each savepoint is there once.
     @Test(arguments: [true, false]) func savepointsBeforeTheFirstStatementStay(_ isMoving: Bool) throws {
         let files = try WaitingFiles(isMoving ? .ends : .rebuilds)

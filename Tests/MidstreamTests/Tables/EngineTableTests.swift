@@ -37,6 +37,31 @@ import Testing
         #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
     }
 
+    /// As by code that drops all triggers, to make them anew, or detaches all files that it finds attached.
+    @Test(arguments: [false, true]) func triggersAndSourcesStay(_ isInBlock: Bool) throws {
+        let (fixture, database) = try halfMoved()
+        func run(_ sql: String) throws {
+            if isInBlock { try database.write { try $0.execute(sql) } } else { try database.execute(sql) }
+        }
+        let triggers = try database.fetchAll("SELECT name FROM sqlite_master WHERE type = 'trigger'")
+            .map { try $0.get(0, as: String.self) }
+        #expect(triggers.count == 3)
+        var statements = triggers.flatMap {
+            ["DROP TRIGGER \($0)", "DROP TRIGGER IF EXISTS main.\"\($0.uppercased())\""]
+        }
+        let source = try database.fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
+            .first { $0.hasPrefix("midstream") }
+        let name = try #require(source)
+        statements += ["DETACH \(name)", "DETACH DATABASE \"\(name)\"", "DETACH '\(name)'"]
+        for sql in statements {
+            let error = #expect(throws: SQLiteError.self) { try run(sql) }
+            #expect(error?.code == .authorization, "\(sql): \(String(describing: error))")
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
     @Test func aTriggerChangesNoneEither() throws {
         let (fixture, database) = try halfMoved()
         try database.execute("CREATE TABLE log(a)")
