@@ -358,7 +358,7 @@ struct MoveSQL: Sendable {
     ///
     /// - Parameter version: The number of the target's schema.
     func triggers(of target: TableSchema, madeIn version: Int64) -> [String] {
-        let fence = "\(GuardTriggers.fence)\(version)()"
+        let fence = "\(GuardTriggers.fence)\(UInt32(truncatingIfNeeded: version))()"
         let name = SQLIdentifier.quoted(target.name)
         let columns = Self.keyColumns(of: target).map { target.columns[$0] }
         let rowID = key.isRowID ? [key.target[0]] : []

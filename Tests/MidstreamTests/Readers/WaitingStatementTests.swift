@@ -424,23 +424,36 @@ import Testing
     }
 
     /// What the statement has written is of the transaction then.
-    @Test(.needs(.returning), arguments: [true, false], ["z", "temp.x"])
-    func aTransactionMayBeginInALoopOverAWrite(_ isMoving: Bool, _ table: String) throws {
+    @Test(.needs(.returning), arguments: ["z", "temp.x"], ["BEGIN", "BEGIN IMMEDIATE"])
+    func aTransactionMayBeginInALoopOverAWrite(_ table: String, _ beginning: String) throws {
         for next in ["INSERT INTO x VALUES (9)", "UPDATE t SET a = 0", "CREATE TABLE y(a)", "SELECT * FROM t"] {
-            let files = try WaitingFiles(isMoving ? .ends : .rebuilds)
-            try files.database.withoutTransaction { access in
+            // While the loop writes the target, nobody else can.
+            for event in [nil, .begins, .rebuildsWhatMoves] as [Event?] where event == nil || table == "temp.x" {
+                let files = try WaitingFiles(event ?? .ends)
+                let waiting = try Waiting(files.target)
+                let access = waiting.access
                 try access.execute("CREATE TEMP TABLE x(a)")
                 let before = try access.fetchValue(Int64.self, "SELECT count(*) FROM \(table)") ?? 0
                 try access.forEachRow("INSERT INTO \(table) VALUES (501), (502), (503) RETURNING 1") { _ in
-                    if !access.isInTransaction { try access.execute("BEGIN") }
+                    if !access.isInTransaction {
+                        if let event { _ = try files.happen(event) }
+                        try access.execute(beginning)
+                    }
                     return true
                 }
-                try access.execute(next)
+                var more: Int64 = 3
+                do {
+                    try access.execute(next)
+                    #expect(event == nil)
+                    if next.contains("INTO x"), table == "temp.x" { more = 4 }
+                } catch let error as SQLiteError {
+                    #expect(event != nil && error.code == .schema)
+                }
                 try access.execute("COMMIT")
-                let more: Int64 = next.contains("INTO x") && table == "temp.x" ? 4 : 3
                 #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM \(table)") == before + more)
+                waiting.close()
+                try files.finish()
             }
-            try files.finish()
         }
     }
 

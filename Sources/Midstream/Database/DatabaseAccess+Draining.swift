@@ -1,0 +1,129 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Tables of which a statement needs all rows in one place are moved to their end.
+extension DatabaseAccess {
+    func drain(_ ids: Set<Int64>, _ reason: MigrationStatistics.Reason, for sql: String) throws {
+        let tables = overlay.groups(of: ids)
+        let names = tables.map(\.name)
+        try checkNothingReads(tables, reason)
+        guard kind != .borrowed else {
+            throw refusal(
+                reason,
+                names,
+                "this connection cannot see to: run it through a Database that opens the same file"
+            )
+        }
+        guard !tables.contains(where: { $0.feeds.contains(where: \.isReturning) }) else {
+            throw refusal(reason, names, "cannot be while they return to their source: run it when they have")
+        }
+        if let destination = tables.flatMap(\.feeds).compactMap(\.destination).first {
+            throw refusal(reason, names, "cannot be while they move on to \(destination): run it when they have")
+        }
+        guard kind == .writer else {
+            throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
+        }
+        if connection.isInTransaction {
+            if freshTransaction != nil { try lockFreshTransaction() }
+            freshTransaction = nil
+            do {
+                try overlay.unnoticed { try protected { try drainHere(ids) } }
+            } catch {
+                if connection.isInTransaction { try? overlay.restoreAfterRollback() }
+                overlay.forgetSchemaVersion()
+                throw error
+            }
+        } else {
+            try beginWriting()
+            do {
+                guard try overlay.isOfSchema() else {
+                    // Another process has changed what moves. The caller looks again what it needs.
+                    try connection.rollBack()
+                    return try overlay.refresh()
+                }
+                try overlay.unnoticed { try drainHere(ids) }
+                try connection.execute("COMMIT")
+            } catch {
+                try? connection.rollBack()
+                overlay.forgetSchemaVersion()
+                throw error
+            }
+            try overlay.refresh()
+        }
+        counters.noteDrain(of: names, reason)
+        onDrain?(names, sql)
+    }
+
+    /// Makes the overlay anew, and drains what it cannot be made for. Outside transactions.
+    func refreshOverlay() throws {
+        try overlay.refresh()
+        while true {
+            let (tables, reason) = overlay.needsDraining
+            if tables.isEmpty { return }
+            try drain(tables, reason, for: "CREATE TEMP")
+        }
+    }
+
+    func checkNothingReads(_ tables: [MovingTable], _ reason: MigrationStatistics.Reason) throws {
+        guard let table = tables.flatMap(\.feeds).first(where: { $0.openCursors > 0 }) else { return }
+        throw refusal(
+            reason,
+            [table.name],
+            "cannot be done while another statement reads them: run it when that has ended"
+        )
+    }
+
+    private func refusal(_ reason: MigrationStatistics.Reason, _ tables: [String], _ why: String) -> MigrationError {
+        if !isRepeated { counters.noteRefusal(reason) }
+        return MigrationError(
+            .refusedStatement,
+            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, "
+                + "which \(why)",
+            table: tables.first,
+            reason: reason
+        )
+    }
+
+    /// Moves the rest of the tables.
+    private func drainHere(_ ids: Set<Int64>) throws {
+        let before = connection.totalChanges
+        defer { overlay.statements.internalChanges += connection.totalChanges - before }
+        // A row that is moved breaks no foreign key that it did not break before. Unlike the pragma, this works within a
+        // transaction, and leaves what the transaction has broken itself as it is.
+        let enforces = try enforcesForeignKeys()
+        if enforces { try connection.configure(.foreignKeys, false) }
+        defer { if enforces { try? connection.configure(.foreignKeys, true) } }
+        let store = StateStore(connection: connection)
+        for table in overlay.groups(of: ids) {
+            for feed in table.feeds {
+                guard let record = try store.table(feed.id), record.phase == .copying else { continue }
+                let mover = RowMover(statements: overlay.statements, sql: feed.sql)
+                try withoutTriggers(of: table, unlessFired: feed) { _ = try mover.moveRest(record) }
+                guard let moved = try store.table(feed.id) else { continue }
+                let (rows, hashes) = try mover.countSource(moved)
+                try mover.complete(moved, counted: rows, hashed: hashes)
+            }
+            try overlay.removeDrained(table)
+        }
+    }
+
+    /// Moves rows with triggers off, unless they are to fire. That expires statements, so none may be running; then the
+    /// watch leaves their programs empty, as far as it can.
+    private func withoutTriggers(of table: MovingTable, unlessFired feed: MovingTable, _ move: () throws -> Void) throws
+    {
+        if feed.sql.firesTriggers { return try move() }
+        if connection.hasBusyStatement {
+            guard !overlay.watch.triggers.unsilenced.contains(table.id) else {
+                throw refusal(
+                    .program,
+                    [table.name],
+                    "cannot be done while another statement runs: run it when that has ended"
+                )
+            }
+            return try move()
+        }
+        try connection.configure(.triggers, false)
+        defer { try? connection.configure(.triggers, true) }
+        try move()
+    }
+}

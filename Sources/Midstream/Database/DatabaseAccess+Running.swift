@@ -1,0 +1,404 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// How a statement of the application's runs, by its route: alone, in a snapshot that the overlay fits, or in a transaction.
+extension DatabaseAccess {
+    static func changed(_ sql: String) -> SQLiteError {
+        SQLiteError(code: .schema, message: "database schema has changed", sql: sql)
+    }
+
+    /// The overlay turned out to be made for an older schema; nothing has been done.
+    struct Stale: Error {}
+
+    func perform(
+        _ piece: Piece,
+        _ arguments: Arguments,
+        _ onStart: (Statement) -> Void = { _ in },
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        try checkTransaction()
+        do {
+            try performInTransaction(piece, arguments, onStart, onRow)
+        } catch {
+            if isInBlock && !connection.isInTransaction || connection.isHalfUndone { noteLost(error) }
+            throw error
+        }
+    }
+
+    private func performInTransaction(
+        _ piece: Piece,
+        _ arguments: Arguments,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        try insideGate {
+            try enforceChecks()
+            var (tries, staleTries) = (0, 0)
+            var isDone = false
+            while !isDone {
+                do {
+                    try makeCurrent(before: piece)
+                    isDone = try performOnce(piece, arguments, tries, staleTries, onStart, onRow)
+                    tries += 1
+                } catch is Stale {
+                    // As often as SQLite itself tries.
+                    staleTries += 1
+                    guard staleTries < 50 else { throw Self.changed(piece.text) }
+                    try beforeFreshTransaction(refreshOverlay)
+                }
+            }
+        }
+    }
+
+    /// - Returns: `false` where the caller is to try again, since the cause has been seen to.
+    private func performOnce(
+        _ piece: Piece,
+        _ arguments: Arguments,
+        _ tries: Int,
+        _ staleTries: Int,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws -> Bool {
+        let prepared: Prepared
+        do {
+            prepared = try prepare(piece)
+        } catch let error as SQLiteError where error.isMissingFence {
+            // A table has begun to move since the overlay was compared.
+            guard freshTransaction != nil || !connection.isInTransaction else { throw error }
+            throw Stale()
+        }
+        let isInTransaction = connection.isInTransaction
+        if !prepared.route.drained.isEmpty, tries < 10 {
+            try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
+            return false
+        }
+        try confirm(prepared)
+        let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
+        var hasBegun = false
+        do {
+            try run(
+                prepared,
+                arguments,
+                staleTries,
+                {
+                    hasBegun = true
+                    onStart($0)
+                },
+                onRow
+            )
+            attempt?.keep()
+            noteBeginning(prepared)
+            finished(prepared)
+            return true
+        } catch is Stale {
+            throw Stale()
+        } catch let error as SQLiteError {
+            if error.code == .authorization, let table = overlay.watch.stateTable {
+                throw Self.isState(table, prepared.text)
+            }
+            // Its table has gone since it was prepared.
+            if error.code == .authorization, let table = overlay.watch.strayTable {
+                throw Self.missing(table, prepared.text)
+            }
+            if let attempt, error.code == .constraintDatatype || error.code == .mismatch,
+                attempt.table.openCursors == 0, try attempt.undo()
+            {
+                // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
+                // versions do not, and may have come to the row by others that are to stay.
+                try drain([attempt.table.id], .valueType, for: prepared.text)
+                return false
+            }
+            attempt?.keep()
+            // The statement had not read all tables that it names when SQLite found a source's schema changed, as
+            // with the end of another table's move, and read it anew. No transaction was rolled back.
+            if error.code == .abortRollback, tries < 10, !hasBegun, connection.isInTransaction == isInTransaction {
+                return false
+            }
+            if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { return false }
+            finished(prepared)
+            throw error.naming(prepared.text)
+        } catch {
+            attempt?.keep()
+            finished(prepared)
+            throw error
+        }
+    }
+
+    /// Sees to what kept a statement from running at all, when the schema had changed under it.
+    func mends(_ error: SQLiteError, _ prepared: Prepared) throws -> Bool {
+        if error.code == .authorization, !overlay.watch.violated.isEmpty {
+            try drain(overlay.watch.violated, .program, for: prepared.text)
+            return true
+        }
+        // What the statement was routed to has gone with the end of the migration.
+        if error.isMissingTable, try !overlay.isCurrent() {
+            try overlay.refresh()
+            return true
+        }
+        if error.code == .schema, overlay.schemaVersion == nil {
+            try overlay.refresh()
+            return true
+        }
+        return false
+    }
+
+    func run(
+        _ prepared: Prepared,
+        _ arguments: Arguments,
+        _ staleTries: Int,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        prepared.beginsTransaction = !connection.isInTransaction
+        // In a block that only reads, nothing changes from its beginning to its end.
+        if kind == .writer || !isInBlock || !connection.isInTransaction { overlay.forgetState() }
+        if let table = prepared.route.changedTable {
+            try beforeFreshTransaction { try MovingAway.checkChange(of: table, on: connection) }
+        }
+        if let schema = prepared.route.vacuumed {
+            try MovingAway(connection: connection, schema: schema).checkVacuum()
+        }
+        try prepared.bind(arguments)
+        // While a statement writes, its transaction is open, in which nobody else changes a schema, and none can be begun.
+        if connection.isInTransaction || runningWrites > 0 {
+            if freshTransaction != nil, prepared.route.role == .write || prepared.route.role == .other {
+                if prepared.route.touchesNoFile { return try runStatement(prepared, onStart, onRow) }
+                if staleTries < 2, waitsForTarget(prepared) {
+                    return try runUnlessPreparedAnew(prepared, onStart, onRow)
+                }
+                if case .transaction = prepared.route.isolation { try lockFreshTransaction() }
+                guard try overlay.isCurrent() else { throw Stale() }
+                freshTransaction = nil
+            }
+            var refused: [RefusedDelete] = []
+            if prepared.keys != nil { try protected { refused = try promote(prepared) } }
+            try runStatement(prepared, with: refused, onStart, onRow)
+            return try checkBeginning(prepared)
+        }
+        switch prepared.route.isolation {
+        case .none:
+            try runAlone(prepared, onStart, onRow)
+            try checkBeginning(prepared)
+        case .snapshot(let isHeld):
+            // The end of that would end it.
+            if defersForeignKeys, !isHeld { return try runStatement(prepared, with: [], onStart, onRow) }
+            guard let snapshot = try overlay.snapshot() else { throw Stale() }
+            defer { snapshot.reset() }
+            try runStatement(
+                prepared,
+                with: [],
+                { statement in
+                    // Or a loop over other tables could not write what others have written since.
+                    if !isHeld { snapshot.reset() }
+                    onStart(statement)
+                },
+                onRow
+            )
+        case .unlessPreparedAnew:
+            do {
+                try runUnlessPreparedAnew(prepared, onStart, onRow)
+            } catch is Stale {
+                let schema = prepared.route.writtenSchema ?? "main"
+                guard schema != "main" else { return try runInTransaction(prepared, onStart, onRow) }
+                // It has not to wait for the target's lock.
+                try overlay.attachedFiles.check()
+                try runStatement(prepared, with: [], onStart, onRow)
+            }
+        case .transaction:
+            try runInTransaction(prepared, onStart, onRow)
+        }
+    }
+
+    /// Whether a statement has the target's write lock when it has begun, or has done nothing, and that can be told.
+    private func waitsForTarget(_ prepared: Prepared) -> Bool {
+        guard case .unlessPreparedAnew = prepared.route.isolation, prepared.route.writtenSchema == "main" else {
+            return false
+        }
+        return prepared.route.role == .write || connection.isWriting != nil
+    }
+
+    /// Sees to it that a statement that is not to be prepared anew as it begins was prepared for the overlay's schema.
+    private func confirm(_ prepared: Prepared) throws {
+        guard case .unlessPreparedAnew = prepared.route.isolation, !prepared.isOfOverlay,
+            freshTransaction != nil || !connection.isInTransaction
+        else { return }
+        try beforeFreshTransaction { guard try overlay.isCurrent() else { throw Stale() } }
+        prepared.isOfOverlay = true
+    }
+
+    /// Runs a statement of which SQLite, as it begins, takes the write lock, and looks whether the schema is the one that it was
+    /// prepared for.
+    ///
+    /// - Throws: ``Stale`` if it is not; nothing has been done.
+    private func runUnlessPreparedAnew(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        do {
+            try overlay.watch.keeping(prepared.statement) {
+                try runStatement(
+                    prepared,
+                    with: [],
+                    { statement in
+                        // One that had nothing to do has not touched the file, as CREATE TABLE IF NOT EXISTS.
+                        if connection.isWriting ?? true { freshTransaction = nil }
+                        onStart(statement)
+                    },
+                    onRow
+                )
+            }
+        } catch {
+            if overlay.watch.takeStop() { throw Stale() }
+            // One that found the file locked has read nothing.
+            let isFresh = (error as? SQLiteError).map { ResultCode.busy ~= $0.code } ?? false
+            if !isFresh, freshTransaction != nil, try connection.isWriting ?? overlay.isCurrent() {
+                freshTransaction = nil
+            }
+            throw error
+        }
+    }
+
+    /// Runs a statement for which SQLite, if anything, sees to a transaction.
+    private func runAlone(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        guard let schema = prepared.route.vacuumed else { return try runStatement(prepared, with: [], onStart, onRow) }
+        guard let snapshot = try overlay.snapshot() else { throw Stale() }
+        let tables: Set<String>
+        do {
+            defer { snapshot.reset() }
+            tables = try overlay.ownTables(in: schema)
+        }
+        do {
+            try overlay.watch.vacuuming(tables) { try runStatement(prepared, with: [], onStart, onRow) }
+        } catch {
+            throw overlay.watch.takeStop() ? Stale() : error
+        }
+    }
+
+    /// Runs a statement in a transaction of its own, with the promotions that it needs. What one that fails leaves done
+    /// natively, as UPDATE OR FAIL does, stays done.
+    private func runInTransaction(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        try beginWriting()
+        var refused: [RefusedDelete] = []
+        do {
+            try overlay.attachedFiles.check()
+            guard try overlay.isCurrent() else { throw Stale() }
+            refused = try promote(prepared)
+        } catch {
+            try? connection.rollBack()
+            throw error
+        }
+        let before = connection.totalChanges
+        do {
+            try runStatement(prepared, with: refused, onStart, onRow)
+        } catch {
+            if connection.isHalfUndone {
+                try? connection.rollBack()
+            } else if connection.isInTransaction {
+                try commitOrRollBack()
+            }
+            throw error
+        }
+        do {
+            try commitOrRollBack()
+        } catch {
+            // To the application the statement itself has failed. DROP TABLE deletes rows where foreign keys are enforced.
+            if prepared.route.role == .write || connection.totalChanges != before { overlay.noteUndone() }
+            throw error
+        }
+    }
+
+    /// Runs a statement. Of a DELETE, the rows go too that it means and the target does not take: all, or none if it fails. It
+    /// still finds them pending.
+    private func runStatement(
+        _ prepared: Prepared,
+        with refused: [RefusedDelete],
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        if let view = prepared.route.droppedView { try overlay.removeTwin(of: view) }
+        if prepared.route.suspendsOverlay, !overlay.isEmpty {
+            try checkNothingReads(Array(overlay.byName.values), .schemaChange)
+            return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
+        }
+        if !prepared.route.substitutes.isEmpty {
+            return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
+        }
+        if refused.isEmpty {
+            try runStatement(prepared, onStart, onRow)
+            if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
+            return
+        }
+        try protected {
+            try runStatement(prepared, onStart, onRow)
+            try overlay.unnoticed { for row in refused { try row.table.discard(row.key) } }
+            overlay.reportChanges(overlay.changes + Int64(refused.count))
+        }
+    }
+
+    private func runStatement(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        let statement = prepared.statement
+        let isWrite = prepared.route.role == .write
+        if isWrite {
+            try overlay.settleChanges()
+            runningWrites += 1
+        }
+        defer { if isWrite { runningWrites -= 1 } }
+        try deferForeignKeys(defersForeignKeys)
+        defer {
+            statement.reset()
+            if isWrite, !overlay.watch.isStopped { overlay.noteChanges() }
+        }
+        var hasRow = false
+        if prepared.route.role == .begin {
+            try begin { _ = try overlay.watch.beginning(prepared.route) { try statement.step() } }
+        } else {
+            hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+        }
+        if overlay.watch.hasPreparedAnew {
+            statement.refreshColumns()
+            // It holds a snapshot of the file that has changed.
+            if prepared.route.role == .query, !connection.isInTransaction { try overlay.attachedFiles.check() }
+            // What was made of both sides may be of another shape by now.
+            if prepared.route.role == .query, let id = prepared.route.redirected {
+                try overlay.tables.byID[id]?.knownSource.confirm()
+            }
+        }
+        onStart(statement)
+        while hasRow {
+            guard try onRow(statement) else { return try statement.checkValuesRead() }
+            hasRow = try statement.step()
+        }
+    }
+
+    // MARK: After a statement
+
+    private func finished(_ prepared: Prepared) {
+        if prepared.route.role == .rollback || !prepared.beginsTransaction && !connection.isInTransaction {
+            overlay.statements.rollbacks += 1
+        }
+        switch prepared.route.role {
+        case .rollback:
+            if connection.isInTransaction { try? overlay.restoreAfterRollback() }
+        case .other: onSchemaChange?()
+        case .begin, .savepoint, .query, .write, .end: break
+        }
+        if !connection.isInTransaction { freshTransaction = nil }
+        if defersForeignKeys || prepared.route.mayDeferForeignKeys {
+            defersForeignKeys = !connection.isInTransaction && areForeignKeysDeferred
+        }
+        if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
+    }
+}
