@@ -24,7 +24,7 @@ extension DatabaseAccess {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }
         if connection.isInTransaction {
-            if freshTransaction != nil { try lockFreshTransaction() }
+            if freshTransaction != nil { try lockTarget() }
             freshTransaction = nil
             do {
                 try overlay.unnoticed { try protected { try drainHere(ids) } }
@@ -34,6 +34,13 @@ extension DatabaseAccess {
                 throw error
             }
         } else {
+            guard !isAmidWrite else {
+                throw refusal(
+                    reason,
+                    names,
+                    "cannot be done while another statement writes: run it when that has ended"
+                )
+            }
             try beginWriting()
             do {
                 guard try overlay.isOfSchema() else {

@@ -9,15 +9,27 @@ extension DatabaseAccess {
         do {
             try connection.execute("SAVEPOINT midstream_promotion")
         } catch {
-            guard ResultCode.busy ~= error.code, connection.isInTransaction || runningWrites > 0 else { throw error }
-            // There is none while something writes, a blob's handle say. Each row is promoted whole all the same.
-            return try body()
+            guard ResultCode.busy ~= error.code, connection.isInTransaction || isAmidWrite else { throw error }
+            return try unprotected(body)
         }
         do {
             try body()
             try connection.execute("RELEASE midstream_promotion")
         } catch {
             connection.undoSavepoint("midstream_promotion", isOutermost: isOutermost)
+            throw error
+        }
+    }
+
+    /// There is no savepoint while something writes, a blob's handle say. Each row is promoted whole all the same, unless it is
+    /// interrupted, or there is no memory: then all is lost that the transaction has done.
+    private func unprotected(_ body: () throws -> Void) throws {
+        let before = connection.totalChanges
+        do {
+            try body()
+        } catch {
+            let isWhole = (error as? SQLiteError).map { ResultCode.constraint ~= $0.code } ?? false
+            if !isWhole, connection.totalChanges != before { connection.noteHalfUndone() }
             throw error
         }
     }

@@ -17,10 +17,13 @@ extension DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         try checkTransaction()
+        let wasInTransaction = connection.isInTransaction
         do {
             try performInTransaction(piece, arguments, onStart, onRow)
+            if lostTransaction != nil { try checkTransaction() }
         } catch {
-            if isInBlock && !connection.isInTransaction || connection.isHalfUndone { noteLost(error) }
+            let isLost = isInBlock && wasInTransaction && !connection.isInTransaction
+            if isLost || connection.isHalfUndone { noteLost(error) }
             throw error
         }
     }
@@ -159,21 +162,19 @@ extension DatabaseAccess {
             try MovingAway(connection: connection, schema: schema).checkVacuum()
         }
         try prepared.bind(arguments)
-        // While a statement writes, its transaction is open, in which nobody else changes a schema, and none can be begun.
-        if connection.isInTransaction || runningWrites > 0 {
+        if connection.isInTransaction {
             if freshTransaction != nil, prepared.route.role == .write || prepared.route.role == .other {
                 if prepared.route.touchesNoFile { return try runStatement(prepared, onStart, onRow) }
                 if staleTries < 2, waitsForTarget(prepared) {
                     return try runUnlessPreparedAnew(prepared, onStart, onRow)
                 }
-                if case .transaction = prepared.route.isolation { try lockFreshTransaction() }
+                if case .transaction = prepared.route.isolation { try lockTarget() }
                 guard try overlay.isCurrent() else { throw Stale() }
                 freshTransaction = nil
             }
             var refused: [RefusedDelete] = []
             if prepared.keys != nil { try protected { refused = try promote(prepared) } }
-            try runStatement(prepared, with: refused, onStart, onRow)
-            return try checkBeginning(prepared)
+            return try runStatement(prepared, with: refused, onStart, onRow)
         }
         switch prepared.route.isolation {
         case .none:
@@ -286,6 +287,7 @@ extension DatabaseAccess {
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
+        if isAmidWrite { return try runAmidWrite(prepared, onStart, onRow) }
         try beginWriting()
         var refused: [RefusedDelete] = []
         do {
@@ -314,6 +316,34 @@ extension DatabaseAccess {
             if prepared.route.role == .write || connection.totalChanges != before { overlay.noteUndone() }
             throw error
         }
+    }
+
+    /// Undoes a statement that writes outside transactions, and in the loop over which half of something was done: it would be
+    /// committed with it.
+    private func undo(_ statement: Statement) {
+        noteLost(nil)
+        do {
+            try connection.execute("BEGIN")
+        } catch {
+            // What is interrupted fails as long as something runs. So does the statement, and SQLite undoes it.
+            while (try? statement.step()) == true {}
+        }
+        statement.reset()
+        try? connection.rollBack()
+    }
+
+    /// Runs a statement while another of the connection writes outside transactions: SQLite commits both when the last has ended.
+    private func runAmidWrite(
+        _ prepared: Prepared,
+        _ onStart: (Statement) -> Void,
+        _ onRow: (Statement) throws -> Bool
+    ) throws {
+        if prepared.keys != nil { try lockTarget() }
+        try overlay.attachedFiles.check()
+        guard try overlay.isCurrent() else { throw Stale() }
+        var refused: [RefusedDelete] = []
+        if prepared.keys != nil { try protected { refused = try promote(prepared) } }
+        try runStatement(prepared, with: refused, onStart, onRow)
     }
 
     /// Runs a statement. Of a DELETE, the rows go too that it means and the target does not take: all, or none if it fails. It
@@ -358,6 +388,7 @@ extension DatabaseAccess {
         defer { if isWrite { runningWrites -= 1 } }
         try deferForeignKeys(defersForeignKeys)
         defer {
+            if isWrite, connection.isHalfUndone, !connection.isInTransaction { undo(statement) }
             statement.reset()
             if isWrite, !overlay.watch.isStopped { overlay.noteChanges() }
         }

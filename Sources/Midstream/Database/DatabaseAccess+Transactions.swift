@@ -36,8 +36,8 @@ extension DatabaseAccess {
         // A block's transaction may have been ended by an error that the block has caught.
         if isInBlock, connection.isInTransaction, freshTransaction == nil { return }
         if !connection.isInTransaction {
-            // What mends it must be run. While a statement writes, a transaction can begin, but the overlay not be made anew.
-            if piece.isDetach || runningWrites > 0 && [.begin, .savepoint].contains(piece.role(overlay)) { return }
+            // What mends it must be run.
+            if piece.isDetach { return }
             try overlay.attachedFiles.check()
             if try !overlay.isCurrent() { try refreshOverlay() }
             return
@@ -113,7 +113,23 @@ extension DatabaseAccess {
     /// that has begun with the changes of a statement that runs cannot be begun again even now: ``isWriting`` tells.
     private func isSeenLater(_ prepared: Prepared) -> Bool {
         if kind == .borrowed { return false }
-        return runningWrites > 0 ? connection.isWriting == true : prepared.statement.isReadOnly
+        return connection.isWriting == true && runningWrites > 0 || prepared.statement.isReadOnly
+    }
+
+    /// Whether a statement of the connection, or the handle of a value, writes outside a transaction. One that were begun now
+    /// would take it in, could not be committed before it ends, and would undo it if rolled back.
+    var isAmidWrite: Bool {
+        !connection.isInTransaction && (runningWrites > 0 || connection.isWriting == true)
+    }
+
+    /// - Throws: ``SQLiteError``, `BUSY`, while a statement writes outside a transaction.
+    private func checkMayBegin() throws {
+        guard isAmidWrite else { return }
+        throw SQLiteError(
+            code: .busy,
+            message:
+                "no transaction can be begun and ended while a statement of the connection writes: run this when that has ended"
+        )
     }
 
     /// Sees to it that a transaction that has just begun has an overlay that fits, if it is to be seen at once.
@@ -122,16 +138,18 @@ extension DatabaseAccess {
         do {
             guard try overlay.isCurrent() else { throw Stale() }
         } catch {
+            // What another library's statement writes is its own.
+            if connection.isWriting == true, prepared.statement.isReadOnly { throw Self.changed(prepared.text) }
             try connection.rollBack()
             throw error
         }
     }
 
-    /// Begins the snapshot of the application's transaction with the write lock.
+    /// Takes the target's write lock in the transaction that is open, or in that of the statement that writes.
     ///
     /// - Throws: ``Stale`` if the overlay was not made for it; `SQLiteError`, `BUSY` where the lock is waited for in vain: the
     ///   transaction is as fresh as it was.
-    func lockFreshTransaction() throws {
+    func lockTarget() throws {
         do {
             try overlay.unnoticed { try WriteLock.take(connection, by: "midstream_state", in: "main") }
         } catch let error as SQLiteError where error.isMissingTable {
@@ -203,6 +221,7 @@ extension DatabaseAccess {
 
     /// Begins a transaction that holds the target's write lock, and no other file's.
     func beginWriting() throws {
+        try checkMayBegin()
         do {
             try takeWriteLock()
         } catch let error as SQLiteError where error.code == .readOnly && !connection.isInTransaction {
@@ -267,6 +286,7 @@ extension DatabaseAccess {
     /// Begins a transaction, unless the overlay does not fit its snapshot.
     private func beginIfCurrent() throws -> Bool {
         try overlay.attachedFiles.check()
+        try checkMayBegin()
         if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
         do {
             if try overlay.isCurrent() { return true }

@@ -108,7 +108,7 @@ struct StateStore {
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         // In one snapshot: another process may end the last migration meanwhile, and drop the tables.
         if connection.isInTransaction { return try loadHere() }
-        return try connection.transaction { try loadHere() }
+        return try connection.readingTransaction { try loadHere() }
     }
 
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {

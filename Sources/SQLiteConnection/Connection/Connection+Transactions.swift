@@ -30,10 +30,12 @@ extension Connection {
     }
 
     /// Runs `body`, which reads alone, in a transaction that is rolled back: where it has met a damaged page and gone on, a
-    /// COMMIT would fail.
+    /// COMMIT would fail. While a statement writes outside a transaction, it would be rolled back too: statements that have begun
+    /// to read hold the files' snapshots then.
     ///
     /// - Throws: What `body` throws; ``SQLiteError`` when there is no memory to end the transaction, which stays open then.
     package func readingTransaction<Result>(_ body: () throws -> Result) throws -> Result {
+        if !isInTransaction, isWriting == true { return try holdingSnapshots(body) }
         try execute("BEGIN")
         let result: Result
         do {
@@ -46,6 +48,18 @@ extension Connection {
         return result
     }
 
+    private func holdingSnapshots<Result>(_ body: () throws -> Result) throws -> Result {
+        let schemas = try fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
+        var holders: [Statement] = []
+        defer { for statement in holders { statement.reset() } }
+        for schema in schemas where schema != "temp" {
+            let statement = try prepare("PRAGMA \(schema.quotedIdentifier).schema_version")
+            _ = try statement.step()
+            holders.append(statement)
+        }
+        return try body()
+    }
+
     /// Rolls the open transaction back, if there is one: SQLite itself has ended it after some errors.
     ///
     /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
@@ -53,6 +67,9 @@ extension Connection {
         if isInTransaction { try execute("ROLLBACK") }
         isHalfUndone = false
     }
+
+    /// Has ``isHalfUndone`` tell that half of something was done, which no savepoint surrounds.
+    public func noteHalfUndone() { isHalfUndone = true }
 
     /// Rolls back to a savepoint and ends it. Where SQLite cannot, since another statement is running that has been
     /// interrupted, ``isHalfUndone`` tells until the transaction has been rolled back.
