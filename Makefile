@@ -45,6 +45,7 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_SQLLOGIC_MODES   only modes that have one of these texts: frozen at 50 %,stepping'
 	@echo '  MIDSTREAM_SQLLOGIC_SEED    chooses other samples'
 	@echo 'Environment of make test:'
+	@echo '  MIDSTREAM_TEST_FOLDER      where tests make their files; in memory if not said, and in release in /tmp'
 	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
 	@echo 'SWIFT=path chooses a toolchain.'
 
@@ -60,7 +61,7 @@ test: lint ## Lint, then run all tests: in debug, in release, and in debug with 
 	$(SWIFT) build --build-tests $(TEST_FLAGS)
 	@Scripts/run-tests $(SWIFT) $(TEST_FLAGS)
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
-	@Scripts/run-tests $(SWIFT) $(RELEASE_TEST_FLAGS)
+	@MIDSTREAM_TEST_FOLDER=$${MIDSTREAM_TEST_FOLDER:-/tmp} Scripts/run-tests $(SWIFT) $(RELEASE_TEST_FLAGS)
 	@Scripts/test-sqlcipher system $(SWIFT) $(STRICT_FLAGS)
 	@Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
 	@Scripts/check-model --quick

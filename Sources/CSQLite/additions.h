@@ -119,6 +119,17 @@ static inline int midstream_vtab_is_in(sqlite3_index_info *info, int index) {
 #endif
 }
 
+/// What xBestIndex may leave out: 2 or 3 where of rows that are equal in the columns of the order one is enough; -1 where SQLite
+/// cannot tell (before 3.38).
+static inline int midstream_vtab_distinct(sqlite3_index_info *info) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    return sqlite3_vtab_distinct(info);
+#else
+    (void)info;
+    return -1;
+#endif
+}
+
 /// Whether a transaction of any of the connection's files, TEMP included, has begun to write; -1 where SQLite cannot tell
 /// (before 3.34).
 static inline int midstream_is_writing(sqlite3 *db) {

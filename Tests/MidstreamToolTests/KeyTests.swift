@@ -361,5 +361,21 @@ import Testing
             #expect(terminal.echoes)
             #expect(!terminal.shown.contains("Nee"))
         }
+
+        /// As when a shell without job control has begun it in the background.
+        @Test func anIgnoredSignalIsNoAnswerAndKeepsNoOtherFromEndingIt() throws {
+            let old = try folder.database("old.db", messages(20), key: source)
+            let ignoring = "trap '' INT; exec \"$@\""
+            let terminal = try PseudoTerminal(
+                "/bin/sh",
+                ["-c", ignoring, "sh", BuiltTool.path, "status", old, "--target-key-ask"]
+            )
+            #expect(terminal.waitFor("Key of the target: "))
+            terminal.type("\u{3}")
+            #expect(terminal.waitFor("Key of the target: \r\nKey of the target: "))
+            terminal.send(SIGTERM)
+            #expect(terminal.end() == 128 + SIGTERM)
+            #expect(terminal.echoes)
+        }
     #endif
 }

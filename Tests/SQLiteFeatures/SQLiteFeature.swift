@@ -8,7 +8,7 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
     // What older versions have, and do wrong.
     case indexesOnExpressions, largestIntegersInRealColumns, rowIDsBelowText, rowIDsEqualToText
     case checksOfStoredValues, partialIndexes, viewsApartFromCommonTables, rowValuesInQueries, rowIDsChosenBetweenOthers
-    case writesOfKeyedTables
+    case writesOfKeyedTables, fullText5
 
     /// A statement that SQLite prepares only where it has the feature, or a script that fails where it does it wrong.
     private enum Probe {
@@ -95,6 +95,7 @@ public enum SQLiteFeature: String, CaseIterable, Sendable {
                 INSERT INTO holds SELECT count(*) FROM t WHERE a = 11
                 """
             )
+        case .fullText5: .runs("CREATE VIRTUAL TABLE f USING fts5(x)")
         case .checksOfStoredValues:
             // A CHECK may see the value as it was before the column's affinity was applied.
             .runs("CREATE TABLE c(a REAL CHECK (length(a) > 2)); INSERT INTO c VALUES (12)")

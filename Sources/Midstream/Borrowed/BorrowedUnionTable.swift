@@ -12,7 +12,14 @@ final class BorrowedUnionTable: UnionTable {
 
     /// The text is not known while SQLite plans. What it could be is looked at when it matters: ``admitNumber()``.
     override var traits: QueryTraits {
-        QueryTraits(isSimple: false, hasRowMembership: writes.schemaHasRowMembership, hasMinimum: true, hasLimit: true)
+        QueryTraits(
+            isSimple: false,
+            hasRowMembership: writes.viewsHaveRowMembership,
+            hasMinimum: true,
+            namesRowIDs: true,
+            hasRightJoin: true,
+            hasLimit: true
+        )
     }
 
     /// A row value before an IN comes as plain comparisons, of which SQLite would then forget the subquery's affinity.

@@ -9,6 +9,8 @@ final class BorrowedWrites {
     private let statements: InternalStatements
     /// Whether a view or trigger of the file compares a row value by IN.
     var schemaHasRowMembership = true
+    /// The same of the views of `temp`, which the connection's owner may make at any time.
+    private var temporary: (version: Int64, hasRowMembership: Bool)?
     /// The moving tables that a foreign key ties to another one.
     var tied: Set<Int64> = []
     /// Called with each statement, in its snapshot; an error ends it.
@@ -52,6 +54,26 @@ final class BorrowedWrites {
     }
 
     // MARK: Reads
+
+    /// Whether a view that a statement may name compares a row value by IN.
+    var viewsHaveRowMembership: Bool { schemaHasRowMembership || ((try? temporaryViewsHaveRowMembership()) ?? true) }
+
+    private func temporaryViewsHaveRowMembership() throws -> Bool {
+        let statement = try statements.statement("PRAGMA temp.schema_version")
+        let version = try statement.step() ? statement.int64(at: 0) : 0
+        statement.reset()
+        if let temporary, temporary.version == version, !connection.isInTransaction {
+            return temporary.hasRowMembership
+        }
+        let views = try statements.statement("SELECT sql FROM sqlite_temp_master WHERE type = 'view'")
+        defer { views.reset() }
+        var isFound = false
+        while try !isFound && views.step() {
+            if case .text(let sql) = views.value(at: 0) { isFound = SQLScript(sql).outline().hasRowMembership }
+        }
+        temporary = (version, isFound)
+        return isFound
+    }
 
     func refuseRowMembership(on table: MovingTable) throws {
         for running in connection.runningStatements() {

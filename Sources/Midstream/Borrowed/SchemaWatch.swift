@@ -32,7 +32,7 @@ struct SchemaWatch {
         var sql: String
 
         var isTrigger: Bool { type == "trigger" }
-        var isOurs: Bool { name.hasPrefix(StateStore.prefix) }
+        var isOurs: Bool { isTrigger ? OwnNames.isTrigger(name) : OwnNames.isTable(type == "index" ? table : name) }
         var outline: StatementOutline { SQLScript(sql).outline() }
 
         func mentions(_ names: Set<String>) -> Bool {

@@ -37,6 +37,18 @@ public struct DatabaseConfiguration: Sendable {
     /// that are stored in it. `nil` for a source that is not encrypted.
     public var sourceKey: (@Sendable (_ path: String) -> EncryptionKey?)?
 
+    /// Where the sources of the migrations that are stored in the database are by now: called when it is opened, with the path
+    /// that a source had as seen from the target's folder. `nil` where nothing is known of it; it is looked for there then.
+    ///
+    /// Target and source name each other by relative paths, so both may be moved together. Where the two are in containers that
+    /// get other paths each for itself, as iOS does with those of an application and of its app group, say where the source is:
+    ///
+    ///     configuration.sourcePath = { path in groupFolder + "/" + (path as NSString).lastPathComponent }
+    ///
+    /// The source then takes this file for the one that its rows move to, unless the file of which it knows is still where it was:
+    /// a copy does not take the rows from under the original.
+    public var sourcePath: (@Sendable (_ path: String) -> String?)?
+
     /// The defaults.
     public init() {}
 }

@@ -64,6 +64,9 @@ public final class Database: @unchecked Sendable {
                 "the folder of \(path) has a name that is not UTF-8, and cannot be found again: use another folder"
             )
         }
+        if let locate = configuration.sourcePath {
+            try Relocation(connection: connection, keys: keys, locate: locate).run()
+        }
         self.path = resolved
         self.configuration = configuration
         let gate = FileGate.gate(forFile: resolved)

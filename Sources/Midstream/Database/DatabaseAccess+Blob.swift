@@ -30,13 +30,13 @@ extension DatabaseAccess {
         _ body: (Blob) throws -> Result
     ) throws -> Result {
         // As for a statement, the overlay must fit the snapshot, and steps must be kept out.
-        guard connection.isInTransaction || isAmidWrite else {
+        guard connection.isInTransaction || connection.isAmidWrite else {
             return try withTransaction {
                 try $0.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
             }
         }
         if !connection.isInTransaction, try !overlay.isCurrent() { try refreshOverlay() }
-        try beginSnapshot()
+        try beginInEarnest()
         if overlay.isSuspended { try overlay.resume() }
         if let feeds = overlay.table(named: table)?.feeds, feeds[0].key.isRowID,
             feeds[0].target.columnIndex(column) != nil

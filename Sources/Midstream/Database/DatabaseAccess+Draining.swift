@@ -24,17 +24,16 @@ extension DatabaseAccess {
             throw refusal(reason, names, "a reader cannot see to: run it in a write block, or when the table has moved")
         }
         if connection.isInTransaction {
-            if freshTransaction != nil { try lockTarget() }
-            freshTransaction = nil
+            try beginInEarnest(writing: true)
             do {
-                try overlay.unnoticed { try protected { try drainHere(ids) } }
+                try overlay.unnoticed { try protected { try drainWhole(ids) } }
             } catch {
                 if connection.isInTransaction { try? overlay.restoreAfterRollback() }
                 overlay.forgetSchemaVersion()
                 throw error
             }
         } else {
-            guard !isAmidWrite else {
+            guard !connection.isAmidWrite else {
                 throw refusal(
                     reason,
                     names,
@@ -45,13 +44,13 @@ extension DatabaseAccess {
             do {
                 guard try overlay.isOfSchema() else {
                     // Another process has changed what moves. The caller looks again what it needs.
-                    try connection.rollBack()
+                    try rollBack()
                     return try overlay.refresh()
                 }
                 try overlay.unnoticed { try drainHere(ids) }
                 try connection.execute("COMMIT")
             } catch {
-                try? connection.rollBack()
+                try? rollBack()
                 overlay.forgetSchemaVersion()
                 throw error
             }
@@ -89,6 +88,16 @@ extension DatabaseAccess {
             table: tables.first,
             reason: reason
         )
+    }
+
+    private func drainWhole(_ ids: Set<Int64>) throws {
+        let before = connection.totalChanges
+        do {
+            try drainHere(ids)
+        } catch {
+            if connection.totalChanges != before { overlay.statements.noteHalfDone() }
+            throw error
+        }
     }
 
     /// Moves the rest of the tables.

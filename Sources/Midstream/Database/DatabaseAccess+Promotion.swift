@@ -9,8 +9,15 @@ extension DatabaseAccess {
         do {
             try connection.execute("SAVEPOINT midstream_promotion")
         } catch {
-            guard ResultCode.busy ~= error.code, connection.isInTransaction || isAmidWrite else { throw error }
-            return try unprotected(body)
+            guard ResultCode.busy ~= error.code, connection.isInTransaction || connection.isAmidWrite else {
+                throw error
+            }
+            // Something writes, a blob's handle say. Each row is promoted whole all the same; where that fails, the transaction
+            // is lost.
+            let wasProtected = overlay.statements.isProtected
+            overlay.statements.isProtected = false
+            defer { overlay.statements.isProtected = wasProtected }
+            return try body()
         }
         do {
             try body()
@@ -21,29 +28,37 @@ extension DatabaseAccess {
         }
     }
 
-    /// There is no savepoint while something writes, a blob's handle say. Each row is promoted whole all the same, unless it is
-    /// interrupted, or there is no memory: then all is lost that the transaction has done.
-    private func unprotected(_ body: () throws -> Void) throws {
-        let before = connection.totalChanges
-        do {
-            try body()
-        } catch {
-            let isWhole = (error as? SQLiteError).map { ResultCode.constraint ~= $0.code } ?? false
-            if !isWhole, connection.totalChanges != before { connection.noteHalfUndone() }
-            throw error
-        }
-    }
-
     /// Promotes the pending rows that the statement means. The application sees nothing of it.
     ///
-    /// - Returns: Those that the target does not take, where the statement deletes them.
-    func promote(_ prepared: Prepared) throws -> [RefusedDelete] {
+    /// - Returns: Those that the statement deletes without their having been there.
+    func promote(_ prepared: Prepared) throws -> [UnseenDelete] {
         guard let keys = prepared.keys else { return [] }
+        if let all = try allUnseen(prepared) { return [all] }
         do {
             try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
             return []
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
             return try promoteRefused(prepared, keys, error)
+        }
+    }
+
+    /// The pending rows of a table of which all are deleted; `nil` where there are none, or something asks for each.
+    private func allUnseen(_ prepared: Prepared) throws -> UnseenDelete? {
+        guard prepared.route.deletesAll, kind == .writer,
+            let table = prepared.route.redirected.flatMap({ overlay.tables.byID[$0] }), table.inner == nil,
+            !table.isReturning, !table.sql.firesTriggers, table.openCursors == 0, try table.state().lowerBound != nil,
+            try overlay.deletesUnseen(from: table)
+        else { return nil }
+        return try overlay.unnoticed {
+            // The checksum is of each row that is passed.
+            guard let record = try StateStore(connection: connection).table(table.id), record.isMoving,
+                record.verification != .complete
+            else { return nil }
+            do {
+                return .all(table, try table.countPending())
+            } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+                return nil
+            }
         }
     }
 
@@ -88,7 +103,7 @@ extension DatabaseAccess {
     /// Brings rows into the target that its constraints do not take, so that the application can mend or delete them: in
     /// a table that is whole it could.
     private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws
-        -> [RefusedDelete]
+        -> [UnseenDelete]
     {
         if error.code == .constraintCheck, !connection.hasBusyStatement {
             // The pragma expires statements, so none may be running.
@@ -102,28 +117,29 @@ extension DatabaseAccess {
             }
         }
         guard prepared.route.isPlainDelete else { throw error }
-        var refused: [RefusedDelete] = []
+        var refused: [UnseenDelete] = []
         try promote(prepared, keys) { table, key, state in
             do {
                 try table.promoteIfPending(key, state)
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
                 // Of one table: what holds for the first row holds for all.
                 guard try !refused.isEmpty || overlay.deletesUnseen(from: table) else { throw error }
-                refused.append(RefusedDelete(table: table, key: key))
+                refused.append(.row(table, key))
             }
         }
         return refused
     }
 
     func collect(_ prepared: Prepared, _ keys: Statement, _ table: MovingTable) throws {
-        let before = connection.totalChanges
-        defer { overlay.statements.internalChanges += connection.totalChanges - before }
+        let (before, own) = (connection.totalChanges, overlay.statements.internalChanges)
+        defer { overlay.statements.internalChanges = own + connection.totalChanges - before }
         let collection = KeyCollection(table)
         try overlay.statements.statement(collection.clear).run()
         let insert = try overlay.statements.statement(collection.insert)
         try forEachKey(of: prepared, keys) {
             try insert.bind(table.key.read(keys), at: 1)
-            try insert.run()
+            // The clauses may ask for it.
+            try overlay.keepingLastInsertRowID { try insert.run() }
         }
     }
 

@@ -22,8 +22,7 @@ extension DatabaseAccess {
             try performInTransaction(piece, arguments, onStart, onRow)
             if lostTransaction != nil { try checkTransaction() }
         } catch {
-            let isLost = isInBlock && wasInTransaction && !connection.isInTransaction
-            if isLost || connection.isHalfUndone { noteLost(error) }
+            noteLosses(wasInTransaction, error)
             throw error
         }
     }
@@ -41,16 +40,26 @@ extension DatabaseAccess {
             while !isDone {
                 do {
                     try makeCurrent(before: piece)
-                    isDone = try performOnce(piece, arguments, tries, staleTries, onStart, onRow)
+                    isDone = try performOnce(piece, arguments, tries, onStart, onRow)
                     tries += 1
                 } catch is Stale {
                     // As often as SQLite itself tries.
                     staleTries += 1
-                    guard staleTries < 50 else { throw Self.changed(piece.text) }
-                    try beforeFreshTransaction(refreshOverlay)
+                    guard staleTries < 50, freshTransaction?.isWritten != true else { throw Self.changed(piece.text) }
+                    try outsideFreshTransaction(refreshOverlay)
                 }
             }
         }
+    }
+
+    /// Notes what an error of a statement has brought down. It has been told, but to a block, which may go on.
+    private func noteLosses(_ wasInTransaction: Bool, _ error: any Error) {
+        let isHalfUndone = connection.isHalfUndone
+        // Where an interrupted statement still runs, that fails.
+        if isHalfUndone, connection.isInTransaction { try? rollBack() }
+        if isHalfUndone || isInBlock && wasInTransaction && !connection.isInTransaction { noteLost(error) }
+        let isOver = !connection.isInTransaction && !connection.isAmidWrite
+        if isOver, !isInBlock, kind == .borrowed || !wasInTransaction { lostTransaction = nil }
     }
 
     /// - Returns: `false` where the caller is to try again, since the cause has been seen to.
@@ -58,16 +67,14 @@ extension DatabaseAccess {
         _ piece: Piece,
         _ arguments: Arguments,
         _ tries: Int,
-        _ staleTries: Int,
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws -> Bool {
         let prepared: Prepared
         do {
             prepared = try prepare(piece)
-        } catch let error as SQLiteError where error.isMissingFence {
-            // A table has begun to move since the overlay was compared.
-            guard freshTransaction != nil || !connection.isInTransaction else { throw error }
+        } catch {
+            guard !(error is Stale), try isOutdated() else { throw error }
             throw Stale()
         }
         let isInTransaction = connection.isInTransaction
@@ -76,13 +83,13 @@ extension DatabaseAccess {
             return false
         }
         try confirm(prepared)
+        try beginInEarnest(for: prepared)
         let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
         var hasBegun = false
         do {
             try run(
                 prepared,
                 arguments,
-                staleTries,
                 {
                     hasBegun = true
                     onStart($0)
@@ -127,6 +134,13 @@ extension DatabaseAccess {
         }
     }
 
+    /// Whether another process has changed what moves since the overlay was compared.
+    private func isOutdated() throws -> Bool {
+        if overlay.schemaVersion == nil { return false }
+        guard let fresh = freshTransaction else { return try !connection.isInTransaction && !overlay.isCurrent() }
+        return fresh.isWritten ? try !overlay.isCurrent() : try outsideFreshTransaction { try !overlay.isCurrent() }
+    }
+
     /// Sees to what kept a statement from running at all, when the schema had changed under it.
     func mends(_ error: SQLiteError, _ prepared: Prepared) throws -> Bool {
         if error.code == .authorization, !overlay.watch.violated.isEmpty {
@@ -148,33 +162,22 @@ extension DatabaseAccess {
     func run(
         _ prepared: Prepared,
         _ arguments: Arguments,
-        _ staleTries: Int,
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
+        prepared.takesInWrites = connection.isAmidWrite
         // In a block that only reads, nothing changes from its beginning to its end.
         if kind == .writer || !isInBlock || !connection.isInTransaction { overlay.forgetState() }
-        if let table = prepared.route.changedTable {
-            try beforeFreshTransaction { try MovingAway.checkChange(of: table, on: connection) }
-        }
+        if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
         if let schema = prepared.route.vacuumed {
             try MovingAway(connection: connection, schema: schema).checkVacuum()
         }
         try prepared.bind(arguments)
         if connection.isInTransaction {
-            if freshTransaction != nil, prepared.route.role == .write || prepared.route.role == .other {
-                if prepared.route.touchesNoFile { return try runStatement(prepared, onStart, onRow) }
-                if staleTries < 2, waitsForTarget(prepared) {
-                    return try runUnlessPreparedAnew(prepared, onStart, onRow)
-                }
-                if case .transaction = prepared.route.isolation { try lockTarget() }
-                guard try overlay.isCurrent() else { throw Stale() }
-                freshTransaction = nil
-            }
-            var refused: [RefusedDelete] = []
-            if prepared.keys != nil { try protected { refused = try promote(prepared) } }
-            return try runStatement(prepared, with: refused, onStart, onRow)
+            var unseen: [UnseenDelete] = []
+            if prepared.keys != nil { try beforeWrite { try protected { unseen = try promote(prepared) } } }
+            return try runStatement(prepared, with: unseen, onStart, onRow)
         }
         switch prepared.route.isolation {
         case .none:
@@ -210,20 +213,21 @@ extension DatabaseAccess {
         }
     }
 
-    /// Whether a statement has the target's write lock when it has begun, or has done nothing, and that can be told.
-    private func waitsForTarget(_ prepared: Prepared) -> Bool {
-        guard case .unlessPreparedAnew = prepared.route.isolation, prepared.route.writtenSchema == "main" else {
-            return false
+    /// Runs what comes before a write itself: one that fails there has changed nothing.
+    private func beforeWrite(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch {
+            overlay.reportChanges(0)
+            throw error
         }
-        return prepared.route.role == .write || connection.isWriting != nil
     }
 
     /// Sees to it that a statement that is not to be prepared anew as it begins was prepared for the overlay's schema.
     private func confirm(_ prepared: Prepared) throws {
-        guard case .unlessPreparedAnew = prepared.route.isolation, !prepared.isOfOverlay,
-            freshTransaction != nil || !connection.isInTransaction
+        guard case .unlessPreparedAnew = prepared.route.isolation, !prepared.isOfOverlay, !connection.isInTransaction
         else { return }
-        try beforeFreshTransaction { guard try overlay.isCurrent() else { throw Stale() } }
+        guard try overlay.isCurrent() else { throw Stale() }
         prepared.isOfOverlay = true
     }
 
@@ -237,26 +241,9 @@ extension DatabaseAccess {
         _ onRow: (Statement) throws -> Bool
     ) throws {
         do {
-            try overlay.watch.keeping(prepared.statement) {
-                try runStatement(
-                    prepared,
-                    with: [],
-                    { statement in
-                        // One that had nothing to do has not touched the file, as CREATE TABLE IF NOT EXISTS.
-                        if connection.isWriting ?? true { freshTransaction = nil }
-                        onStart(statement)
-                    },
-                    onRow
-                )
-            }
+            try overlay.watch.keeping(prepared.statement) { try runStatement(prepared, with: [], onStart, onRow) }
         } catch {
-            if overlay.watch.takeStop() { throw Stale() }
-            // One that found the file locked has read nothing.
-            let isFresh = (error as? SQLiteError).map { ResultCode.busy ~= $0.code } ?? false
-            if !isFresh, freshTransaction != nil, try connection.isWriting ?? overlay.isCurrent() {
-                freshTransaction = nil
-            }
-            throw error
+            throw overlay.watch.takeStop() ? Stale() : error
         }
     }
 
@@ -287,23 +274,24 @@ extension DatabaseAccess {
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
-        if isAmidWrite { return try runAmidWrite(prepared, onStart, onRow) }
-        try beginWriting()
-        var refused: [RefusedDelete] = []
+        if connection.isAmidWrite { return try runAmidWrite(prepared, onStart, onRow) }
+        let isWrite = prepared.route.role == .write
+        if isWrite { try beforeWrite(beginWriting) } else { try beginWriting() }
+        var unseen: [UnseenDelete] = []
         do {
             try overlay.attachedFiles.check()
             guard try overlay.isCurrent() else { throw Stale() }
-            refused = try promote(prepared)
+            try beforeWrite { unseen = try promote(prepared) }
         } catch {
-            try? connection.rollBack()
+            try? rollBack()
             throw error
         }
         let before = connection.totalChanges
         do {
-            try runStatement(prepared, with: refused, onStart, onRow)
+            try runStatement(prepared, with: unseen, onStart, onRow)
         } catch {
             if connection.isHalfUndone {
-                try? connection.rollBack()
+                try? rollBack()
             } else if connection.isInTransaction {
                 try commitOrRollBack()
             }
@@ -329,7 +317,7 @@ extension DatabaseAccess {
             while (try? statement.step()) == true {}
         }
         statement.reset()
-        try? connection.rollBack()
+        try? rollBack()
     }
 
     /// Runs a statement while another of the connection writes outside transactions: SQLite commits both when the last has ended.
@@ -338,19 +326,21 @@ extension DatabaseAccess {
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
-        if prepared.keys != nil { try lockTarget() }
+        if prepared.keys != nil {
+            try overlay.unnoticed { try WriteLock.take(connection, by: "midstream_state", in: "main") }
+        }
         try overlay.attachedFiles.check()
         guard try overlay.isCurrent() else { throw Stale() }
-        var refused: [RefusedDelete] = []
-        if prepared.keys != nil { try protected { refused = try promote(prepared) } }
-        try runStatement(prepared, with: refused, onStart, onRow)
+        var unseen: [UnseenDelete] = []
+        if prepared.keys != nil { try protected { unseen = try promote(prepared) } }
+        try runStatement(prepared, with: unseen, onStart, onRow)
     }
 
-    /// Runs a statement. Of a DELETE, the rows go too that it means and the target does not take: all, or none if it fails. It
-    /// still finds them pending.
+    /// Runs a statement. Of a DELETE, the rows go too that it means and that need not be in the target: all, or none if it
+    /// fails. It still finds them pending.
     private func runStatement(
         _ prepared: Prepared,
-        with refused: [RefusedDelete],
+        with unseen: [UnseenDelete],
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws {
@@ -362,16 +352,30 @@ extension DatabaseAccess {
         if !prepared.route.substitutes.isEmpty {
             return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
         }
-        if refused.isEmpty {
+        if unseen.isEmpty {
             try runStatement(prepared, onStart, onRow)
             if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
             return
         }
         try protected {
-            try runStatement(prepared, onStart, onRow)
-            try overlay.unnoticed { for row in refused { try row.table.discard(row.key) } }
-            overlay.reportChanges(overlay.changes + Int64(refused.count))
+            try withoutGuards(of: unseen) { try runStatement(prepared, onStart, onRow) }
+            do {
+                try overlay.unnoticed { for rows in unseen { try rows.perform() } }
+            } catch {
+                overlay.statements.noteHalfDone()
+                throw error
+            }
+            overlay.reportChanges(overlay.changes + unseen.reduce(0) { $0 + $1.rows })
         }
+    }
+
+    /// Runs a statement that deletes all rows of a table. SQLite empties one without triggers by its pages, and not row by row;
+    /// the guard triggers are the only ones. Switching them off expires statements, so none may be running.
+    private func withoutGuards(of unseen: [UnseenDelete], _ body: () throws -> Void) throws {
+        guard case .all = unseen.first, !connection.hasBusyStatement else { return try body() }
+        try connection.configure(.triggers, false)
+        defer { try? connection.configure(.triggers, true) }
+        try body()
     }
 
     private func runStatement(
@@ -381,11 +385,7 @@ extension DatabaseAccess {
     ) throws {
         let statement = prepared.statement
         let isWrite = prepared.route.role == .write
-        if isWrite {
-            try overlay.settleChanges()
-            runningWrites += 1
-        }
-        defer { if isWrite { runningWrites -= 1 } }
+        if isWrite { try overlay.settleChanges() }
         try deferForeignKeys(defersForeignKeys)
         defer {
             if isWrite, connection.isHalfUndone, !connection.isInTransaction { undo(statement) }
@@ -416,6 +416,13 @@ extension DatabaseAccess {
 
     // MARK: After a statement
 
+    /// Forgets what names meant before the statement, if they may mean something else after it.
+    private func forgetChangedNames(_ prepared: Prepared) {
+        guard hasChangedNames else { return }
+        if prepared.route.changesNames || prepared.route.role == .rollback { forgetNames() }
+        if !connection.isInTransaction { hasChangedNames = false }
+    }
+
     private func finished(_ prepared: Prepared) {
         if prepared.route.role == .rollback || !prepared.beginsTransaction && !connection.isInTransaction {
             overlay.statements.rollbacks += 1
@@ -423,9 +430,12 @@ extension DatabaseAccess {
         switch prepared.route.role {
         case .rollback:
             if connection.isInTransaction { try? overlay.restoreAfterRollback() }
-        case .other: onSchemaChange?()
+        case .other:
+            onSchemaChange?()
+            if prepared.route.changesNames { hasChangedNames = true }
         case .begin, .savepoint, .query, .write, .end: break
         }
+        forgetChangedNames(prepared)
         if !connection.isInTransaction { freshTransaction = nil }
         if defersForeignKeys || prepared.route.mayDeferForeignKeys {
             defersForeignKeys = !connection.isInTransaction && areForeignKeysDeferred

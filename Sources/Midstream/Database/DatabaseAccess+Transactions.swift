@@ -19,78 +19,51 @@ extension DatabaseAccess {
     func checkTransaction() throws {
         if connection.isHalfUndone { noteLost(nil) }
         guard let lostTransaction else { return }
-        if !isInBlock {
-            try connection.rollBack()
+        // What a running statement writes outside transactions is undone when its loop ends.
+        if !isInBlock, !connection.isAmidWrite {
+            try rollBack()
             self.lostTransaction = nil
         }
         throw lostTransaction
     }
 
+    /// Rolls the open transaction back, if there is one. Open scans look again where a row is.
+    func rollBack() throws(SQLiteError) {
+        defer {
+            overlay.statements.rollbacks += 1
+            overlay.forgetState()
+            if hasChangedNames { forgetNames() }
+        }
+        try connection.rollBack()
+    }
+
+    /// Forgets the statements that were routed by what they named, and which virtual tables there were.
+    func forgetNames() {
+        cache.removeAll()
+        overlay.statements.definitions += 1
+        try? overlay.readContentTables()
+    }
+
     // MARK: The snapshot
 
-    /// Sees to it that the overlay fits the snapshot that the statement will read.
+    /// Sees to it that the overlay fits the snapshot that the statement will read. In a fresh transaction that is seen when it is
+    /// known what the statement does.
     func makeCurrent(before piece: Piece) throws {
-        if connection.isInTransaction, overlay.isSuspended { try resumeOverlay(before: piece) }
-        let (tables, reason) = overlay.needsDraining
-        if connection.isInTransaction, !tables.isEmpty { try drain(tables, reason, for: piece.text) }
-        // A block's transaction may have been ended by an error that the block has caught.
-        if isInBlock, connection.isInTransaction, freshTransaction == nil { return }
-        if !connection.isInTransaction {
-            // What mends it must be run.
-            if piece.isDetach { return }
-            try overlay.attachedFiles.check()
-            if try !overlay.isCurrent() { try refreshOverlay() }
+        if connection.isInTransaction {
+            if overlay.isSuspended { try resumeOverlay(before: piece) }
+            let (tables, reason) = overlay.needsDraining
+            if !tables.isEmpty { try drain(tables, reason, for: piece.text) }
             return
         }
-        guard freshTransaction != nil else { return }
-        let role = piece.role(overlay)
-        switch role {
-        case .begin, .savepoint, .end, .rollback: return
-        case .query, .write, .other: break
-        }
-        if connection.isWriting == true {
-            // Something was done that nobody has told of: it must not be undone.
-            guard try overlay.isCurrent() else { throw Self.changed(piece.text) }
-            freshTransaction = nil
-            return
-        }
-        if role == .query || connection.hasBusyStatement { return try beginSnapshot() }
-        // Who writes first may wait for the write lock, unless something has been read. Of what is prepared already, SQLite
-        // itself looks whether it is of the schema.
-        if cache.contains(piece.key, overlay) { return }
-        try beforeFreshTransaction {
-            try overlay.attachedFiles.check()
-            if try !overlay.isCurrent() { try refreshOverlay() }
-        }
-    }
-
-    /// Begins the snapshot of the application's transaction, if it has none, for the overlay to fit it.
-    func beginSnapshot() throws {
-        while freshTransaction != nil {
-            if try overlay.isCurrent() { freshTransaction = nil } else { try beforeFreshTransaction(refreshOverlay) }
-            overlay.forgetState()
-        }
-    }
-
-    /// Runs `body` with the application's transaction rolled back, if it is fresh, and begins that again.
-    func beforeFreshTransaction(_ body: () throws -> Void) throws {
-        guard let beginning = freshTransaction, connection.isInTransaction else { return try body() }
-        let areDeferred = areForeignKeysDeferred
-        try connection.execute("ROLLBACK")
-        let result = Result { try body() }
-        do {
-            for statement in beginning { try connection.execute(script: statement) }
-            try deferForeignKeys(areDeferred)
-        } catch {
-            noteLost(error)
-            throw error
-        }
-        try result.get()
+        // What mends it must be run.
+        if piece.isDetach { return }
+        try overlay.attachedFiles.check()
+        if try !overlay.isCurrent() { try refreshOverlay() }
     }
 
     /// What ends the transaction needs no overlay, and must not fail for want of it.
     private func resumeOverlay(before piece: Piece) throws {
-        switch piece.role(overlay) {
+        switch piece.role {
         case .end, .rollback, .savepoint: break
         case .begin, .query, .write, .other: try overlay.resume()
         }
@@ -98,65 +71,14 @@ extension DatabaseAccess {
 
     // MARK: Those of the application's own
 
-    /// Notes what begins a transaction of the application's, as long as it can be begun again.
-    func noteBeginning(_ prepared: Prepared) {
-        switch prepared.route.role {
-        case .begin where prepared.beginsTransaction, .savepoint where prepared.beginsTransaction:
-            freshTransaction = isSeenLater(prepared) ? [prepared.text] : nil
-        case .savepoint, .end, .rollback: freshTransaction?.append(prepared.text)
-        case .begin, .query, .write, .other: break
-        }
-    }
-
-    /// Whether it is time to see whether the overlay fits when the transaction's first statement comes. It is not where the
-    /// transaction could not be begun again then, since it has a lock, or another library may run statements of its own in it. One
-    /// that has begun with the changes of a statement that runs cannot be begun again even now: ``isWriting`` tells.
-    private func isSeenLater(_ prepared: Prepared) -> Bool {
-        if kind == .borrowed { return false }
-        return connection.isWriting == true && runningWrites > 0 || prepared.statement.isReadOnly
-    }
-
-    /// Whether a statement of the connection, or the handle of a value, writes outside a transaction. One that were begun now
-    /// would take it in, could not be committed before it ends, and would undo it if rolled back.
-    var isAmidWrite: Bool {
-        !connection.isInTransaction && (runningWrites > 0 || connection.isWriting == true)
-    }
-
     /// - Throws: ``SQLiteError``, `BUSY`, while a statement writes outside a transaction.
     private func checkMayBegin() throws {
-        guard isAmidWrite else { return }
+        guard connection.isAmidWrite else { return }
         throw SQLiteError(
             code: .busy,
             message:
                 "no transaction can be begun and ended while a statement of the connection writes: run this when that has ended"
         )
-    }
-
-    /// Sees to it that a transaction that has just begun has an overlay that fits, if it is to be seen at once.
-    func checkBeginning(_ prepared: Prepared) throws {
-        guard prepared.beginsTransaction, connection.isInTransaction, !isSeenLater(prepared) else { return }
-        do {
-            guard try overlay.isCurrent() else { throw Stale() }
-        } catch {
-            // What another library's statement writes is its own.
-            if connection.isWriting == true, prepared.statement.isReadOnly { throw Self.changed(prepared.text) }
-            try connection.rollBack()
-            throw error
-        }
-    }
-
-    /// Takes the target's write lock in the transaction that is open, or in that of the statement that writes.
-    ///
-    /// - Throws: ``Stale`` if the overlay was not made for it; `SQLiteError`, `BUSY` where the lock is waited for in vain: the
-    ///   transaction is as fresh as it was.
-    func lockTarget() throws {
-        do {
-            try overlay.unnoticed { try WriteLock.take(connection, by: "midstream_state", in: "main") }
-        } catch let error as SQLiteError where error.isMissingTable {
-            // Another process has just ended the last migration.
-            throw Stale()
-        }
-        guard try overlay.isOfSchema() else { throw Stale() }
     }
 
     /// Begins the application's own transaction. Where BEGIN IMMEDIATE and EXCLUSIVE would lock every attached file (before
@@ -172,11 +94,14 @@ extension DatabaseAccess {
         }
     }
 
+    /// Commits the open transaction, unless half of something in it could not be undone.
     func commitOrRollBack() throws {
         do {
+            if connection.isHalfUndone { noteLost(nil) }
+            if let lostTransaction { throw lostTransaction }
             try connection.execute("COMMIT")
         } catch {
-            try? connection.rollBack()
+            try? rollBack()
             throw error
         }
     }
@@ -255,15 +180,14 @@ extension DatabaseAccess {
             do {
                 let result = try body(self)
                 // The block may have caught the error.
-                if connection.isHalfUndone { noteLost(nil) }
-                if let lostTransaction { throw lostTransaction }
+                try checkTransaction()
                 isInBlock = false
                 if connection.isInTransaction { try commitOrRollBack() }
                 afterBlock()
                 return result
             } catch {
                 isInBlock = false
-                try? connection.rollBack()
+                try? rollBack()
                 afterBlock()
                 throw error
             }
@@ -290,10 +214,10 @@ extension DatabaseAccess {
         if kind == .writer { try beginWriting() } else { try connection.execute("BEGIN") }
         do {
             if try overlay.isCurrent() { return true }
-            try connection.rollBack()
+            try rollBack()
             return false
         } catch {
-            try? connection.rollBack()
+            try? rollBack()
             throw error
         }
     }
@@ -301,7 +225,7 @@ extension DatabaseAccess {
     /// Rolls back what a block without a transaction of its own has left open, or what could not be rolled back before for
     /// want of memory.
     func endUnattended() {
-        try? connection.rollBack()
+        try? rollBack()
         if !connection.isInTransaction { lostTransaction = nil }
         freshTransaction = nil
         leaveGateIfIdle()

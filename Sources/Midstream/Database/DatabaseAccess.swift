@@ -23,18 +23,19 @@ public final class DatabaseAccess {
     var isRepeated = false
     var cache = PreparedCache()
 
-    /// Whether a block's transaction is open, whose snapshot the overlay is known to fit.
+    /// Whether a block's transaction is open, or was until the block ended it.
     var isInBlock = false
     /// What statements get of which the transaction has been rolled back by an error, or must be, with that one's code.
     var lostTransaction: SQLiteError?
+    /// Whether names have come to mean something else in the transaction that is open, as by CREATE VIEW. What they mean again
+    /// after a rollback is not what the statements prepared since were routed for.
+    var hasChangedNames = false
     /// Whether the gate is held.
     var isInside = false
-    /// The statements that began the application's own transaction, while nothing else has run in it, and it has no snapshot.
-    var freshTransaction: [String]?
+    /// The application's own transaction, until the first statement in it that reads or writes a file.
+    var freshTransaction: FreshTransaction?
     /// Whether the application has foreign keys deferred in a transaction that has not begun.
     var defersForeignKeys = false
-    /// How many statements that write have begun and not ended.
-    var runningWrites = 0
     /// Whether CHECK constraints may be ignored, since that could not be ended.
     var ignoresChecks = false
     /// Called when the schema of the target may have got new tables.
@@ -214,12 +215,17 @@ public final class DatabaseAccess {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
         let text = outline.text(outline.range)
-        if outline.kind == .dropTrigger || outline.kind == .detach, let name = outline.target?.name,
-            SQLIdentifier.lowercased(name).hasPrefix(StateStore.prefix)
-        {
-            throw Self.isState(name, text)
+        if let name = outline.target?.name {
+            let lower = SQLIdentifier.lowercased(name)
+            let isOurs =
+                switch outline.kind {
+                case .dropTrigger: OwnNames.isTrigger(lower)
+                case .detach: lower.hasPrefix(MigrationRecord.schemaPrefix)
+                default: false
+                }
+            if isOurs { throw Self.isState(name, text) }
         }
-        var route = Router(overlay: overlay, enforcesForeignKeys: try enforcesForeignKeys()).route(
+        var route = try Router(overlay: overlay, enforcesForeignKeys: enforcesForeignKeys()).route(
             outline,
             in: piece.text
         )
@@ -240,6 +246,7 @@ public final class DatabaseAccess {
         }
         route.drain(violated, .program)
         route.writtenSchema = overlay.watch.writtenSchema
+        route.writesTarget = try outline.kind == .reindex || overlay.watch.writesTarget && !isThere(outline)
         var keys: Statement?
         switch route.preparation {
         case .promote(_, let text), .collect(_, let text):
@@ -259,6 +266,15 @@ public final class DatabaseAccess {
         )
         if prepared.isKept { cache.keep(prepared, piece.key, overlay) }
         return prepared
+    }
+
+    /// Whether it is the CREATE … IF NOT EXISTS of a table or view that there is. SQLite asks the authorizer first.
+    private func isThere(_ outline: StatementOutline) throws -> Bool {
+        guard outline.isConditional, [.createTable, .createVirtualTable, .createView].contains(outline.kind),
+            let name = outline.target?.name
+        else { return false }
+        let sql = "SELECT 1 FROM main.sqlite_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE"
+        return try connection.fetchOne(sql, [name]) != nil
     }
 
     /// Prepares what was made of a statement, and tells of errors in the statement's own terms.
@@ -296,7 +312,7 @@ public final class DatabaseAccess {
             code: .authorization,
             message:
                 "\(table) tells where the rows of moving tables are, and cannot be changed while they move: leave out what has "
-                + "names that begin with \(StateStore.prefix), or let the migrations end, or cancel them",
+                + "names that begin with \(OwnNames.prefix), or let the migrations end, or cancel them",
             sql: sql
         )
     }

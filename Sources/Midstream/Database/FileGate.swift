@@ -92,6 +92,11 @@ final class FileGate: Sendable {
         state.withLock { $0.isStepping && !($0.waitingWriters.isEmpty && $0.waitingSteps.isEmpty) }
     }
 
+    /// Whether one who waits for the step to end is going to write, and not to step as well.
+    var isAwaitedByWriters: Bool {
+        state.withLock { $0.isStepping && !$0.waitingWriters.isEmpty }
+    }
+
     private func wake(_ change: (inout State) -> [DispatchSemaphore]) {
         for semaphore in state.withLock({ change(&$0) }) { semaphore.signal() }
     }

@@ -13,6 +13,8 @@ final class Prepared {
     let parameters: [Parameter]
     /// Whether no transaction was open when it was last run.
     var beginsTransaction = false
+    /// Whether something of the connection wrote outside transactions when it was last run.
+    var takesInWrites = false
     /// Whether SQLite is known to have prepared it for no newer schema than the overlay was made for.
     var isOfOverlay = false
 
@@ -101,7 +103,7 @@ enum Piece {
         if case .outlined(let outline, in: _) = self { outline.kind == .detach } else { false }
     }
 
-    func role(_ overlay: Overlay) -> Route.Role { Router.role(of: outline) }
+    var role: Route.Role { Router.role(of: outline) }
 }
 
 /// The statements prepared on one connection, by the application's text, for as long as the overlay stays as it is.

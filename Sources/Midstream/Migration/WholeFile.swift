@@ -61,14 +61,11 @@ enum WholeFile {
     // MARK: What has been copied
 
     /// What the schema of a new file was copied from, until it is known that nobody has changed that before it was fenced.
-    static let copyTable = StateStore.prefix + "copy"
+    static let copyTable = OwnNames.prefix + "copy"
 
     /// All that is copied of a file at once.
     private static func summary(of connection: Connection) throws -> String {
-        var parts = try connection.fetchAll(
-            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name NOT LIKE 'midstream\\_%' ESCAPE '\\' ORDER BY type, name"
-        ).map { "\($0.values)" }
+        var parts = try SchemaImage.objects(connection).map { "\($0.type) \($0.name): \($0.sql)" }.sorted()
         for pragma in ["user_version", "application_id"] {
             parts.append("\(try connection.fetchValue(Int64.self, "PRAGMA main.\(pragma)") ?? 0)")
         }
@@ -130,11 +127,11 @@ enum WholeFile {
 
     private static func copySchema(_ source: Connection, _ target: Connection) throws {
         let objects = try source.fetchAll(
-            "SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+            "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "ORDER BY CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 WHEN 'view' THEN 2 ELSE 3 END, rowid"
         )
         for object in objects {
-            let (name, sql): (String, String) = (try object.get(1), try object.get(2))
+            let (name, table, sql): (String, String, String) = (try object.get(1), try object.get(2), try object.get(3))
             if name == "midstream_state" {
                 throw MigrationError(
                     .unsupported,
@@ -142,7 +139,18 @@ enum WholeFile {
                 )
             }
             // Claims and fences of moves out of the source, which stay behind.
-            if name.hasPrefix(StateStore.prefix), name != UpgradeRecords.table { continue }
+            let type = SchemaObject.Kind(rawValue: try object.get(0)) ?? .table
+            if OwnNames.has(type, name, on: table), name != UpgradeRecords.table {
+                guard type != .table || !OwnNames.isReport(name) else {
+                    throw MigrationError(
+                        .unsupported,
+                        "table \(name) of the source, which tells of rows that an earlier migration has set aside, would stay "
+                            + "behind: see to them, and drop or rename it",
+                        table: name
+                    )
+                }
+                continue
+            }
             guard SQLScript(sql).outline().kind != .createVirtualTable else {
                 throw MigrationError(
                     .unsupported,

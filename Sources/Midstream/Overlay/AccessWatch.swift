@@ -25,6 +25,8 @@ final class AccessWatch {
     var twins: Set<String> = []
     /// What the triggers of `main` may do.
     var triggers = TriggerTexts()
+    /// The virtual tables that read moving ones.
+    var contents = ContentTables()
     /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
     /// Whether tables move: else nothing is looked at but what is prepared anew.
@@ -33,6 +35,8 @@ final class AccessWatch {
     private(set) var hasPreparedAnew = false
     /// The schema of the table that the statement being prepared writes; `nil` where it writes none.
     private(set) var writtenSchema: String?
+    /// Whether the statement being prepared writes `main`, itself or by triggers.
+    private(set) var writesTarget = false
     /// The statement that must not be prepared anew as it begins to run.
     private var kept: Statement?
     /// The engine's own tables of which a VACUUM may write copies.
@@ -57,6 +61,7 @@ final class AccessWatch {
         stateTable = nil
         unqualified.removeAll()
         writtenSchema = nil
+        writesTarget = false
         begin(route)
         isPreparing = true
         defer {
@@ -106,7 +111,7 @@ final class AccessWatch {
         // Once it is running, what is prepared is of a virtual table or a function that it calls.
         if let kept, !kept.isBusy { return true }
         guard let vacuumed, event.action == .insert, let table = event.first else { return false }
-        return table.hasPrefix(StateStore.prefix) && !vacuumed.contains(table)
+        return OwnNames.isTable(table) && !vacuumed.contains(table)
     }
 
     /// A read of no column, as by `count(*)`: SQLite says which table, but not of which schema.
@@ -115,7 +120,7 @@ final class AccessWatch {
             unqualified.insert(name)
             return .allow
         }
-        guard let id = moving[name], !accessor.hasPrefix(StateStore.prefix), !twins.contains(accessor) else {
+        guard let id = moving[name], !OwnNames.isTrigger(accessor), !twins.contains(accessor) else {
             return .allow
         }
         violated.insert(id)
@@ -134,6 +139,7 @@ final class AccessWatch {
     }
 
     private func begin(_ route: Route) {
+        contents.begin()
         redirected = route.redirected
         readsBothSides = route.role == .query && redirected != nil
         traits = route.traits
@@ -149,7 +155,7 @@ final class AccessWatch {
 
     /// Whether the event is a change of a table of the engine's own, which must not be: rows would be out of sight.
     private func keepsState(from event: AuthorizerEvent, _ table: String?) -> Bool {
-        guard let table, StateStore.tellsOfRows(table), !(event.accessor?.hasPrefix(StateStore.prefix) ?? false) else {
+        guard let table, OwnNames.tellsOfRows(table), !(event.accessor.map(OwnNames.isTrigger) ?? false) else {
             return false
         }
         stateTable = table
@@ -163,14 +169,22 @@ final class AccessWatch {
         }
         if !isPreparing {
             hasPreparedAnew = true
-        } else if writtenSchema == nil, !event.hasAccessor, Self.writes.contains(event.action) {
-            writtenSchema = event.schema
+        } else if Self.writes.contains(event.action) {
+            if writtenSchema == nil, !event.hasAccessor { writtenSchema = event.schema }
+            if event.schema == "main" { writesTarget = true }
         }
         guard isWatching else { return .allow }
         if let accessor = event.accessor, let touched = triggers.touched[accessor]?.intersection(moving.values),
             !touched.isEmpty
         {
             violated.formUnion(touched)
+            return isPreparing ? .allow : .deny
+        }
+        let needed = contents.tables(neededBy: event) { tables in
+            event.accessor.flatMap { triggers.rowReaders[$0] }.map(tables.contains) ?? false
+        }
+        if !needed.isDisjoint(with: moving.values) {
+            violated.formUnion(needed.intersection(moving.values))
             return isPreparing ? .allow : .deny
         }
         switch event.action {
@@ -195,7 +209,7 @@ final class AccessWatch {
         // Of a read of no column, as the statement spells it.
         guard SQLIdentifier.equal(schema, "main"), let id = moving[name] ?? spelled(name) else { return .allow }
         if let accessor = event.accessor {
-            if accessor.hasPrefix(StateStore.prefix) { return .allow }
+            if OwnNames.isTrigger(accessor) { return .allow }
             if event.action == .read, triggers.rowReaders[accessor] == id,
                 !traits.commonTables.contains(SQLIdentifier.lowercased(accessor))
             {

@@ -22,6 +22,9 @@ struct AttachedFiles {
 
     private var connection: Connection { statements.connection }
 
+    /// The schemas that they are attached as.
+    var schemas: [String] { files.map(\.schema) }
+
     /// Notes what has been attached and detached since, without a look at it.
     ///
     /// - Returns: The schemas that are new.

@@ -103,8 +103,13 @@ struct MoveSQL: Sendable {
     /// Source rows that no statement has settled yet. Combine with a lower bound to get the pending ones.
     var isUnsettled: String { "NOT \(isSettled)\(condition)" }
 
-    /// Whether the ledger has the source's row.
-    var isSettled: String { "\(KeySQL.tuple(key.source)) IN (SELECT \(KeySQL.list(key.ledger)) FROM \(ledger))" }
+    /// Whether the ledger has the source's row. The source's names do not stand where they could mean the ledger's columns, or
+    /// its rowid.
+    var isSettled: String {
+        let isFound = "\(KeySQL.tuple(key.source)) IN (SELECT \(KeySQL.list(key.ledger)) FROM \(ledger))"
+        // For the value of it, not for its truth, SQLite would go through the whole ledger to see that there is no NULL.
+        return key.count == 1 ? isFound : "CASE WHEN \(isFound) THEN 1 ELSE 0 END"
+    }
 
     /// Whether the source's row is beyond what the stepper has passed.
     ///
@@ -148,6 +153,14 @@ struct MoveSQL: Sendable {
             + "- (SELECT count(*) FROM \(ledger)) WHEN watermark = \(Int64.max) THEN 0 "
             + "ELSE (SELECT count(*) FROM \(source) WHERE (\(stored) IS NULL OR \(isBeyondStored(stored))) AND \(isUnsettled)) "
             + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
+    }
+
+    /// The number of pending rows.
+    ///
+    /// - Parameter isBounded: Whether the parameters are the bound.
+    func countPending(isBounded: Bool, hasLedger: Bool) -> String {
+        "SELECT count(*) FROM \(source) WHERE \(isBounded ? isBeyond(1) : "1")"
+            + (hasLedger ? " AND \(isUnsettled)" : condition)
     }
 
     // MARK: One row

@@ -222,6 +222,8 @@ final class InternalStatements {
     var internalChanges: Int64 = 0
     /// How often a transaction or savepoint was rolled back, after which open scans look again where a row is.
     var rollbacks = 0
+    /// How often the application has created, changed or dropped something that has a name.
+    var definitions = 0
     /// Raised whenever what was read of the state may be true no longer: with each statement of the application, and with
     /// each promotion.
     var epoch = 0
@@ -232,6 +234,8 @@ final class InternalStatements {
     /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
     /// same.
     var isPromoting = false
+    /// Whether what is done in several statements can be undone where one of them fails.
+    var isProtected = true
     /// Whether the engine itself drops union tables.
     var isRemovingTables = false
 
@@ -239,6 +243,11 @@ final class InternalStatements {
         self.connection = connection
         fired = FiredTriggers(connection: connection)
         self.canPromote = canPromote
+    }
+
+    /// Notes that something was left half done. Where nothing surrounds it that can be rolled back, the transaction is lost.
+    func noteHalfDone() {
+        if !isProtected { connection.noteHalfUndone() }
     }
 
     func statement(_ text: String) throws -> Statement {

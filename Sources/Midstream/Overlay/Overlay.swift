@@ -26,8 +26,7 @@ final class Overlay {
     private var attached: [String: String] = [:]
     /// The views that have twins, by their names as SQLite spells them.
     private(set) var twins: Set<String> = []
-    /// What a statement may have by reading one of them.
-    private(set) var traitsOfTwins = QueryTraits()
+    private var viewTexts = ViewTexts()
     /// Those, and the ones that a rollback may bring back.
     private var formerTwins: Set<String> = []
     /// Whether a statement has had the overlay taken down, and it is not back yet.
@@ -230,7 +229,7 @@ final class Overlay {
             try connection.fetchAll(
                 "SELECT name FROM \(SQLIdentifier.quoted(schema)).sqlite_master "
                     + "WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
-            ).map { try $0.get(0) }
+            ).map { try $0.get(0) }.filter(OwnNames.isTable)
         )
     }
 
@@ -253,7 +252,7 @@ final class Overlay {
             guard version != schemaVersion else { return }
             schemaVersion = nil
             do {
-                try rebuild()
+                try allowingWrites(rebuild)
                 schemaVersion = version
                 madeFor = version
                 return
@@ -264,6 +263,14 @@ final class Overlay {
                 guard !hasBegun, tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
             }
         }
+    }
+
+    /// Runs `body`, which changes `temp` alone, also where the application has the connection write nothing.
+    private func allowingWrites(_ body: () throws -> Void) throws {
+        guard try connection.fetchValue(Int64.self, "PRAGMA query_only") == 1 else { return try body() }
+        try connection.execute("PRAGMA query_only = 0")
+        defer { try? connection.execute("PRAGMA query_only = 1") }
+        try body()
     }
 
     /// What is known of the state may be true no longer.
@@ -547,7 +554,6 @@ final class Overlay {
     private func removeTwins() throws {
         for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
         twins.removeAll()
-        traitsOfTwins = QueryTraits()
     }
 
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
@@ -559,24 +565,33 @@ final class Overlay {
         ).map { (try $0.get(0), try $0.get(1)) }
         // First which views there must be twins of, then the twins: one may name a view that is found after it.
         var mentioned = Set(byName.keys)
+        let described = byName.keys + strayNames
         var affected: [(name: String, sql: String)] = []
-        while let position = views.firstIndex(where: { ViewTwin(sql: $0.sql, mentioning: mentioned) != nil }) {
+        while let position = views.firstIndex(where: {
+            ViewTwin(sql: $0.sql, mentioning: mentioned, described: described) != nil
+        }) {
             let view = views.remove(at: position)
             mentioned.insert(SQLIdentifier.lowercased(view.name))
             affected.append(view)
         }
         let others = try mainNames().subtracting(mentioned)
         for view in affected {
-            guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned, others: others) else { continue }
+            guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned, others: others, described: described)
+            else { continue }
             if try hasTemporary(view.name) {
                 hiddenByTemporaryTables.formUnion(byName.values.map(\.id))
                 continue
             }
             try execute(twin.sql)
             twins.insert(view.name)
-            traitsOfTwins.add(twin.outline)
             formerTwins.insert(view.name)
         }
+    }
+
+    /// The views that a statement names, and that these name.
+    func viewsNamed(by outline: StatementOutline) throws -> [StatementOutline] {
+        try viewTexts.update(statements, schemaVersion, attached: attachedFiles.schemas)
+        return viewTexts.named(by: outline)
     }
 
     /// The tables and views of `main`, in lower case.
@@ -604,10 +619,19 @@ final class Overlay {
         if !byName.isEmpty {
             watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
         }
+        try readContentTables()
         guard watch.isWatching != !byName.isEmpty else { return }
         watch.isWatching = !byName.isEmpty
         // It expires the statements that were prepared before.
         authorize()
+    }
+
+    /// Looks which virtual tables read moving ones. The connection may make more of them at any time.
+    func readContentTables() throws {
+        watch.contents = ContentTables()
+        if byName.isEmpty { return }
+        let views = Set(twins.map(SQLIdentifier.lowercased))
+        watch.contents = try ContentTables(connection: connection, moving: byName, views: views)
     }
 
     /// Has the watch asked about what statements do. The owner of a borrowed connection has an authorizer of its own, or none.
@@ -616,9 +640,12 @@ final class Overlay {
         connection.setAuthorizer { [watch, statements] event in
             if statements.fired.isFiring { return statements.fired.decide(event) }
             if statements.isPreparing || !watch.isActive {
-                // A row that is moved or promoted is not a new row: triggers' programs stay empty.
-                let isNew = !watch.isWatching || !event.hasAccessor || event.accessor == CountedRows.numbers
-                return isNew ? .allow : .ignore
+                // A row that is moved or promoted is not a new row: triggers' programs stay empty. What a virtual table prepares
+                // while a statement runs may read a view.
+                guard watch.isWatching, let accessor = event.accessor, accessor != CountedRows.numbers else {
+                    return .allow
+                }
+                return statements.isPreparing || watch.triggers.isTrigger(accessor) ? .ignore : .allow
             }
             return watch.decide(event)
         }
@@ -637,8 +664,8 @@ final class Overlay {
         let names = try connection.fetchAll(
             "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
         )
-        for row in names {
-            try execute("DROP TABLE temp.\(SQLIdentifier.quoted(try row.get(0, as: String.self)))")
+        for name in try names.map({ try $0.get(0, as: String.self) }) where OwnNames.isTable(name) {
+            try execute("DROP TABLE temp.\(SQLIdentifier.quoted(name))")
         }
         close()
         connection.clearStatementCache()

@@ -15,10 +15,17 @@ struct QueryTraits {
     var hasPattern = false
     /// Whether INDEXED BY or NOT INDEXED may be there.
     var namesIndexes = false
+    /// Whether a rowid may be named by its own name.
+    var namesRowIDs = false
+    /// Whether RIGHT JOIN or FULL JOIN may be there, for which SQLite remembers rows of the right table by their keys, and does
+    /// not count these among the columns used.
+    var hasRightJoin = false
     /// Whether LIMIT may be there, so that a scan may end before its last row.
     var hasLimit = false
     private static let patternWords = SQLNameSet(["like", "glob"])
     private static let indexWords = SQLNameSet(["indexed"])
+    private static let rowIDWords = SQLNameSet(["rowid", "_rowid_", "oid"])
+    private static let rightJoinWords = SQLNameSet(["right", "full"])
     private static let limitWords = SQLNameSet(["limit"])
     /// The names of common tables, in lower case.
     var commonTables: Set<String> = []
@@ -29,6 +36,8 @@ struct QueryTraits {
         hasMinimum: true,
         hasPattern: true,
         namesIndexes: true,
+        namesRowIDs: true,
+        hasRightJoin: true,
         hasLimit: true
     )
 
@@ -37,6 +46,8 @@ struct QueryTraits {
         if outline.hasRowMembership { hasRowMembership = true }
         if outline.mentions(Self.patternWords) { hasPattern = true }
         if outline.mentions(Self.indexWords) { namesIndexes = true }
+        if outline.mentions(Self.rowIDWords) { namesRowIDs = true }
+        if outline.mentions(Self.rightJoinWords) { hasRightJoin = true }
         if outline.mentions(Self.limitWords) { hasLimit = true }
         if outline.hasMinimum { hasMinimum = true }
         commonTables.formUnion(outline.allCommonTables)

@@ -26,6 +26,8 @@ struct TriggerTexts {
 
     init() {}
 
+    func isTrigger(_ name: String) -> Bool { names.contains(SQLIdentifier.lowercased(name)) }
+
     /// - Parameters:
     ///   - moving: The moving tables by their names in lower case.
     ///   - views: The names of the views that read them.
@@ -41,7 +43,7 @@ struct TriggerTexts {
         for row in try connection.fetchAll("SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'") {
             let (name, sql): (String, String) = (try row.get(0), try row.get(1))
             names.insert(SQLIdentifier.lowercased(name))
-            if name.hasPrefix(StateStore.prefix) { continue }
+            if OwnNames.isTrigger(name) { continue }
             let outline = SQLScript(sql).outline()
             let read = Self.touched(by: outline, moving: moving, views: views)
             if !read.isEmpty { touched[name] = read }

@@ -9,14 +9,17 @@ struct ViewTwin {
     /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
     ///
     /// - Parameter others: What else is in `main`, in lower case: it must not be found in `temp` first.
-    init?(sql: String, mentioning names: Set<String>, others: Set<String> = []) {
+    ///
+    /// - Parameter described: The tables and views that functions such as `pragma_table_info` are to describe in `main`.
+    init?(sql: String, mentioning names: Set<String>, others: Set<String> = [], described: some Sequence<String>) {
         let outline = SQLScript(sql).first { $0.kind == .createView }
         guard let outline, let target = outline.target else { return nil }
         let references = outline.tableReferences.filter {
             names.contains(SQLIdentifier.lowercased($0.name.name))
                 && ($0.name.schema.map { SQLIdentifier.equal($0, "main") } ?? true)
         }
-        guard !references.isEmpty else { return nil }
+        let functions = DescribingFunctions(outline, in: sql)
+        guard !references.isEmpty || !functions.isEmpty && functions.canBeEdited else { return nil }
         var edits = SQLEdits()
         edits.replace(
             outline.range.lowerBound..<target.range.upperBound,
@@ -32,6 +35,7 @@ struct ViewTwin {
         {
             edits.insertWord("main.", at: reference.name.nameRange.lowerBound, of: outline)
         }
+        if functions.canBeEdited { functions.apply(to: &edits, in: outline, ofMain: described) }
         for reference in outline.qualifiedReferences
         where SQLIdentifier.equal(reference.schema, "main") && names.contains(SQLIdentifier.lowercased(reference.table))
         {

@@ -47,7 +47,7 @@ final class FiredTriggers {
     /// What the authorizer says while ``isFiring``.
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
         let accessor = event.accessor
-        if let accessor, accessor.hasPrefix(StateStore.prefix) {
+        if let accessor, OwnNames.isTrigger(accessor) {
             // The guard triggers: a row that comes has been looked at before.
             return .ignore
         }
@@ -108,7 +108,7 @@ final class FiredTriggers {
                 let (name, owner, text): (String, String, String) = (try row.get(1), try row.get(2), try row.get(3))
                 if row[0] == .text("view") {
                     views.insert(name)
-                } else if !name.hasPrefix(StateStore.prefix) {
+                } else if !OwnNames.isTrigger(name) {
                     all[name] = Trigger(
                         name: name,
                         owner: SQLIdentifier.lowercased(owner),

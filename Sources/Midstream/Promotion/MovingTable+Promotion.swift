@@ -47,8 +47,17 @@ extension MovingTable {
             try statement.bind(key, at: 1)
             _ = try statement.step()
         }
-        try statements.movingRows(of: sql) { try run(sql.copyRow) }
-        try run(sql.settle)
+        var isCopied = false
+        do {
+            try statements.movingRows(of: sql) {
+                try run(sql.copyRow)
+                isCopied = true
+            }
+            try run(sql.settle)
+        } catch {
+            if isCopied { statements.noteHalfDone() }
+            throw error
+        }
         statements.epoch += 1
         recent.note(self.key.folded(key))
     }
@@ -63,6 +72,27 @@ extension MovingTable {
         _ = try statement.step()
         statements.epoch += 1
         recent.note(self.key.folded(key))
+    }
+
+    /// The number of pending rows.
+    func countPending() throws -> Int64 {
+        let state = try state()
+        guard state.lowerBound != nil else { return 0 }
+        let count = try statement(sql.countPending(isBounded: state.bound != nil, hasLedger: state.hasLedger))
+        defer { count.reset() }
+        try state.bindBound(count, at: 1)
+        return try count.step() ? count.int64(at: 0) : 0
+    }
+
+    /// Notes that all pending rows are gone, which are so many: the stepper has passed them. They count as changed by the
+    /// statement.
+    func discardAll(_ rows: Int64) throws {
+        try checkOwn()
+        try knownSource.confirm()
+        let before = connection.totalChanges
+        try RowMover(statements: statements, sql: sql).advance(to: nil, copied: 0, hasLedger: true, others: rows)
+        statements.internalChanges += connection.totalChanges - before - rows
+        statements.epoch += 1
     }
 
     /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a

@@ -15,11 +15,7 @@ struct DescribingFunctions {
     let canBeEdited: Bool
 
     init(_ outline: StatementOutline, in text: String) {
-        let references = outline.tableReferences.filter { reference in
-            let name = SQLIdentifier.lowercased(reference.name.name)
-            return reference.name.schema == nil && name.hasPrefix("pragma_")
-                && Self.pragmas.contains(String(name.dropFirst(7)))
-        }
+        let references = outline.tableReferences.filter(Self.isDescribing)
         isEmpty = references.isEmpty
         var found: [Range<Int>] = []
         var isClear = true
@@ -30,7 +26,7 @@ struct DescribingFunctions {
                 isClear = false
                 continue
             }
-            if list.hasSchema { continue }
+            if list.hasSecond { continue }
             // What stands there twice must mean the same both times.
             let repeats = outline.parameters.contains { parameter in
                 list.range.contains(parameter.range.lowerBound) && parameter.name == nil
@@ -46,12 +42,20 @@ struct DescribingFunctions {
         canBeEdited = isClear
     }
 
+    static func areUsed(in outline: StatementOutline) -> Bool { outline.tableReferences.contains(where: isDescribing) }
+
+    /// SQLite takes any schema before them.
+    private static func isDescribing(_ reference: TableReference) -> Bool {
+        let name = SQLIdentifier.lowercased(reference.name.name)
+        return name.hasPrefix("pragma_") && pragmas.contains(String(name.dropFirst(7)))
+    }
+
     /// The arguments in the parentheses that follow, and whether the second one is there.
-    private static func list(after end: Int, _ tokens: [Token]) -> (range: Range<Int>, hasSchema: Bool)? {
+    static func list(after end: Int, _ tokens: [Token]) -> (range: Range<Int>, hasSecond: Bool)? {
         guard let open = tokens.firstIndex(where: { $0.range.lowerBound >= end }), tokens[open].kind == .leftParen
         else { return nil }
         var depth = 0
-        var hasSchema = false
+        var hasSecond = false
         for token in tokens[open...] {
             switch token.kind {
             case .leftParen: depth += 1
@@ -59,8 +63,8 @@ struct DescribingFunctions {
                 depth -= 1
                 guard depth == 0 else { continue }
                 let range = tokens[open].range.upperBound..<token.range.lowerBound
-                return range.isEmpty ? nil : (range, hasSchema)
-            case .comma where depth == 1: hasSchema = true
+                return range.isEmpty ? nil : (range, hasSecond)
+            case .comma where depth == 1: hasSecond = true
             default: break
             }
         }

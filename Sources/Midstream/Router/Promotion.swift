@@ -35,11 +35,27 @@ struct Promotion {
             }
             return try clause(outline.with, after: "")
                 + "\nSELECT \(KeySQL.list(key)) FROM temp.\(SQLIdentifier.quoted(relation)) AS \(alias)"
-                + clause(outline.from, after: ",") + clause(outline.whereClause, after: "WHERE")
+                + (try outline.from.map { joined(try edits.extract($0, from: text)) } ?? "")
+                + clause(outline.whereClause, after: "WHERE")
                 + clause(outline.orderBy, after: "ORDER BY") + clause(outline.limit, after: "LIMIT")
         } catch {
             return nil
         }
+    }
+
+    /// What FROM adds to the target as SQLite does it: several tables are joined with each other first.
+    private func joined(_ from: String) -> String {
+        let bytes = Array(from.utf8)
+        var depth = 0
+        for token in SQLTokenizer(from) {
+            switch SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self)) {
+            case "(": depth += 1
+            case ")": depth -= 1
+            case ",", "join": if depth == 0 { return "\n, (\(from)\n)" }
+            default: break
+            }
+        }
+        return "\n, \(from)"
     }
 
     /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.

@@ -47,6 +47,8 @@ struct Route {
     var touchesNoFile = false
     /// The schema of the table that it writes, be it that of the schema itself; `nil` where it is not known to write one.
     var writtenSchema: String?
+    /// Whether it writes `main`, itself or by triggers, be it the schema.
+    var writesTarget = false
     /// What SQLite prepares.
     var sql: String
     var preparation: Preparation = .none
@@ -57,6 +59,8 @@ struct Route {
     private(set) var reason = MigrationStatistics.Reason.program
     /// Whether it deletes rows, and asks nothing of them.
     var isPlainDelete = false
+    /// Whether it deletes all rows of a moving table.
+    var deletesAll = false
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
     /// A table that is dropped, or gets another definition, where it is no TEMP one.
@@ -65,6 +69,8 @@ struct Route {
     var vacuumed: String?
     /// Whether it attaches a file, or detaches one.
     var changesAttachedFiles = false
+    /// Whether names may mean something else after it.
+    var changesNames = false
     /// What is run in the place of the statement, where there is any, all or nothing.
     var substitutes: [String] = []
     /// The statement needs the overlay out of its way.
@@ -74,11 +80,27 @@ struct Route {
     /// Whether it may defer foreign keys to the end of the transaction.
     var mayDeferForeignKeys = false
     var traits = QueryTraits()
+    /// The views that it names, and that these name; `nil` where they cannot be read.
+    private(set) var views: [StatementOutline]? = []
 
     /// Has tables drained before the statement runs.
     mutating func drain(_ tables: Set<Int64>, _ reason: MigrationStatistics.Reason) {
         if drained.isEmpty { self.reason = reason }
         drained.formUnion(tables)
+    }
+
+    /// Whether it takes the target's write lock.
+    var locksTarget: Bool {
+        switch isolation {
+        case .none, .snapshot: false
+        case .unlessPreparedAnew: writesTarget
+        case .transaction: true
+        }
+    }
+
+    mutating func add(views: [StatementOutline]) {
+        self.views = views
+        for view in views { traits.add(view) }
     }
 
     /// The same statement, once all rows of those tables are in the target.

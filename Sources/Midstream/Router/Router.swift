@@ -10,8 +10,9 @@ struct Router {
     /// Whether the connection enforces foreign keys.
     let enforcesForeignKeys: Bool
 
-    func route(_ outline: StatementOutline, in text: String) -> Route {
-        var route = way(outline, in: text)
+    /// - Throws: `SQLiteError` when a file cannot be read. SQLite may have rolled back the open transaction then.
+    func route(_ outline: StatementOutline, in text: String) throws -> Route {
+        var route = try way(outline, in: text)
         route.isolation = isolation(outline, route)
         return route
     }
@@ -42,6 +43,11 @@ struct Router {
         }
     }
 
+    private static let definitions: Set<StatementKind> = [
+        .createTable, .createVirtualTable, .createView, .createTrigger, .dropTable, .dropView, .dropTrigger,
+        .alterTable,
+    ]
+
     private static let pragmasOfTheConnection: Set = [
         "defer_foreign_keys", "foreign_keys", "ignore_check_constraints", "recursive_triggers",
         "reverse_unordered_selects",
@@ -54,11 +60,10 @@ struct Router {
         return isTemporary(name)
     }
 
-    private func way(_ outline: StatementOutline, in text: String) -> Route {
+    private func way(_ outline: StatementOutline, in text: String) throws -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
-        route.traits = overlay.traitsOfTwins
         route.traits.add(outline)
         if outline.kind == .createTrigger, outline.mentions(["changes"]) {
             overlay.watch.triggers.asksForChanges = true
@@ -73,7 +78,9 @@ struct Router {
         }
         if outline.kind == .vacuum, !isInto(outline) { route.vacuumed = outline.target?.name ?? "main" }
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
+        route.changesNames = route.changesAttachedFiles || Self.definitions.contains(outline.kind)
         guard !overlay.isEmpty || overlay.hasSources else { return route }
+        route.add(views: try views(namedBy: outline))
         if let target = outline.target, isStray(outline) {
             return inMain(target, route, outline, text)
         }
@@ -116,10 +123,14 @@ struct Router {
         }
         route.suspendsOverlay = outline.kind == .alterTable
         let functions = DescribingFunctions(outline, in: text)
-        if outline.tableReferences.contains(where: { lower($0.name.name) == "pragma_foreign_key_check" }) {
+        if ([outline] + (route.views ?? [])).contains(where: checksForeignKeys) {
             return route.draining(allTables, .foreignKeyCheck)
         }
-        if !functions.canBeEdited { return route.draining(allTables, .tableDescription) }
+        if !functions.canBeEdited || (route.views ?? []).contains(where: describesOtherTables) {
+            return route.draining(allTables, .tableDescription)
+        }
+        let contents = overlay.watch.contents.tables(neededBy: outline, views: route.views).intersection(allTables)
+        if !contents.isEmpty { return route.draining(contents, .program) }
         guard mentionsMovingTable(outline) || !functions.isEmpty else { return dropsView(outline, route) }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -156,6 +167,29 @@ struct Router {
     }
 
     private var allTables: Set<Int64> { Set(overlay.byName.values.map(\.id)) }
+
+    // MARK: Views
+
+    /// The views that a statement names, and that these name. What begins or ends a transaction names none, and reads nothing.
+    private func views(namedBy outline: StatementOutline) throws -> [StatementOutline] {
+        switch Self.role(of: outline) {
+        case .begin, .savepoint, .end, .rollback: return []
+        case .query, .write, .other: break
+        }
+        let names = outline.tableReferences.map(\.name) + [outline.target].compactMap { $0 }
+        let isOfTables = outline.isComplete && names.allSatisfy { movingTable($0) != nil }
+        return isOfTables ? [] : try overlay.viewsNamed(by: outline)
+    }
+
+    /// Whether a view describes tables by functions, and has no twin that describes those of `main`.
+    private func describesOtherTables(_ view: StatementOutline) -> Bool {
+        guard DescribingFunctions.areUsed(in: view), let name = view.target?.name else { return false }
+        return !overlay.twins.contains { SQLIdentifier.equal($0, name) }
+    }
+
+    private func checksForeignKeys(_ outline: StatementOutline) -> Bool {
+        outline.tableReferences.contains { lower($0.name.name) == "pragma_foreign_key_check" }
+    }
 
     /// CREATE TRIGGER, on a moving table or on a view of one, or with a program that mentions either.
     private func trigger(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
@@ -350,7 +384,11 @@ struct Router {
     /// Whether a condition may compare one column with another: after `a = 1`, SQLite gives `b > a` as `b > 1`, and yet
     /// compares with the affinity of `a`.
     private func mayCompareColumns(_ outline: StatementOutline) -> Bool {
-        outline.whereClause.map { outline.repeatsName(in: $0) } ?? false
+        guard let range = outline.whereClause else { return false }
+        guard let table = outline.tableReferences.first.flatMap({ movingTable($0.name) }) else { return true }
+        let names = outline.columnNames(in: range)
+        // What is no column may be the name of a result that is one.
+        return Set(names).count < names.count || !names.allSatisfy(table.target.hasColumn)
     }
 
     /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
@@ -415,10 +453,11 @@ struct Router {
         redirectReads(outline, text, &edits)
         if outline.kind == .insert {
             if asksForEarlierRows(outline) { return route.draining([table.id], .earlierRows) }
-            evaluateOnce(outline, text, &edits)
+            let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
+            if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
         } else {
             let promotion = Promotion(outline: outline, text: text, table: table)
-            let isVolatile = VolatileTerms(outline: outline, text: text).isFound
+            let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
             // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
             // which a trigger may tell from the order that it would have.
@@ -430,6 +469,9 @@ struct Router {
                 return unread
             }
             if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
+            route.deletesAll =
+                route.isPlainDelete
+                && [outline.with, outline.whereClause, outline.orderBy, outline.limit] == [nil, nil, nil, nil]
             route.preparation = isChosen ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
         }
         guard let sql = try? edits.extract(outline.range, from: text) else { return unread }
@@ -454,14 +496,20 @@ struct Router {
 
     /// Turns one row of VALUES into a SELECT: with a trigger, SQLite evaluates the expressions of VALUES once for the
     /// trigger and once for the row, and a function may give two values.
-    private func evaluateOnce(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) {
+    ///
+    /// - Returns: `false` where that cannot be: a SELECT takes aggregates, which VALUES does not.
+    private func evaluateOnce(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) -> Bool {
         guard case .values(let rows, let range)? = outline.source, rows.count == 1, let first = rows[0].first,
             let last = rows[0].last
-        else { return }
-        let bytes = Array(text.utf8)[first.lowerBound..<last.upperBound]
-        guard bytes.contains(0x28) else { return }
-        edits.replace(range.lowerBound..<first.lowerBound, with: "SELECT ")
-        edits.replace(last.upperBound..<range.upperBound, with: " WHERE 1 ")
+        else { return true }
+        if AggregateCalls.areIn(outline, text) { return false }
+        edits.replace(range.lowerBound..<first.lowerBound, with: "SELECT (")
+        // In parentheses none of them can have an alias.
+        for (value, next) in zip(rows[0], rows[0].dropFirst()) {
+            edits.replace(value.upperBound..<next.lowerBound, with: "), (")
+        }
+        edits.replace(last.upperBound..<range.upperBound, with: ") WHERE 1 ")
+        return true
     }
 
     // MARK: Pragmas

@@ -30,7 +30,8 @@ struct RowIDNames {
             else { continue }
             let table: MovingTable?
             if start < position {
-                table = meant(by: SQLIdentifier.unquoted(word(tokens[position - 2])))
+                let name = SQLIdentifier.unquoted(word(tokens[position - 2]))
+                table = Self.isOfSubquery(name, tokens.map { ($0.kind, word($0)) }) ? nil : meant(by: name)
             } else {
                 guard outline.tableReferences.count == 1, outline.scopes.count <= 2 else { continue }
                 table = outline.tableReferences.first.flatMap(movingTable)
@@ -39,6 +40,15 @@ struct RowIDNames {
                 !table.target.columns.contains(where: { Self.names.contains(SQLIdentifier.lowercased($0.name)) })
             else { continue }
             edits.replace(token.range, with: table.quotedColumns[key])
+        }
+    }
+
+    /// Whether something in parentheses may be called so.
+    private static func isOfSubquery(_ name: String, _ tokens: [(kind: TokenKind, word: String)]) -> Bool {
+        tokens.indices.dropFirst().contains { position in
+            guard SQLIdentifier.equal(SQLIdentifier.unquoted(tokens[position].word), name) else { return false }
+            let before = SQLIdentifier.equal(tokens[position - 1].word, "as") ? position - 2 : position - 1
+            return tokens.indices.contains(before) && tokens[before].kind == .rightParen
         }
     }
 

@@ -51,7 +51,7 @@ struct SidewiseAggregates {
             outline.tableReferences.count == 1, let reference = outline.tableReferences.first,
             reference.indexedBy == nil, !reference.isTableFunction, outline.qualifiedReferences.isEmpty,
             !outline.functionCalls.isEmpty || outline.mentions(SQLNameSet(["group"])),
-            !outline.mentions(Self.otherWords),
+            !outline.mentions(Self.otherWords), !VolatileTerms(outline: outline, views: []).isFound,
             Self.canCompare(table)
         else { return nil }
         self.table = table
@@ -61,6 +61,7 @@ struct SidewiseAggregates {
         }
         if words.skip("where") {
             guard let text = words.expression(until: ["group", "order", "limit"], of: table.target) else { return nil }
+            if words.names.contains(where: isNameOfResult) { return nil }
             condition = " WHERE (\(text))"
             conditionColumns = words.names.compactMap { table.target.columnIndex($0) }
         }
@@ -136,16 +137,10 @@ struct SidewiseAggregates {
             return words.skip(")") ? Aggregate(text: "count(*)", union: "sum") : nil
         }
         guard let name = words.name(), let column = table.target.columnIndex(name), words.skip(")"),
-            function == "count" || isUnmistakable(column)
+            function == "count" || table.target.columns[column].isUnmistakable
         else { return nil }
         let text = "\(function)(\(SQLIdentifier.quoted(table.target.columns[column].name)))"
         return Aggregate(text: text, union: function == "count" ? "sum" : function, column: column)
-    }
-
-    /// Whether values that are equal are the same.
-    private func isUnmistakable(_ column: Int) -> Bool {
-        let column = table.target.columns[column]
-        return SQLIdentifier.equal(column.collation, "BINARY") && [.integer, .text].contains(column.affinity)
     }
 
     private func readAlias(_ words: inout Words) -> String? {
@@ -159,6 +154,11 @@ struct SidewiseAggregates {
         guard reference.alias != nil else { return true }
         _ = words.skip("as")
         return words.name() != nil
+    }
+
+    /// Whether a name is that of an item, and of no column.
+    private func isNameOfResult(_ name: String) -> Bool {
+        table.target.columnIndex(name) == nil && items.contains { SQLIdentifier.equal($0.name, name) }
     }
 
     private mutating func readGroups(_ words: inout Words) -> Bool {
@@ -175,7 +175,7 @@ struct SidewiseAggregates {
                 groups.append(column)
             }
         } while words.skip(",")
-        return groups.allSatisfy(isUnmistakable)
+        return groups.allSatisfy { table.target.columns[$0].isUnmistakable }
     }
 
     /// Whether the name is that of an item which is another column, or an aggregate.

@@ -4,17 +4,20 @@ internal import SQLText
 struct VolatileTerms {
     let isFound: Bool
 
-    init(outline: StatementOutline, text: String) {
+    /// - Parameter views: Those that it names.
+    init(outline: StatementOutline, views: [StatementOutline]) {
         // The new values of an UPDATE are computed once in any case.
         let calls = outline.functionCalls.filter { call in
             outline.set.map { !$0.contains(call.nameRange.lowerBound) } ?? true
         }
         let words: Set<String> = ["current_timestamp", "current_time", "current_date"]
-        isFound = calls.contains { !Self.stable.contains($0.name) } || outline.mentions(words)
+        isFound =
+            (calls + views.flatMap(\.functionCalls)).contains { !Self.isStable($0.name) }
+            || ([outline] + views).contains { !$0.isComplete || $0.mentions(words) }
     }
 
-    /// Whether equal arguments give equal results.
-    static func isStable(_ call: FunctionCall) -> Bool { stable.contains(call.name) }
+    /// Whether a function gives equal results for equal arguments.
+    static func isStable(_ function: String) -> Bool { stable.contains(function) }
 
     /// Functions of SQLite that give equal results for equal arguments. What is not listed may not: `random()`, dates
     /// that contain the current time, functions of the application.
@@ -32,6 +35,7 @@ struct VolatileTerms {
         "json", "json_array", "json_array_length", "json_extract", "json_insert", "json_object", "json_patch",
         "json_quote", "json_remove", "json_replace", "json_set", "json_type", "json_valid", "json_each", "json_tree",
         "json_group_array", "json_group_object",
-        "changes", "total_changes", "last_insert_rowid", "sqlite_version",
+        // Not `last_insert_rowid`: a promotion inserts.
+        "changes", "total_changes", "sqlite_version",
     ]
 }

@@ -21,7 +21,8 @@ struct GuardTriggers {
         fences = Dictionary(
             try rows.compactMap { row in
                 let sql: String = try row.get(2)
-                guard let fence = sql.firstRange(of: Self.fence) else { return nil }
+                // After the table's names, which may be like it.
+                guard let fence = sql.ranges(of: Self.fence).last else { return nil }
                 return (try row.get(0), Self.fence + sql[fence.upperBound...].prefix { $0.isNumber })
             }
         ) { first, _ in first }

@@ -30,14 +30,14 @@ struct SchemaReader {
     }
 
     /// The names of the application's tables, in the order of their creation.
-    func tableNames() throws -> [String] { try tableNames { $0.hasPrefix(StateStore.prefix) } }
+    func tableNames() throws -> [String] { try tableNames(unless: OwnNames.isTable) }
 
     /// The names of the tables, Midstream's own included, but for some.
     func tableNames(leavingOut names: Set<String>) throws -> [String] { try tableNames(unless: names.contains) }
 
     /// The names of the application's tables whose definitions have a word, in any case.
     private func tableNames(having word: String) throws -> [String] {
-        try tableNames(where: "lower(sql) LIKE '%\(word)%'") { $0.hasPrefix(StateStore.prefix) }
+        try tableNames(where: "lower(sql) LIKE '%\(word)%'", unless: OwnNames.isTable)
     }
 
     private func tableNames(where condition: String = "1", unless isLeftOut: (String) -> Bool) throws -> [String] {
@@ -135,7 +135,6 @@ struct SchemaReader {
             name: name,
             sql: sql,
             columns: columns,
-            rowIDColumn: nil,
             hasRowID: !options.isWithoutRowID,
             primaryKey: options.isWithoutRowID ? indexes.first(where: \.isPrimaryKey)?.terms ?? [] : [],
             isAutoIncrement: isAutoIncrement,

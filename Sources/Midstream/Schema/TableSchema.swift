@@ -6,7 +6,7 @@ struct TableSchema: Hashable {
     var name: String
     /// The text of its CREATE TABLE.
     var sql: String
-    var columns: [Column]
+    let columns: [Column]
     /// The column that is the rowid, by its index.
     var rowIDColumn: Int?
     var hasRowID: Bool
@@ -17,6 +17,32 @@ struct TableSchema: Hashable {
     var indexes: [Index]
     /// The tables that foreign keys name.
     var parents: [String]
+    /// The columns' places by their names in lower case.
+    private let places: [ExactString: Int]
+
+    init(
+        name: String,
+        sql: String,
+        columns: [Column],
+        hasRowID: Bool,
+        primaryKey: [Index.Term],
+        isAutoIncrement: Bool,
+        isStrict: Bool,
+        indexes: [Index],
+        parents: [String]
+    ) {
+        self.name = name
+        self.sql = sql
+        self.columns = columns
+        self.hasRowID = hasRowID
+        self.primaryKey = primaryKey
+        self.isAutoIncrement = isAutoIncrement
+        self.isStrict = isStrict
+        self.indexes = indexes
+        self.parents = parents
+        let names = columns.enumerated().map { (ExactString(string: SQLIdentifier.lowercased($1.name)), $0) }
+        places = Dictionary(names) { first, _ in first }
+    }
 
     struct Column: Hashable {
         var name: String
@@ -31,6 +57,11 @@ struct TableSchema: Hashable {
 
         /// What REPLACE puts in the place of NULL.
         var replacement: String? { isNotNull ? defaultValue : nil }
+
+        /// Whether values that are equal are the same.
+        var isUnmistakable: Bool {
+            SQLIdentifier.equal(collation, "BINARY") && [.integer, .text].contains(affinity)
+        }
     }
 
     struct Index: Hashable {
@@ -65,7 +96,7 @@ struct TableSchema: Hashable {
     }
 
     func columnIndex(_ name: String) -> Int? {
-        columns.firstIndex { SQLIdentifier.equal($0.name, name) }
+        places[ExactString(string: SQLIdentifier.lowercased(name))]
     }
 
     /// The most values that a function may take in SQLite as it is commonly built, less those of our own.

@@ -413,7 +413,9 @@ struct Claims {
             "SELECT name, tbl_name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND name LIKE "
                 + "'midstream\\_fence\\_%' ESCAPE '\\' AND tbl_name = ifnull(?, tbl_name) COLLATE NOCASE",
             [table]
-        ).map { Fence(name: try $0.get(0), table: try $0.get(1), sql: try $0.get(2)) }
+        ).map { Fence(name: try $0.get(0), table: try $0.get(1), sql: try $0.get(2)) }.filter {
+            OwnNames.isTrigger($0.name)
+        }
     }
 
     private func fences(of source: String) throws -> [Fence] {

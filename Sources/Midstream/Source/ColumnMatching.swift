@@ -138,7 +138,8 @@ struct ColumnMatching {
     private func defaultValue(of column: TableSchema.Column) throws -> SQLiteValue {
         guard let expression = column.defaultValue else { return .null }
         let calls = SQLScript("SELECT \(expression)").flatMap(\.functionCalls)
-        guard calls.allSatisfy({ VolatileTerms.isStable($0) || ConnectionTerms.timeFunctions.contains($0.name) }) else {
+        guard calls.allSatisfy({ VolatileTerms.isStable($0.name) || ConnectionTerms.timeFunctions.contains($0.name) })
+        else {
             throw refuse(
                 .unsupported,
                 "the default of column \(column.name) of table \(target.name) may be another for each row: say by "

@@ -29,7 +29,11 @@ enum SourceFile {
                 )
             }
             var reason = "see the cause"
-            if !FilePath.exists(path) { reason = "there is no such file; restore it" }
+            if !FilePath.exists(path) {
+                reason =
+                    "there is no such file; restore it, or say by "
+                    + "DatabaseConfiguration.sourcePath where it is"
+            }
             if error.code == .notADatabase {
                 reason = error.message
                 if key == nil { reason += ", by the source of addMigration or by DatabaseConfiguration.sourceKey" }

@@ -78,7 +78,7 @@ struct TableRecord: Hashable, Sendable {
     }
 
     /// What the names of tables begin with that are the former shape of a table which is rebuilt.
-    static let backupPrefix = StateStore.prefix + "backup_"
+    static let backupPrefix = OwnNames.prefix + "backup_"
     /// Whether its source is the former shape of its target.
     var isRebuild: Bool { source.hasPrefix(Self.backupPrefix) }
     /// The ledger's table.

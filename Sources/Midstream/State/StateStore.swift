@@ -8,21 +8,11 @@ internal import SQLiteConnection
 struct StateStore {
     /// The format that this version writes, and the only one that it reads.
     static let format: Int64 = 1
-    static let prefix = "midstream_"
     /// The tables that there are while anything moves.
     private static let tables = ["midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns"]
 
     /// What was checked of tables that are about to move.
-    private static let beginnings = "midstream_beginnings"
-
-    /// Whether a table tells where rows are, or has rows that have yet to move: nobody else may write it. Those that tell of
-    /// rows which were set aside are the application's.
-    static func tellsOfRows(_ table: String) -> Bool {
-        let name = SQLIdentifier.lowercased(table)
-        return (tables + [beginnings, WholeFile.copyTable, Returns.table, Unreleased.table, "midstream_claims"])
-            .contains(name)
-            || ["ledger_", "watermark_", "returning_", "backup_"].contains { name.hasPrefix(prefix + $0) }
-    }
+    static let beginnings = "midstream_beginnings"
 
     let connection: Connection
     /// The schema that the file is attached under.

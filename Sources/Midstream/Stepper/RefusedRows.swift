@@ -43,7 +43,7 @@ struct RefusedRows {
         keys.reset()
         if let last = outcome.last {
             try mover.addHashes(of: record, from: position, through: last)
-            try mover.advance(to: last, copied: outcome.copied, hasLedger: true, setAside: outcome.setAside)
+            try mover.advance(to: last, copied: outcome.copied, hasLedger: true, others: outcome.setAside)
         }
         return outcome
     }

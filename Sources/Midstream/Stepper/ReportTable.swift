@@ -8,6 +8,8 @@ struct ReportTable {
     let kind: String
     /// The column of `midstream_tables` that has its name.
     let nameColumn: String
+    /// What such a table may be called by.
+    static let kinds = ["refused", "unreadable"]
     /// The definitions of its columns, without types and constraints, so that it takes whatever there is.
     let columns: [String]
 
@@ -19,7 +21,7 @@ struct ReportTable {
             let sql = "SELECT 1 FROM main.sqlite_master WHERE name = ? COLLATE NOCASE"
             return try connection.fetchOne(sql, [name]) != nil
         }
-        let wanted = StateStore.prefix + kind + "_" + record.target
+        let wanted = "\(OwnNames.prefix)\(kind)_\(record.target)"
         var name = wanted
         var number = 0
         while try exists(name) {

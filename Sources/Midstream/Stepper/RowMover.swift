@@ -59,8 +59,9 @@ struct RowMover {
 
     /// Moves the watermark to a key, or past all.
     ///
-    /// - Parameter setAside: The rows that the target did not take, and that are elsewhere.
-    func advance(to upper: RowKey?, copied: Int64, hasLedger: Bool, setAside: Int64 = 0) throws {
+    /// - Parameter others: The rows that it passes which are in neither the target nor the ledger: those that were set aside,
+    ///   or deleted.
+    func advance(to upper: RowKey?, copied: Int64, hasLedger: Bool, others: Int64 = 0) throws {
         let settled =
             hasLedger
             ? try run(sql.forgetSettled(isEnded: upper != nil)) { if let upper { try $0.bind(upper, at: 1) } } : 0
@@ -68,7 +69,7 @@ struct RowMover {
         _ = try run(sql.advance) {
             try $0.bind(upper.map { $0.rowID ?? 0 } ?? .max, at: 1)
             try $0.bind(copied, at: 2)
-            try $0.bind(settled + setAside, at: 3)
+            try $0.bind(settled + others, at: 3)
         }
     }
 

@@ -19,6 +19,11 @@ final class Stepper {
     /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
     private var knownSources: [Int64: KnownSource] = [:]
     private var batch = BatchSize()
+    /// The same while writers come: they wait for no more than such a batch.
+    private var shortBatch = BatchSize(rows: 16, wanted: .microseconds(100))
+    /// Until when writers of the process are expected to come, since one has waited for a step.
+    private var contendedUntil = ContinuousClock().now
+    private static let contention = Duration.milliseconds(500)
     private var counts: [Int64: SourceCount] = [:]
     /// The tables whose source has turned out to be damaged: its rows cannot be counted until all that can be read have moved.
     private var damaged: Set<Int64> = []
@@ -93,6 +98,13 @@ final class Stepper {
         knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.execute("DETACH \(migration.schema)")
+    }
+
+    /// Detaches what could not be written when it was attached: SQLite reads it alone from then on. The next step tries again.
+    private func detachReadOnly() {
+        for migration in attached.values where connection.isReadOnly(schema: migration.schema) ?? false {
+            try? detach(migration)
+        }
     }
 
     /// Detaches what no table moves from, after a beginning that was refused: SQLite attaches ten files at most.
@@ -371,7 +383,13 @@ final class Stepper {
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
-        let did = try step(limit, since: start)
+        let did: (outcome: MigrationProgress.Outcome, moved: Int64)
+        do {
+            did = try step(limit, since: start)
+        } catch {
+            detachReadOnly()
+            throw error
+        }
         busySince = did.outcome == .busy ? busySince ?? start : nil
         return did
     }
@@ -485,21 +503,7 @@ final class Stepper {
         let isCountable = !damaged.contains(record.id) && record.unreadableRowsTable == nil
         if record.total == nil && isCountable || record.isPassed {
             guard let counted = try countReadable(record, sql, limit, start) else { return (0, .worked) }
-            let isStored: Void? = try transaction {
-                let mover = RowMover(statements: statements, sql: sql)
-                if try isCurrent(), let now = try store.table(record.id), now.isMoving {
-                    if now.isPassed {
-                        _ = try claims(record)?.confirmTarget(record)
-                        try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
-                    } else {
-                        _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
-                            try $0.bind(counted.rows, at: 1)
-                        }
-                    }
-                }
-            }
-            counts[record.id] = nil
-            if isStored == nil { return (0, .busy) }
+            guard try storeCount(counted, record, RowMover(statements: statements, sql: sql)) else { return (0, .busy) }
             if record.isPassed { return (0, .worked) }
             guard case .rows = limit else { return (0, .worked) }
         }
@@ -543,9 +547,32 @@ final class Stepper {
     /// What a step tried to move: where it began, and the batch that it was at.
     private typealias Tried = (start: Position, batch: Position, upper: RowKey?)
 
-    /// Moves batches until the time is up; `nil` when the target could not be locked.
+    /// Moves batches until the time is up; `nil` when the target could not be locked. While writers come, each batch is a
+    /// transaction of its own, and a short one.
     private func move(_ record: TableRecord, _ sql: MoveSQL, until deadline: ContinuousClock.Instant) throws -> Int64? {
-        let moved = try moving(record, sql, atMost: batch.rows) { mover, tried in
+        var moved: Int64?
+        while true {
+            let start = clock.now
+            let isContended = start < contendedUntil
+            let rows =
+                try isContended
+                ? move(record, sql, by: &shortBatch, until: start) : move(record, sql, by: &batch, until: deadline)
+            guard let rows else { return moved }
+            moved = (moved ?? 0) + rows
+            let now = clock.now
+            if now > deadline, !isContended { batch.shrink() }
+            if rows == 0 || now >= contendedUntil || now + (now - start) >= deadline { return moved }
+        }
+    }
+
+    /// Moves batches in one transaction, a first one in any case, until the time is up or somebody waits.
+    private func move(
+        _ record: TableRecord,
+        _ sql: MoveSQL,
+        by batch: inout BatchSize,
+        until deadline: ContinuousClock.Instant
+    ) throws -> Int64? {
+        try moving(record, sql, atMost: batch.rows) { mover, tried in
             var moved: Int64 = 0
             while let position = try position(record, mover) {
                 let start = clock.now
@@ -561,12 +588,11 @@ final class Stepper {
                 guard upper != nil else { break }
                 let now = clock.now
                 batch.adapt(took: now - start)
+                if gate.isAwaitedByWriters { contendedUntil = now + Self.contention }
                 if now + (now - start) + commitTime >= deadline || gate.isAwaited { break }
             }
             return moved
         }
-        if clock.now > deadline { batch.shrink() }
-        return moved
     }
 
     /// Moves exactly that many pending rows, or all that are left.
@@ -768,6 +794,35 @@ final class Stepper {
         }
     }
 
+    /// Stores how many rows the source has; in the end, that they have moved.
+    ///
+    /// - Returns: `false` when the target could not be locked.
+    private func storeCount(
+        _ counted: (rows: Int64, hashes: Int64?),
+        _ record: TableRecord,
+        _ mover: RowMover
+    ) throws -> Bool {
+        // Who has seen to what is wrong has it counted anew.
+        var isBusy = false
+        defer { if !isBusy { counts[record.id] = nil } }
+        let isStored: Void? = try transaction {
+            guard try isCurrent(), let now = try store.table(record.id), now.isMoving, now.isPassed == record.isPassed
+            else {
+                return
+            }
+            if now.isPassed {
+                _ = try claims(record)?.confirmTarget(record)
+                try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
+            } else {
+                _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
+                    try $0.bind(counted.rows, at: 1)
+                }
+            }
+        }
+        isBusy = isStored == nil
+        return !isBusy
+    }
+
     /// Goes on counting the source's rows from the largest key down, which is not how they are copied.
     ///
     /// - Returns: The count when it is complete.
@@ -777,9 +832,10 @@ final class Stepper {
         _ limit: Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (rows: Int64, hashes: Int64?)? {
-        // The first count is for the progress alone.
-        let hashes = record.verification == .complete && record.isPassed
-        var count = counts[record.id] ?? SourceCount()
+        // The first count is for the progress alone, and the last one does not rest on it.
+        let isLast = record.isPassed
+        let hashes = record.verification == .complete && isLast
+        var count = counts[record.id].flatMap { $0.isLast == isLast ? $0 : nil } ?? SourceCount(isLast: isLast)
         while !count.isComplete {
             let edge = try statements.statement(sql.sliceStart(isEnded: count.end != nil))
             defer { edge.reset() }
@@ -841,6 +897,8 @@ struct BatchSize {
 struct SourceCount {
     static let rowsPerSlice: Int64 = 4096
 
+    /// Whether the rows have passed by now, so that they are compared with the source as it is in the end.
+    let isLast: Bool
     /// The rows from that key on are counted; `nil` before the first slice.
     private(set) var end: RowKey?
     private(set) var isComplete = false
@@ -849,6 +907,8 @@ struct SourceCount {
 
     /// The sum of their hashes.
     private(set) var hashes: Int64 = 0
+
+    init(isLast: Bool) { self.isLast = isLast }
 
     /// - Parameter start: The first key of the slice; `nil` when it was the last one.
     mutating func add(_ belonging: Int64, _ hashes: Int64, from start: RowKey?) {

@@ -147,7 +147,7 @@ struct UnreadableRows {
                 to: isPassed ? nil : last,
                 copied: outcome.copied,
                 hasLedger: true,
-                setAside: outcome.setAside
+                others: outcome.setAside
             )
         }
         return outcome

@@ -26,8 +26,14 @@ final class UnionArms {
         case targetCount
         case sourceCount
         case sourceCountWithLedger
+        /// The rows' distinct values, where nothing else is wanted.
+        case targetValues
+        case sourceValues
+        case sourceValuesWithLedger
 
-        var readsTarget: Bool { self == .target || self == .targetRow || self == .targetCount }
+        var readsTarget: Bool {
+            self == .target || self == .targetRow || self == .targetCount || self == .targetValues
+        }
     }
 
     let plan: UnionPlan
@@ -102,9 +108,13 @@ final class UnionArms {
         columns += used.filter { !columns.contains($0) }
         isCovered = columns.count == indexedCount
         self.columns = columns
-        var slots = Array(repeating: 0, count: table.target.columns.count)
-        for (offset, column) in columns.enumerated() { slots[column] = key.count + 1 + offset }
-        for (offset, column) in key.columns.enumerated() { slots[column] = offset }
+        var slots = Array(repeating: plan.isDistinct ? -1 : 0, count: table.target.columns.count)
+        if plan.isDistinct {
+            for (offset, term) in order.enumerated() { slots[term.column] = offset }
+        } else {
+            for (offset, column) in columns.enumerated() { slots[column] = key.count + 1 + offset }
+            for (offset, column) in key.columns.enumerated() { slots[column] = offset }
+        }
         self.slots = slots
         let mergeTerms = order.map { term in
             let collation = term.column < 0 ? nil : BuiltInCollation(name: table.target.columns[term.column].collation)
@@ -140,6 +150,7 @@ final class UnionArms {
     let isBoundedByKey: Bool
 
     private func text(of arm: Arm) -> String {
+        if plan.isDistinct { return textOfValues(arm) }
         let isTarget = arm.readsTarget
         let isCount = arm == .targetCount || arm == .sourceCount || arm == .sourceCountWithLedger
         let key = table.key
@@ -199,6 +210,25 @@ final class UnionArms {
         }
         if key.isRowID { order.append(keyNames[0] + (rowIDDescending ? " DESC" : "")) }
         return text + " ORDER BY " + order.joined(separator: ", ")
+    }
+
+    /// SQLite finds each side's values once, by an index if it can.
+    private func textOfValues(_ arm: Arm) -> String {
+        let isTarget = arm.readsTarget
+        func name(_ column: Int) -> String {
+            isTarget ? table.quotedColumns[column] : table.sql.columns[column].operand
+        }
+        var terms = plan.constraints.enumerated().map { offset, constraint in
+            "\(name(constraint.column)) \(symbol(constraint.comparison)) ?\(offset + 1)"
+        }
+        if !isTarget, isBounded { terms.append(table.sql.isBeyond(extraParameter, isIndexed: false)) }
+        if arm == .sourceValuesWithLedger { terms.append("NOT \(table.sql.isSettled)") }
+        let values = mergeColumns.map(name)
+        let order = zip(values, mergeTerms).map { $0 + ($1.isDescending ? " DESC" : "") }
+        return
+            "SELECT DISTINCT \(KeySQL.list(values)) FROM \(isTarget ? table.targetRelation(plan.scope) : table.sql.source)"
+            + (terms.isEmpty ? "" : " WHERE " + terms.joined(separator: " AND "))
+            + " ORDER BY \(KeySQL.list(order))"
     }
 
     /// What the source's arms say of a row that is not pending, besides 1: that the ledger has it.

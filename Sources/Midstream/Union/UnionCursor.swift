@@ -24,6 +24,8 @@ final class UnionCursor: VirtualTableCursor {
     /// Where the current row is read from.
     @exclusivity(unchecked) private var current: RowReader?
     @exclusivity(unchecked) private var isCurrentFromTarget = false
+    /// Whether each of the values that rows have is given once.
+    @exclusivity(unchecked) private var isOfValues = false
     /// The rows that the scan has given.
     @exclusivity(unchecked) private var given = 0
     @exclusivity(unchecked) private var isSourceKeysOnly = false
@@ -47,8 +49,18 @@ final class UnionCursor: VirtualTableCursor {
     /// The rows that were passed without a look at any, as far as that is of interest: see ``countRest()``.
     @exclusivity(unchecked) private var unseen = 0
     @exclusivity(unchecked) private var isSeen = false
-    /// The filter's arguments, and the connection's changes then.
-    @exclusivity(unchecked) private var kept: (arguments: [KeptValue], changes: Int64)?
+    /// The filter's arguments, where the scan may go on in another way, and what the connection had written then.
+    @exclusivity(unchecked) private var kept: (arguments: KeptValues, writes: Writes)?
+
+    /// How much the connection has written.
+    private struct Writes: Equatable {
+        var changes: Int64
+        var rollbacks: Int
+    }
+
+    private var writes: Writes {
+        Writes(changes: table.connection.totalChanges, rollbacks: table.statements.rollbacks)
+    }
 
     init(table: UnionTable, scope: UnionPlan.Scope) {
         union = table
@@ -86,6 +98,7 @@ final class UnionCursor: VirtualTableCursor {
         isSeen = false
         given = 0
         kept = nil
+        isOfValues = false
         lower = .min
         bound = nil
         lastTargetKey = nil
@@ -109,11 +122,11 @@ final class UnionCursor: VirtualTableCursor {
         isAtEnd = false
         isCurrentFromTarget = false
         if next.isLookup { return try lookUp(next, arguments) }
-        if next.isLikelyCounted {
-            let values = next.arguments.compactMap { KeptValue(arguments[$0]) }
-            if values.count == next.arguments.count { kept = (values, table.connection.totalChanges) }
+        isOfValues = next.plan.isDistinct
+        if isOfValues && table.statements.canPromote || next.isLikelyCounted {
+            kept = try (KeptValues(arguments), writes)
         }
-        try scan(next, arguments)
+        if isOfValues { try scanValues(next, arguments) } else { try scan(next, arguments) }
     }
 
     /// The plan's arms; those of a plan with fewer constraints when a value is of a type that the arms would compare
@@ -238,9 +251,67 @@ final class UnionCursor: VirtualTableCursor {
         return first
     }
 
+    // MARK: Distinct values
+
+    /// Begins a scan of the values that either side has, each of which is given once.
+    private func scanValues(_ arms: UnionArms, _ arguments: ValueReferences) throws {
+        let state = try table.state()
+        merge = arms.merge
+        let row = RowReader(try open(.targetValues, arms, arguments))
+        target = try row.step() ? row : nil
+        if state.lowerBound != nil {
+            let statement = try open(
+                state.hasLedger ? .sourceValuesWithLedger : .sourceValues,
+                arms,
+                arguments
+            )
+            if arms.isBounded { try state.bindBound(statement, at: arms.extraParameter) }
+            source = try begin(statement)
+        }
+        try settleValues()
+    }
+
+    private func settleValues() throws {
+        if let target, let source {
+            let order = order(target, source)
+            if order == 0, try !source.step() { self.source = nil }
+            isCurrentFromTarget = order <= 0
+        } else {
+            isCurrentFromTarget = target != nil
+        }
+        current = isCurrentFromTarget ? target : source
+        isAtEnd = current == nil
+    }
+
+    private func nextValues() throws {
+        if let kept, kept.writes != writes { return try goOnWithRows(kept.arguments) }
+        if isCurrentFromTarget {
+            if let target, try !target.step() { self.target = nil }
+        } else if let source, try !source.step() {
+            self.source = nil
+        }
+        try settleValues()
+    }
+
+    /// Goes on with the rows, from the first that comes after the value given last: the loop that reads has written some.
+    private func goOnWithRows(_ arguments: KeptValues) throws {
+        guard let arms, let given = current, let last = opened.firstIndex(where: { given.reads($0.statement) }) else {
+            return
+        }
+        let (arm, statement) = opened.remove(at: last)
+        defer { arms.giveBack(statement, arm) }
+        let rows = try union.arms(arms.plan.withAllRows)
+        endScan()
+        release()
+        self.arms = rows
+        try scan(rows, arguments.references)
+        while let current, !isAtEnd, Self.order(current, rows.mergeTerms, given, arms.mergeTerms) <= 0 { try advance() }
+    }
+
     // MARK: Going on
 
     override func next() throws {
+        if isOfValues { return try nextValues() }
         if let counted = count {
             count = (counted.left - 1, counted.passed + 1)
             isAtEnd = counted.left <= 1
@@ -248,9 +319,7 @@ final class UnionCursor: VirtualTableCursor {
         }
         if let kept, !isSeen {
             unseen += 1
-            if let arms, unseen == patience(arms), kept.changes == table.connection.totalChanges,
-                try countRest(kept.arguments)
-            {
+            if let arms, unseen == patience(arms), kept.writes == writes, try countRest(kept.arguments.references) {
                 return
             }
         }
@@ -324,23 +393,38 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private func comesFirst(_ target: RowReader, _ source: RowReader) -> Bool {
-        let isDescending: Bool
-        switch merge {
-        case .rowID(let descends): isDescending = descends
-        case .terms(let terms, let descends):
-            for term in terms {
-                let order = target.compare(
-                    column: term.slot,
-                    with: source,
-                    column: term.slot,
-                    collation: term.collation
-                )
-                if order != 0 { return (order < 0) != term.isDescending }
+        let order = order(target, source)
+        if order != 0 { return order < 0 }
+        let isDescending =
+            switch merge {
+            case .rowID(let descends), .terms(_, let descends): descends
             }
-            isDescending = descends
-        }
         let (targetKey, sourceKey) = (target.int64(at: 0), source.int64(at: 0))
         return targetKey == sourceKey || (targetKey < sourceKey) != isDescending
+    }
+
+    /// Less than 0 where the target's row comes first by the terms of the merge, more where the source's does.
+    private func order(_ target: RowReader, _ source: RowReader) -> Int {
+        guard case .terms(let terms, _) = merge else { return 0 }
+        return Self.order(target, terms, source, terms)
+    }
+
+    private static func order(
+        _ left: RowReader,
+        _ leftTerms: [UnionArms.MergeTerm],
+        _ right: RowReader,
+        _ rightTerms: [UnionArms.MergeTerm]
+    ) -> Int {
+        for (index, term) in leftTerms.enumerated() {
+            let order = left.compare(
+                column: term.slot,
+                with: right,
+                column: rightTerms[index].slot,
+                collation: term.collation
+            )
+            if order != 0 { return (order < 0) != term.isDescending ? -1 : 1 }
+        }
+        return 0
     }
 
     /// Makes the target's row the current one, as it is by now; `false` when the loop that reads has deleted it since it was
@@ -402,13 +486,13 @@ final class UnionCursor: VirtualTableCursor {
 
     /// Counts what is left, when the statement has not looked at any row so far. The scan stays where it is, in case that
     /// it looks after all.
-    private func countRest(_ values: [KeptValue]) throws -> Bool {
+    private func countRest(_ arguments: ValueReferences) throws -> Bool {
         guard let arms else { return false }
         let state = try table.state()
         guard state.bound == bound else { return false }
-        var rows = try counted(.targetCount, arms, values)
+        var rows = try counted(.targetCount, arms, arguments)
         if state.lowerBound != nil {
-            rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, values, beyond: state)
+            rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, arguments, beyond: state)
         }
         count = (rows - Int64(unseen), Int64(unseen))
         isAtEnd = rows <= Int64(unseen)
@@ -418,12 +502,11 @@ final class UnionCursor: VirtualTableCursor {
     private func counted(
         _ arm: UnionArms.Arm,
         _ arms: UnionArms,
-        _ values: [KeptValue],
+        _ arguments: ValueReferences,
         beyond state: LiveState? = nil
     ) throws -> Int64 {
-        let statement = try take(arm, arms)
+        let statement = try open(arm, arms, arguments)
         defer { statement.reset() }
-        for (offset, value) in values.enumerated() { try statement.bind(value, at: offset + 1) }
         if arms.isBounded, let state { try state.bindBound(statement, at: arms.extraParameter) }
         return try statement.step() ? statement.int64(at: 0) : 0
     }
@@ -441,11 +524,18 @@ final class UnionCursor: VirtualTableCursor {
     override func column(_ index: Int, to result: ResultContext) throws {
         try resumeScan()
         guard let current, let arms else { return }
-        result.set(column: arms.slots[index], of: current)
+        let slot = arms.slots[index]
+        if slot < 0 { throw Self.hasValuesAlone("column \(index)") }
+        result.set(column: slot, of: current)
     }
 
     override func rowID() throws -> Int64 {
+        if isOfValues { throw Self.hasValuesAlone("a rowid") }
         try resumeScan()
         return current?.int64(at: 0) ?? 0
+    }
+
+    private static func hasValuesAlone(_ asked: String) -> SQLiteError {
+        SQLiteError(code: .error, message: "\(asked) was asked of a scan of distinct values")
     }
 }

@@ -51,6 +51,15 @@ struct UnionPlan: Hashable {
     var searchedColumn: Int?
     /// Whether the statement may want some of the rows only.
     var mayEndEarly: Bool
+    /// Whether of rows that are equal in what the merge compares one is given: then it is all that the statement uses.
+    var isDistinct: Bool
+
+    /// The same scan with every row.
+    var withAllRows: UnionPlan {
+        var plan = self
+        plan.isDistinct = false
+        return plan
+    }
 
     /// The same scan with fewer constraints; SQLite checks the others itself.
     func dropping(_ arguments: Set<Int>) -> UnionPlan {
@@ -74,7 +83,7 @@ struct UnionPlan: Hashable {
     /// Whether the statement can hardly want more of the rows than how many they are: it uses no column but those that it
     /// has values for.
     var isLikelyCounted: Bool {
-        guard case .ordered = merge, scope == .whole else { return false }
+        guard case .ordered = merge, scope == .whole, !isDistinct else { return false }
         let compared = constraints.filter { (0..<63).contains($0.column) && $0.takesNumbers }
         return usedColumns & ~compared.reduce(0) { $0 | 1 << UInt64($1.column) } == 0
     }

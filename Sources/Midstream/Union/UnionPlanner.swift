@@ -24,6 +24,8 @@ struct UnionPlanner {
     let mayTakeFirstAsMinimum: Bool
     /// Whether the statement may want some of the rows only.
     let mayEndEarly: Bool
+    /// Whether SQLite may use more than the columns that it tells of: rowids that are named so, or keys of a RIGHT JOIN.
+    let usesColumnsUntold: Bool
 
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
@@ -52,6 +54,8 @@ struct UnionPlanner {
             best.indexedColumns = index.terms.compactMap(\.column).filter { $0 >= 0 }
         }
 
+        let isDistinct = info.wantsDistinct && best.consumesOrder && canSkipEqual(order, info.usedColumns)
+        if isDistinct { best.merge = .ordered(order, rowIDDescending: false) }
         var constraints: [UnionPlan.Constraint] = []
         // An IN is a scan for each of its values, which is worth it where an index finds them.
         let used = usable.filter { !$0.isMembership || best.fixed.contains($0.column) }
@@ -78,8 +82,23 @@ struct UnionPlanner {
             indexedColumns: best.indexedColumns,
             usedColumns: info.usedColumns,
             searchedColumn: best.consumesOrder ? nil : best.firstColumn,
-            mayEndEarly: mayEndEarly
+            mayEndEarly: mayEndEarly,
+            isDistinct: isDistinct
         )
+    }
+
+    /// Whether of rows that are equal in the columns of an order one may stand for all: the statement uses nothing else, and values
+    /// that are equal are the same.
+    private func canSkipEqual(_ order: [UnionPlan.Order], _ used: UInt64) -> Bool {
+        guard scope == .whole, !usesColumnsUntold, table.inner == nil, !table.isReturning, table.condition == nil else {
+            return false
+        }
+        let columns = Set(order.map(\.column))
+        guard !columns.contains(-1) else { return false }
+        return table.target.columns.indices.allSatisfy { column in
+            if !columns.contains(column) { return used & (1 << UInt64(min(column, 63))) == 0 }
+            return table.target.columns[column].isUnmistakable && table.sql.columns[column].plain != nil
+        }
     }
 
     // MARK: Constraints

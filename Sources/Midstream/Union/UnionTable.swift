@@ -92,7 +92,8 @@ class UnionTable: VirtualTable {
             namesIndexes: traits.namesIndexes,
             showsNoOrder: traits.showsNoOrder,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,
-            mayEndEarly: traits.hasLimit
+            mayEndEarly: traits.hasLimit,
+            usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin
         )
         info.setPlan(number(of: planner.plan(info)))
     }

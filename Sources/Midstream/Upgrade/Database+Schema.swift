@@ -73,6 +73,7 @@ extension DatabaseAccess {
         guard kind == .writer, isInBlock else {
             throw MigrationError(.misuse, "a schema is upgraded in a write block")
         }
+        try beginInEarnest()
         var plan = try plan(for: schema, options: options)
         do {
             plan.rebuilt = try withoutForeignKeys {

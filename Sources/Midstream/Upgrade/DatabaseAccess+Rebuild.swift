@@ -34,8 +34,9 @@ extension DatabaseAccess {
         guard kind == .writer, isInBlock else {
             throw MigrationError(.misuse, "a table is rebuilt in a write block", table: table)
         }
+        try beginInEarnest()
         let reader = SchemaReader(connection: connection, schema: "main")
-        guard let old = try reader.table(table), !old.name.hasPrefix(StateStore.prefix) else {
+        guard let old = try reader.table(table), !OwnNames.isTable(old.name) else {
             throw MigrationError(.missingTable, "there is no table \(table) to rebuild", table: table)
         }
         let objects = try SchemaImage.objects(connection, of: old.name)

@@ -36,6 +36,15 @@ public struct DatabaseSchema: Sendable, Hashable {
                 else { throw Self.unexpected(statement) }
                 // What the sqlite3 shell prints of a schema has them.
                 if name.name.hasPrefix("sqlite_") { continue }
+                if outline.kind == .createTable || outline.kind == .createView,
+                    OwnNames.isTable(name.name)
+                {
+                    throw MigrationError(
+                        .misuse,
+                        "\(name.name) is the name of a table of Midstream's own: give it another name, or leave it out of the schema",
+                        table: name.name
+                    )
+                }
             default: throw Self.unexpected(statement)
             }
             try connection.execute(statement)

@@ -41,7 +41,8 @@ struct SchemaImage {
             guard let type = SchemaObject.Kind(rawValue: try row.get(0)) else { return nil }
             return SchemaObject(type: type, name: try row.get(1), owner: try row.get(2), sql: try row.get(3))
         }.filter { object in
-            ![object.name, object.owner].contains { $0.hasPrefix("sqlite_") || $0.hasPrefix(StateStore.prefix) }
+            !OwnNames.has(object.type, object.name, on: object.owner)
+                && ![object.name, object.owner].contains { $0.hasPrefix("sqlite_") }
         }
     }
 

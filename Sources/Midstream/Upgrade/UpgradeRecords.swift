@@ -19,7 +19,7 @@ struct UpgradeRecords {
         var unknown: [String]
     }
 
-    static let table = StateStore.prefix + "upgrades"
+    static let table = OwnNames.prefix + "upgrades"
     private var connection: Connection { access.connection }
 
     func state() throws -> State {

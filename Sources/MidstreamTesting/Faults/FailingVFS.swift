@@ -9,7 +9,8 @@ public struct FileFault: Sendable, Hashable {
     public var number: Int
     /// Whether all after it fail as well.
     public var isPersistent: Bool
-    /// What SQLite is told. A write that fails has written its first half, as on a disk that is full.
+    /// What SQLite is told. A write that fails has written its first half, as on a disk that is full. To open a file fails with
+    /// `.readOnly` as it does where it may not be written: it is opened to be read.
     public var code: ResultCode
     /// The paths of the files that are concerned, a WAL's ending in `-wal`, its index's in `-shm`; `nil` for all, those
     /// without a name included.

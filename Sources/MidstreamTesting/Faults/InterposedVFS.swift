@@ -95,9 +95,13 @@ private let openFile:
     ) -> Int32 = { _, name, file, flags, outFlags in
         guard let vfs = InterposedVFS.base, let file else { return SQLITE_MISUSE }
         let path = name.map { String(cString: $0) } ?? ""
+        var flags = flags
         if let failure = FaultState.shared.withLock({ $0.verdict(on: .open, path) }) {
-            file.pointee.pMethods = nil
-            return failure
+            guard failure == SQLITE_READONLY else {
+                file.pointee.pMethods = nil
+                return failure
+            }
+            flags = flags & ~(SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) | SQLITE_OPEN_READONLY
         }
         let code = vfs.pointee.xOpen(vfs, name, file, flags, outFlags)
         guard code == SQLITE_OK, let methods = file.pointee.pMethods else { return code }

@@ -21,11 +21,15 @@ enum TerminalPrompt {
         defer { SystemCalls.close(terminal) }
         while true {
             received.store(0, ordering: .relaxed)
-            let handlers = signals.map { number in
+            let actions = signals.map { number in
+                // Not as signal() gives it: SIG_IGN is no address, and such an optional function is taken for none.
+                var action = sigaction()
+                sigaction(number, nil, &action)
                 signal(number) { TerminalPrompt.received.store($0, ordering: .relaxed) }
+                return action
             }
             let count = try readHidden(terminal, prompt, buffer)
-            for (number, handler) in zip(signals, handlers) { signal(number, handler) }
+            for (number, var action) in zip(signals, actions) { sigaction(number, &action, nil) }
             if let count { return count }
             // The signal has its usual effect. If the process lives on, it asks again.
             kill(getpid(), received.load(ordering: .relaxed))

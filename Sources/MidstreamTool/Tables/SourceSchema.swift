@@ -1,3 +1,4 @@
+internal import Midstream
 internal import SQLText
 internal import SQLiteConnection
 
@@ -45,7 +46,7 @@ struct SourceSchema {
         return try tables.compactMap { row in
             let name: String = try row.get(0)
             let lowercased = SQLIdentifier.lowercased(name)
-            if lowercased.hasPrefix("sqlite_") || lowercased.hasPrefix("midstream_") { return nil }
+            if lowercased.hasPrefix("sqlite_") || OwnNames.isTable(name) { return nil }
             if virtual.contains(name) || shadows.contains(name) { return nil }
             let own = try indexes.filter { SQLIdentifier.equal(try $0.get(0), name) }
             return Table(

@@ -65,17 +65,25 @@ extension StatementOutline {
     ///
     /// - Complexity: O(n) in the tokens of the statement.
     public func repeatsName(in range: Range<Int>) -> Bool {
-        var seen: Set<String> = []
+        let names = columnNames(in: range)
+        return Set(names).count < names.count
+    }
+
+    /// What may be the names of columns in a range, in lower case and in the order of the text: calls and qualifiers are left
+    /// out.
+    ///
+    /// - Complexity: O(n) in the tokens of the statement.
+    public func columnNames(in range: Range<Int>) -> [String] {
+        var names: [String] = []
         for (index, token) in tokens.enumerated() where range.contains(token.range.lowerBound) {
             guard token.kind == .identifier || token.kind == .quotedIdentifier else { continue }
             if token.kind == .identifier, KeywordTable.shared.keyword(bytes.storage, token.range).isReserved {
                 continue
             }
             if index + 1 < tokens.count, [.dot, .leftParen].contains(tokens[index + 1].kind) { continue }
-            let name = SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(token.range)))
-            if !seen.insert(name).inserted { return true }
+            names.append(SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(token.range))))
         }
-        return false
+        return names
     }
 
     /// The text of a range.

@@ -25,6 +25,8 @@ extension Outliner {
                 state.wantsOperand = false
                 position += 1
                 if closed == .row, word == .in || word == .not { outline.hasRowMembership = true }
+                // Parentheses around a row value change nothing.
+                if closed == .row, state.parentheses.last == .operand { state.parentheses[state.depth - 1] = .row }
             case .comma:
                 if state.depth == 0, options.contains(.one) { break scanning }
                 if state.parentheses.last == .operand { state.parentheses[state.depth - 1] = .row }

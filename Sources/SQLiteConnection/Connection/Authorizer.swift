@@ -49,6 +49,8 @@ public struct AuthorizerAction: RawRepresentable, Hashable, Sendable {
     public static let dropTable = AuthorizerAction(rawValue: SQLITE_DROP_TABLE)
     /// A table is altered; its name is the second detail, and the schema the first.
     public static let alterTable = AuthorizerAction(rawValue: SQLITE_ALTER_TABLE)
+    /// A function is called; its name is the second detail.
+    public static let function = AuthorizerAction(rawValue: SQLITE_FUNCTION)
     /// A virtual table is dropped.
     public static let dropVirtualTable = AuthorizerAction(rawValue: SQLITE_DROP_VTABLE)
 }

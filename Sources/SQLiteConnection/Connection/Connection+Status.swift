@@ -47,12 +47,21 @@ extension Connection {
         return isWriting < 0 ? nil : isWriting > 0
     }
 
+    /// Whether a statement, or the handle of a value, writes outside transactions. A transaction that were begun now would take
+    /// that in, could not be committed before it ends, and would undo it if rolled back. Before SQLite 3.34 handles are not seen.
+    package var isAmidWrite: Bool {
+        guard !isClosed, !isInTransaction else { return false }
+        return isWriting ?? hasBusyStatement { sqlite3_stmt_readonly($0) == 0 }
+    }
+
     /// Whether a statement runs.
-    public var hasBusyStatement: Bool {
+    public var hasBusyStatement: Bool { hasBusyStatement { _ in true } }
+
+    private func hasBusyStatement(where isMeant: (OpaquePointer) -> Bool) -> Bool {
         if isClosed { return false }
         var statement = sqlite3_next_stmt(db, nil)
         while let current = statement {
-            if sqlite3_stmt_busy(current) != 0 { return true }
+            if sqlite3_stmt_busy(current) != 0, isMeant(current) { return true }
             statement = sqlite3_next_stmt(db, current)
         }
         return false

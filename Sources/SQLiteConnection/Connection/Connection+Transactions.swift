@@ -35,7 +35,7 @@ extension Connection {
     ///
     /// - Throws: What `body` throws; ``SQLiteError`` when there is no memory to end the transaction, which stays open then.
     package func readingTransaction<Result>(_ body: () throws -> Result) throws -> Result {
-        if !isInTransaction, isWriting == true { return try holdingSnapshots(body) }
+        if isAmidWrite { return try holdingSnapshots(body) }
         try execute("BEGIN")
         let result: Result
         do {
@@ -69,7 +69,7 @@ extension Connection {
     }
 
     /// Has ``isHalfUndone`` tell that half of something was done, which no savepoint surrounds.
-    public func noteHalfUndone() { isHalfUndone = true }
+    package func noteHalfUndone() { isHalfUndone = true }
 
     /// Rolls back to a savepoint and ends it. Where SQLite cannot, since another statement is running that has been
     /// interrupted, ``isHalfUndone`` tells until the transaction has been rolled back.

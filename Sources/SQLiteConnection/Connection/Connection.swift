@@ -98,8 +98,8 @@ public final class Connection {
     /// Whether other code closes the connection. Its busy handler, its authorizer and its other settings are not touched.
     public let isBorrowed: Bool
 
-    /// Whether a savepoint could not be rolled back, so that the transaction has half of something and must be rolled back:
-    /// see ``undoSavepoint(_:)``.
+    /// Whether half of something was done and could not be undone, so that the transaction must be rolled back: see
+    /// ``undoSavepoint(_:isOutermost:)``.
     public internal(set) var isHalfUndone = false
 
     /// Whether nothing can be done with it any more.

@@ -13,6 +13,9 @@ public struct RowReader {
         self.statement = statement
     }
 
+    /// Whether it is the statement's rows that are read.
+    public func reads(_ statement: Statement) -> Bool { self.statement === statement }
+
     /// Runs to the first row, and takes note when SQLite prepares the statement anew.
     public func begin() throws(SQLiteError) -> Bool { try statement.step() }
 

@@ -83,6 +83,10 @@ public struct IndexInfo {
         }
     }
 
+    /// Whether of rows that are equal in the columns of the order one is enough, as for DISTINCT; `false` as well where SQLite
+    /// cannot tell (before 3.38).
+    public var wantsDistinct: Bool { midstream_vtab_distinct(pointer) >= 2 }
+
     /// The columns that the statement uses, a bit each; the highest stands for all columns from 63 on.
     public var usedColumns: UInt64 { pointer.pointee.colUsed }
 

@@ -1,7 +1,8 @@
 import Midstream
 import SQLiteC
-import SQLiteConnection
 import SQLText
+
+@testable import SQLiteConnection
 
 /// A connection that other code opened, as a side of a case.
 struct ForeignSide: Side {
@@ -91,6 +92,12 @@ final class BorrowedCaseRunner {
 
     private func begin() throws {
         try foreign.execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF")
+        if library == .grdb {
+            // No strings in double quotes.
+            for setting in [1013, 1014] {
+                try? files.native.connection.configure(Connection.Setting(rawValue: Int32(setting)), false)
+            }
+        }
         try foreign.execute("CREATE TEMP TABLE scratch_changes(a)")
         try files.native.connection.execute("CREATE TEMP TABLE scratch_changes(a)")
         try foreign.install()
@@ -188,6 +195,8 @@ final class BorrowedCaseRunner {
             // Before 3.18 it cannot be set back when a statement fails after some rows.
             let isOld = Connection.libraryVersionNumber < 3_018_000
             if isOld, mine.lastInsertRowID != files.native.connection.lastInsertRowID { throw Abandoned() }
+            // SQLite 3.40 finds the type after the row to replace is gone from the table, and does not undo that.
+            if reason == Self.wrongType, command.sql.contains("REPLACE ") { throw Abandoned() }
             return
         }
         defer { if mine.failure != nil, command.sql.contains("OR FAIL") { alignSequences() } }
@@ -282,6 +291,8 @@ final class BorrowedCaseRunner {
             && !sql.replacing("not indexed", with: "").contains("indexed by")
     }
 
+    private static let wrongType = "cannot store a value of the wrong type"
+
     /// Which of the documented refusals it is.
     private func refusal(_ outcome: Outcome) -> String? {
         guard let failure = outcome.failure else { return nil }
@@ -294,7 +305,7 @@ final class BorrowedCaseRunner {
         }
         // Of a wrong type in a STRICT table: it may have another code, and come before other violations.
         if failure.contains("cannot store "), movingTables.contains(where: { failure.contains(" column \($0).") }) {
-            return "cannot store a value of the wrong type"
+            return Self.wrongType
         }
         return nil
     }

@@ -65,7 +65,7 @@ import Testing
 
     @Test(arguments: CrashScenario.tried)
     func everyCommittedTransactionIsWholeAndNoOtherLeavesATrace(_ scenario: CrashScenario) async throws {
-        let folder = TemporaryFolder.inMemory()
+        let folder = TemporaryFolder()
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
@@ -105,7 +105,7 @@ import Testing
 
     @Test(arguments: CrashScenario.tried)
     func aProcessThatDiesWhileItRecoversLeavesEverythingWholeToo(_ scenario: CrashScenario) async throws {
-        let folder = TemporaryFolder.inMemory()
+        let folder = TemporaryFolder()
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)

@@ -127,6 +127,30 @@ import Testing
         )
     }
 
+    /// Not what begins like the engine's own names is the engine's.
+    @Test(arguments: ["midstream_sync", "midstream_insert_all", "midstream_fence_7", "sync"])
+    func thatAreNamedLikeTheEnginesOwnAreTheApplications(_ name: String) throws {
+        let programs = [
+            ("ON other", "UPDATE t SET name = 'z' || id WHERE id = NEW.x", true),
+            ("ON other", "DELETE FROM t WHERE id >= NEW.x", true),
+            ("ON other", "INSERT INTO log SELECT count(*) FROM t", true),
+            ("ON other", "INSERT OR REPLACE INTO t VALUES (NEW.x, 7, 'new')", true),
+            ("ON t", "INSERT INTO log VALUES ('+' || NEW.id)", false),
+        ]
+        for (table, program, drains) in programs {
+            try compare(
+                "CREATE TABLE other(x); CREATE TRIGGER \(name) AFTER INSERT \(table) BEGIN \(program); END",
+                ["INSERT INTO other VALUES (35)", "INSERT INTO t VALUES (70, 1, 'y')", "DROP TRIGGER \(name)"],
+                drains: drains
+            )
+        }
+        try compare(
+            "CREATE TRIGGER \(name) AFTER DELETE ON t BEGIN INSERT INTO log VALUES ('-' || OLD.id); END",
+            ["DELETE FROM t"],
+            drains: false
+        )
+    }
+
     @Test(arguments: ["", "UPDATE t SET name = 'x' || id WHERE id = NEW.id + 1;"])
     func thatAskForChangesGetThoseOfTheStatementBefore(_ step: String) throws {
         try compare(

@@ -94,6 +94,39 @@ import Testing
         #expect(missing?.code == .sourceUnavailable)
     }
 
+    /// Names that begin like the engine's own.
+    @Test func aTriggerOfSuchANameComesAlongAndATableOfSuchANameIsNotLost() throws {
+        let folder = TemporaryFolder()
+        try Self.source(folder, nil)
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE UNIQUE INDEX midstream_ux ON a(x, id); CREATE VIEW midstream_v AS SELECT x FROM a;
+                CREATE TABLE midstream_notes(x); INSERT INTO midstream_notes VALUES (1), (2);
+                CREATE TABLE midstream_refused_a(id, reason); INSERT INTO midstream_refused_a VALUES (1, 'why');
+                CREATE TRIGGER midstream_sync AFTER DELETE ON a BEGIN INSERT INTO log VALUES (OLD.id); END
+                """
+        )
+        func open() throws -> Database {
+            try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+        }
+        let error = #expect(throws: MigrationError.self) { _ = try open() }
+        #expect(error?.code == .unsupported && error?.table == "midstream_refused_a")
+        #expect(try old.fetchValue(Int64.self, "SELECT count(*) FROM midstream_refused_a") == 1)
+        try old.execute("ALTER TABLE midstream_refused_a RENAME TO refused")
+        old.close()
+        let database = try open()
+        #expect(try database.fetchValue(String.self, "SELECT reason FROM refused") == "why")
+        #expect(
+            try database.fetchValue(Int64.self, "SELECT 1 FROM sqlite_master WHERE name = 'midstream_ux'") == 1
+        )
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM midstream_v") == 299)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM midstream_notes") == 2)
+        let before = try database.fetchValue(Int64.self, "SELECT count(*) FROM log") ?? 0
+        try database.execute("DELETE FROM a WHERE id = 7")
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM log") == before + 2)
+    }
+
     @Test func aSourceWithRowsThatHaveNotMovedIsNotWiped() throws {
         let folder = TemporaryFolder()
         try Self.source(folder, nil)

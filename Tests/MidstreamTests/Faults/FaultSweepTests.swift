@@ -31,7 +31,7 @@ import Testing
         if let chosen = Self.chosen, !chosen.contains(scenario.rawValue), chosen.contains(where: Self.isScenario) {
             return
         }
-        let folder = TemporaryFolder.inMemory()
+        let folder = TemporaryFolder()
         let result = await #expect(processExitsWith: .success, observing: [\.exitStatus]) {
             [scenario, path = folder.path as String] in
             do {

@@ -73,6 +73,26 @@ import Testing
         }
     }
 
+    /// As a volume that is not yet writable when the application starts.
+    @Test func aSourceThatWasReadOnlyIsWrittenWhenItCanBe() async throws {
+        let fixture = try MovingFixture(rows: 200)
+        try fixture.open().close()
+        await #expect(processExitsWith: .success) {
+            [target = fixture.target as String, source = fixture.source as String] in
+            try FailingVFS.register()
+            let database = try Database(path: target)
+            FailingVFS.fail(FileFault(.open, number: 1, isPersistent: true, code: .readOnly, files: [source]))
+            try FaultTests.expect(try database.stepMigration(rows: 50).outcome == .worked, "rows are read")
+            var code: ResultCode?
+            for _ in 0..<20 where code == nil { code = FaultTests.code { _ = try database.stepMigration() } }
+            try FaultTests.expect(code?.primary == .readOnly, "\(String(describing: code))")
+            try FaultTests.expect(FaultTests.code { _ = try database.stepMigration() }?.primary == .readOnly, "again")
+            FailingVFS.clear()
+            try finishMigration(database)
+            try FaultTests.expect(try database.fetchValue(Int.self, FaultTests.sum) == 20_000, "rows")
+        }
+    }
+
     /// While the overlay cannot be put back, a block must not read the target's part of a table alone.
     @Test func aBlockThatHasChangedASchemaReadsWholeTablesOrFails() async throws {
         let fixture = try MovingFixture(rows: 200)

@@ -11,6 +11,27 @@ import Testing
 
 /// Files that are copied, restored, replaced, moved or lost.
 @Suite struct IdentityTests {
+    /// A trigger of the source's that is named like a fence is none.
+    @Test func aTriggerNamedLikeAFenceIsTheApplications() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1), (2, 2); CREATE TABLE log(x);
+                CREATE TRIGGER midstream_fence_log AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.id); END
+                """
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        #expect(throws: SQLiteError.self) { try old.execute("INSERT INTO t VALUES (3, 3)") }
+        try database.stepMigration(rows: 1)
+        try database.cancelMigration()
+        try finishMigration(database)
+        try old.execute("INSERT INTO t VALUES (3, 3)")
+        #expect(try old.fetchValue(Int64.self, "SELECT x FROM log") == 3)
+    }
+
     /// Moves a half and closes.
     private func halfMoved(_ rows: Int = 100) throws -> MovingFixture {
         let fixture = try MovingFixture(rows: rows)

@@ -50,7 +50,7 @@ struct Preparations {
         let moving = Set(access.overlay.byName.keys).union(access.overlay.twins.map(SQLIdentifier.lowercased))
         let theirs = prepare(sql, native)
         let isEnforced: Int64? = try access.connection.fetchValue("PRAGMA foreign_keys")
-        let route = Router(overlay: access.overlay, enforcesForeignKeys: isEnforced == 1).route(outline, in: text)
+        let route = try Router(overlay: access.overlay, enforcesForeignKeys: isEnforced == 1).route(outline, in: text)
         if theirs.outcome.failure != nil { mistakes += 1 }
         if try isUntouched(outline, theirs, moving, access.overlay) {
             untouched += 1

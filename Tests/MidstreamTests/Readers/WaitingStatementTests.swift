@@ -44,9 +44,6 @@ import Testing
         "CREATE TRIGGER g AFTER DELETE ON t BEGIN INSERT INTO z VALUES (old.a); END",
     ]
 
-    /// Whether one that a transaction begins with waits for the lock.
-    static let definitionsWait = Connection.libraryVersionNumber >= 3_034_000
-
     static let rows = """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) SELECT i, i * 10 FROM n
         """
@@ -62,7 +59,6 @@ import Testing
         for (isPreparedBefore, ends) in ways {
             // It cannot run in a transaction.
             if ends != nil, statement == "VACUUM" { continue }
-            if ends != nil, !Self.definitionsWait, Self.definitions.contains(statement) { continue }
             let files = try WaitingFiles(event)
             let waiting = try Waiting(files.target)
             if isPreparedBefore, Self.writes.contains(statement) {
@@ -182,7 +178,6 @@ import Testing
     /// Its file has claims already, of a table that has begun to move before.
     @Test(arguments: ["DROP TABLE o", "ALTER TABLE o RENAME TO p"], [nil, "BEGIN", "SAVEPOINT s"])
     func aSourceThatHasBegunToMoveStays(_ statement: String, _ beginning: String?) throws {
-        if beginning != nil, !Self.definitionsWait { return }
         let files = try WaitingFiles(.begins)
         let plain = try Connection(path: files.source)
         try plain.execute("CREATE TABLE z(x)")
@@ -235,7 +230,6 @@ import Testing
         try lock.execute("BEGIN IMMEDIATE")
         try access.execute(beginning)
         for sql in ["UPDATE t SET a = 0 WHERE id = 3", "UPDATE t SET a = 0 WHERE id = 17", "CREATE TABLE y(a)"] {
-            if sql.hasPrefix("CREATE"), !Self.definitionsWait { continue }
             #expect(throws: SQLiteError.self, "\(sql)") { try access.execute(sql) }
         }
         try lock.execute("ROLLBACK")
@@ -253,6 +247,68 @@ import Testing
         #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t WHERE a = 0") == 1)
         waiting.close()
         try files.finish()
+    }
+
+    /// Pragmas that expire what has been prepared come before it.
+    @Test(arguments: ["defer_foreign_keys = 1", "recursive_triggers = 1"], [true, false])
+    func aTransactionWaitsAfterAPragmaOfTheConnection(_ pragma: String, _ isMoving: Bool) throws {
+        let files = try WaitingFiles(isMoving ? .rebuildsWhatMoves : .begins)
+        let waiting = try Waiting(files.target)
+        try waiting.access.execute("INSERT INTO z VALUES (1)")
+        try waiting.access.execute("BEGIN; PRAGMA \(pragma)")
+        try waiting.run({}, while: { try $0.execute("INSERT INTO z VALUES (1)") })
+        try waiting.access.execute("COMMIT")
+        #expect(try waiting.access.fetchValue(Int64.self, "SELECT count(*) FROM z WHERE x = 1") == 2)
+        waiting.close()
+        try files.finish()
+    }
+
+    /// What was prepared names a table that has gone; SQLite says so when it has the lock.
+    @Test(arguments: [true, false]) func aTransactionWhoseFirstStatementFailsSeesWhatMoves(_ isPreparedBefore: Bool)
+        throws
+    {
+        let files = try WaitingFiles(.begins)
+        let other = try Connection(path: files.target)
+        try other.execute("CREATE TABLE q(x)")
+        let waiting = try Waiting(files.target)
+        let access = waiting.access
+        if isPreparedBefore { try access.execute("INSERT INTO q VALUES (1)") }
+        try access.execute("BEGIN")
+        try other.execute("DROP TABLE q")
+        other.close()
+        _ = try files.happen(.begins)
+        #expect(throws: SQLiteError.self) { try access.execute("INSERT INTO q VALUES (2)") }
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t") == 20)
+        try access.execute("INSERT INTO z VALUES (5); COMMIT")
+        #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM z WHERE x = 5") == 1)
+        waiting.close()
+        try files.finish()
+    }
+
+    /// The transaction that a block begins itself is not begun again under what the engine does in it.
+    @Test(arguments: ["COMMIT; BEGIN", "ROLLBACK; SAVEPOINT s", "COMMIT; BEGIN IMMEDIATE"])
+    func anotherTransactionOfABlockKeepsARebuild(_ beginning: String) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("one.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 2); CREATE TABLE z(x)"
+        )
+        let end = beginning.hasSuffix("s") ? "RELEASE s" : "COMMIT"
+        try database.write { access in
+            try access.execute(beginning)
+            try access.rebuild("t") { $0.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a DEFAULT 5)" }
+            try access.execute("INSERT INTO z VALUES (1); UPDATE t SET a = 3; \(end)")
+        }
+        try database.write { access in
+            try access.execute(beginning)
+            let schema = DatabaseSchema(
+                sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, a DEFAULT 5, c); CREATE TABLE z(x, y)"
+            )
+            try access.upgrade(to: schema)
+            try access.execute("INSERT INTO z VALUES (2, 2); \(end)")
+        }
+        #expect(try texts(database.fetchAll("SELECT * FROM t")) == ["1|3|NULL"])
+        #expect(try texts(database.fetchAll("SELECT * FROM z")) == ["1|NULL", "2|2"])
     }
 
     static let beginningsElsewhere = [

@@ -102,4 +102,50 @@ import Testing
         #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 6)
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 6)
     }
+
+    /// What one of two steppers has counted before the other one moved the rest is no part of the last count.
+    @Test(arguments: [MigrationVerification.count, .batches, .complete], [true, false]) func twoMayCountInTurn(
+        _ verification: MigrationVerification,
+        isWholeCount: Bool
+    ) throws {
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE s(id INTEGER PRIMARY KEY, a);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000)
+                INSERT INTO s SELECT i, 'row ' || i FROM n
+                """
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "s"
+            table.verification = verification
+        }
+        // One slice.
+        try database.stepMigration(budget: .microseconds(1))
+        let other = try Database(path: folder.file("new.db"))
+        try other.stepMigration(rows: 20000)
+        if !isWholeCount { try other.stepMigration(budget: .microseconds(1)) }
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM main.t") == 20000)
+        #expect(!(try database.readMigrationProgress().isFinished))
+        try finishMigration(database)
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 0)
+    }
+
+    @Test func whoHasMendedTheSourceHasItCountedAnew() throws {
+        let database = try begin(.complete)
+        try database.stepMigration(rows: 6)
+        let plain = try Connection(path: folder.file("old.db"))
+        try plain.configure(.triggers, false)
+        try plain.execute("INSERT INTO s(id, a) VALUES (0, 'strange')")
+        for _ in 0..<2 {
+            let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+            #expect(error?.code == .sourceChanged)
+        }
+        try plain.execute("DELETE FROM s WHERE id = 0")
+        try finishMigration(database)
+        #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 0)
+    }
 }

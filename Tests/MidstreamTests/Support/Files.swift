@@ -6,6 +6,12 @@
 
 /// What tests do with files.
 enum Files {
+    /// Where files are made: `MIDSTREAM_TEST_FOLDER`, or else in memory, where that can be. Syncs are counted there as anywhere,
+    /// and take no time.
+    static let folder: String =
+        getenv("MIDSTREAM_TEST_FOLDER").map { String(cString: $0) }
+        ?? (access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     static func copy(_ from: String, to: String) {
@@ -27,6 +33,11 @@ enum Files {
             if exists(from + suffix) { copy(from + suffix, to: to + suffix) } else { unlink(to + suffix) }
         }
         unlink(to + "-shm")
+    }
+
+    /// With what stands beside it; nobody has it open.
+    static func moveDatabase(_ from: String, to: String) {
+        for suffix in ["", "-wal", "-shm", "-journal"] { rename(from + suffix, to + suffix) }
     }
 
     static func removeDatabase(_ path: String) {

@@ -8,14 +8,9 @@
 final class TemporaryFolder: Sendable {
     let path: String
 
-    init(under parent: String = "/tmp") {
+    init(under parent: String = Files.folder) {
         var template = Array((parent + "/midstream-XXXXXX").utf8CString)
         path = String(cString: mkdtemp(&template))
-    }
-
-    /// One in memory, where there is such a folder: syncs are counted there as anywhere, and take no time.
-    static func inMemory() -> TemporaryFolder {
-        TemporaryFolder(under: Files.exists("/dev/shm") ? "/dev/shm" : "/tmp")
     }
 
     deinit {

@@ -186,4 +186,49 @@ import Testing
         #expect(error?.message.contains(refusal.words) == true, "\(error?.message ?? "")")
         #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
     }
+
+    /// Names that mean something else within another FROM.
+    @Test(arguments: [
+        ("oid", "line"), ("line", "rowid"), ("_rowid_", "oid"), ("k0", "k1"), ("k1", "k0"), ("key", "only"),
+        ("midstream_k1", "midstream_k0"), ("midstream_key1", "midstream_key0"),
+    ])
+    func keysMayHaveAnyNames(_ first: String, _ second: String) throws {
+        let pair = try Pair(
+            schema:
+                "CREATE TABLE t(\(first) INTEGER, \(second) TEXT, v, PRIMARY KEY (\(first), \(second) DESC)) WITHOUT ROWID",
+            rows: """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+                INSERT INTO t SELECT i / 3, 'x' || (i % 3), i FROM n
+                """,
+            tables: ["t"],
+            moved: 7
+        )
+        func compare(_ when: String) throws {
+            for query in [
+                "SELECT * FROM t ORDER BY 1, 2", "SELECT * FROM t WHERE \(first) = 9 ORDER BY 2",
+                "SELECT count(*) FROM t",
+                "SELECT count(*) FROM t WHERE v <> ''", "SELECT \(first), count(*) FROM t GROUP BY 1",
+                "SELECT DISTINCT \(first) FROM t ORDER BY 1", "SELECT * FROM t ORDER BY v",
+            ] {
+                #expect(
+                    texts(try pair.database.fetchAll(query)) == texts(try pair.native.fetchAll(query)),
+                    "\(when): \(query)"
+                )
+            }
+        }
+        for sql in [
+            "UPDATE t SET v = 'paid' WHERE \(first) = 9", "DELETE FROM t WHERE \(first) = 12",
+            "INSERT INTO t VALUES (12, 'x1', 'again')", "UPDATE t SET \(second) = 'y' || v WHERE \(first) = 15",
+            "INSERT OR REPLACE INTO t VALUES (16, 'x2', 'replaced')", "DELETE FROM t WHERE v > 50 AND \(second) = 'x0'",
+        ] {
+            try pair.native.execute(sql)
+            try pair.database.execute(sql)
+            try compare(sql)
+        }
+        try pair.database.stepMigration(rows: 25)
+        try compare("on")
+        try pair.finish()
+        try compare("moved")
+        #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
+    }
 }

@@ -50,6 +50,45 @@ import Testing
         #expect(unchanged.undeclared.sorted() == ["bodies", "drafts", "noted"])
     }
 
+    /// Names that begin like the engine's own: indexes and triggers are the application's, tables are refused.
+    @Test func namesLikeTheEnginesOwnAreNotLost() throws {
+        let first = """
+            CREATE TABLE t(id INTEGER PRIMARY KEY, a, u);
+            CREATE UNIQUE INDEX midstream_ux ON t(u); CREATE INDEX midstream_backup_5 ON t(a);
+            CREATE TABLE log(x); CREATE TABLE midstream_notes(x);
+            CREATE TRIGGER midstream_sync AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.id); END;
+            """
+        let second = first.replacing("a, u", with: "a NOT NULL DEFAULT 1, u")
+        for rowsAtOnce in [0, 1000] {
+            let pair = try UpgradePair(
+                first + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) "
+                    + "INSERT INTO t SELECT i, i, 'u' || i FROM n;"
+            )
+            var options = SchemaOptions()
+            options.rowsChangedAtOnce = rowsAtOnce
+            try pair.database.upgrade(to: DatabaseSchema(sql: second), options: options)
+            func check() throws {
+                #expect(throws: SQLiteError.self) { try pair.database.execute("INSERT INTO t(u) VALUES ('u30')") }
+                try pair.database.execute("INSERT INTO t(u) VALUES ('new ' || hex(randomblob(8)))")
+                #expect(
+                    try pair.database.fetchValue(Int64.self, "SELECT max(x) FROM log")
+                        == pair.database.fetchValue(Int64.self, "SELECT max(id) FROM t")
+                )
+            }
+            try check()
+            try finishMigration(pair.database)
+            try check()
+            let names =
+                "SELECT name FROM sqlite_master WHERE type IN ('index', 'trigger') AND name LIKE 'midstream%' ORDER BY 1"
+            #expect(
+                texts(try pair.database.fetchAll(names)) == ["midstream_backup_5", "midstream_sync", "midstream_ux"]
+            )
+            #expect(try pair.database.plan(for: DatabaseSchema(sql: second)).isEmpty)
+        }
+        let error = #expect(throws: MigrationError.self) { _ = try plan("CREATE TABLE Midstream_refused_t(x)") }
+        #expect(error?.code == .misuse && error?.table == "Midstream_refused_t")
+    }
+
     @Test func theCheapestExactWayIsTaken() throws {
         func changed(_ from: String, _ to: String, _ change: (inout SchemaOptions) -> Void = { _ in }) throws
             -> [String]

@@ -51,9 +51,10 @@
             return false
         }
 
-        /// - Returns: The program's exit code.
+        /// - Returns: The program's exit code; that of a killed one when it does not end within a minute or so.
         func end() -> Int32 {
-            while read() {}
+            for _ in 0..<600 { guard read() else { return Subprocess.wait(for: pid) } }
+            kill(pid, SIGKILL)
             return Subprocess.wait(for: pid)
         }
 

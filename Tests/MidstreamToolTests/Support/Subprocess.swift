@@ -74,11 +74,16 @@ struct Subprocess {
         #else
             let setsid = Int16(POSIX_SPAWN_SETSID)
         #endif
-        posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGMASK))
+        posix_spawnattr_setflags(&attributes, setsid | Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         // The thread of a test may have signals blocked.
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
+        // What runs the tests in the background may have them ignore signals.
+        var ending = sigset_t()
+        sigemptyset(&ending)
+        for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP] { sigaddset(&ending, signal) }
+        posix_spawnattr_setsigdefault(&attributes, &ending)
         var argv = ([program] + arguments).map { strdup($0) } + [nil]
         defer { for argument in argv { free(argument) } }
         var inherited: [String] = []

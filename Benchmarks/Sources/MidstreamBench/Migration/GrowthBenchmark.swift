@@ -13,6 +13,8 @@ struct GrowthBenchmark {
         var bytes: Int64 = 100
         /// Rows that are promoted before the first step.
         var ledger: Int64 = 0
+        /// Whether the tables have a key of two columns, and no rowids.
+        var isKeyed = false
 
         var rowsOfTable: Int64 { rows / tables }
     }
@@ -27,6 +29,10 @@ struct GrowthBenchmark {
         (
             "promoted rows, of 2,000,000",
             [0, 1000, 1_000_000].map { Shape(name: Int64($0).grouped, rows: 2_000_000, ledger: $0) }
+        ),
+        (
+            "promoted rows, of 1,000,000 with a key of two columns",
+            [0, 1000, 100_000].map { Shape(name: Int64($0).grouped, rows: 1_000_000, ledger: $0, isKeyed: true) }
         ),
         (
             "bytes of a row",
@@ -61,8 +67,9 @@ struct GrowthBenchmark {
     // MARK: The files
 
     private func schema(_ shape: Shape, _ table: Int64) -> [String] {
-        [
-            "CREATE TABLE t\(table)(id INTEGER PRIMARY KEY, a INTEGER, b INTEGER, c INTEGER, d INTEGER, e INTEGER, body TEXT)"
+        let key = shape.isKeyed ? "PRIMARY KEY (c, id)) WITHOUT ROWID" : "PRIMARY KEY (id))"
+        return [
+            "CREATE TABLE t\(table)(id INTEGER, a INTEGER, b INTEGER, c INTEGER, d INTEGER, e INTEGER, body TEXT, \(key)"
         ]
             + ["a", "b", "c", "d", "e"].prefix(shape.indexes).map { "CREATE INDEX t\(table)_\($0) ON t\(table)(\($0))" }
     }
@@ -159,6 +166,11 @@ struct GrowthBenchmark {
 
     private enum Operation: CaseIterable { case byKey, byIndex, updatePending }
 
+    /// A term for one row, of which there is one.
+    private func isRow(_ shape: Shape, _ id: Int64) -> (sql: String, arguments: Arguments) {
+        shape.isKeyed ? ("c = ? AND id = ?", [id * 1_299_709 % shape.rowsOfTable, id]) : ("id = ?", [id])
+    }
+
     /// - Returns: The time that the moving table takes, and how many times as long as the native one.
     private func compare(_ operation: Operation, _ shape: Shape, _ ways: [Database]) throws -> (
         time: Double, ratio: Double
@@ -176,7 +188,10 @@ struct GrowthBenchmark {
                 switch operation {
                 case .byKey:
                     try ways[way].read { access in
-                        for key in keys { _ = try access.fetchOne("SELECT * FROM t\(table) WHERE id = ?", [key]) }
+                        for key in keys {
+                            let row = isRow(shape, key)
+                            _ = try access.fetchOne("SELECT * FROM t\(table) WHERE \(row.sql)", row.arguments)
+                        }
                     }
                 case .byIndex:
                     try ways[way].read { access in
@@ -188,7 +203,10 @@ struct GrowthBenchmark {
                         }
                     }
                 case .updatePending:
-                    for key in keys { try ways[way].execute("UPDATE t\(table) SET e = e + 1 WHERE id = ?", [key]) }
+                    for key in keys {
+                        let row = isRow(shape, key)
+                        try ways[way].execute("UPDATE t\(table) SET e = e + 1 WHERE \(row.sql)", row.arguments)
+                    }
                 }
             }
         }

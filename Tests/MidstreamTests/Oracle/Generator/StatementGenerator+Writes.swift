@@ -296,7 +296,16 @@ extension StatementGenerator {
         let left = source.rowID.map { "\(source.qualifier).\($0)" } ?? "1"
         let key = dice.percent(60) ? left : "\(source.qualifier).\(dice.pick(source.columns))"
         var text = assignment(table, [source, joined], replaces: replaces)
-        text += " FROM \(tableName(other)) AS \(alias) WHERE \(alias).\(other.rowIDName) = \(key)"
+        text += " FROM \(tableName(other)) AS \(alias)"
+        // What more rows of that are joined, the values are those of the first.
+        if dice.percent(30) {
+            let (second, column) = (self.alias(), dice.pick(joined.columns))
+            text +=
+                dice.percent(50)
+                ? " NATURAL JOIN \(tableName(other)) AS \(second)"
+                : " LEFT JOIN \(tableName(other)) AS \(second) USING (\(column))"
+        }
+        text += " WHERE \(alias).\(other.rowIDName) = \(key)"
         if dice.percent(50) { text += " AND \(condition([source, joined], 1))" }
         return text
     }

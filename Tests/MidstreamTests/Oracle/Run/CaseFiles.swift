@@ -27,7 +27,7 @@ final class CaseFiles {
     /// Makes the files, and begins the migration.
     init(_ oracleCase: OracleCase) throws {
         self.oracleCase = oracleCase
-        folder = TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        folder = TemporaryFolder()
         let native = try Self.openNative(folder.file("native.db"))
         self.native = NativeSide(connection: native)
         let target = try Connection(path: folder.file("target.db"), options: OpenOptions(key: oracleCase.keyOfTarget))

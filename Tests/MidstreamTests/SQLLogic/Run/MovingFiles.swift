@@ -47,7 +47,7 @@ final class MovingFiles {
     /// - Parameter records: What makes the source. They run natively, and NativeRun has judged them.
     init(_ records: some Sequence<LogicRecord>, _ mode: LogicMode) throws {
         self.mode = mode
-        folder = TemporaryFolder(under: access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
+        folder = TemporaryFolder()
         let old = folder.file("old.db")
         let source = try Self.native(old)
         for record in records { _ = try source.answer(record) }

@@ -1,10 +1,27 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A pending row that a DELETE means and that the target does not take: it goes without having been there.
-struct RefusedDelete {
-    let table: MovingTable
-    let key: RowKey
+/// Pending rows that a DELETE means, and that go without having been in the target.
+enum UnseenDelete {
+    /// One that the target does not take.
+    case row(MovingTable, RowKey)
+    /// All of a table, which are so many.
+    case all(MovingTable, Int64)
+
+    /// How many they are.
+    var rows: Int64 {
+        switch self {
+        case .row: 1
+        case .all(_, let rows): rows
+        }
+    }
+
+    func perform() throws {
+        switch self {
+        case .row(let table, let key): try table.discard(key)
+        case .all(let table, let rows): try table.discardAll(rows)
+        }
+    }
 }
 
 extension Overlay {
@@ -14,12 +31,15 @@ extension Overlay {
     /// It is read from the schema, which the open transaction may have changed.
     func deletesUnseen(from table: MovingTable) throws -> Bool {
         let triggers = try connection.fetchAll(
-            "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
+            """
+            SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
+            UNION ALL SELECT name, sql FROM sqlite_temp_master WHERE type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE
+            """,
             [table.name]
         )
         for row in triggers {
             let (name, sql): (String, String) = (try row.get(0), try row.get(1))
-            if name.hasPrefix(StateStore.prefix) { continue }
+            if OwnNames.isTrigger(name) { continue }
             if TriggerTexts.fires(SQLScript(sql).outline(), sql, for: "delete") { return false }
         }
         guard connection.isOn(.foreignKeys) else { return true }

@@ -1,0 +1,171 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Virtual tables of the application's that read a moving table by statements of their own, as full-text tables with
+/// `content=T` do. These name `main`'s table, and would find the target's rows alone.
+///
+/// They do so when a column is asked for, by a function such as `snippet()`, to forget a row, and to go through their rows
+/// other than by MATCH. A search that asks for rowids reads the index alone.
+struct ContentTables {
+    private struct Reader {
+        /// The moving tables that it mentions, or that views do which it mentions.
+        var tables: Set<Int64>
+        /// The columns that are not hidden, in lower case.
+        var columns: Set<String>
+        /// Whether it reads the content of rows to rank them, since its index does not have what it takes.
+        var ranksByContent: Bool
+        /// The triggers that read it, or have it read all rows.
+        var triggers: Set<String>
+    }
+
+    /// By their names in lower case.
+    private var readers: [String: Reader] = [:]
+    /// Those of which the statement that is being prepared names the hidden column of its own name, and so may hand it to a
+    /// function.
+    private var handed: Set<Int64> = []
+    private var callsUnknown = false
+
+    init() {}
+
+    init(connection: Connection, moving: [String: MovingTable], views: Set<String>) throws {
+        let masters = ["main.sqlite_master", "sqlite_temp_master"]
+        func objects(_ condition: String) throws -> [(name: String, outline: StatementOutline)] {
+            let query = masters.map { "SELECT name, sql FROM \($0) WHERE \(condition)" }.joined(
+                separator: " UNION ALL "
+            )
+            return try connection.fetchAll(query).map { (try $0.get(0), SQLScript(try $0.get(1)).outline()) }
+        }
+        for (name, outline) in try objects("type = 'table' AND sql LIKE 'CREATE VIRTUAL%'") {
+            let lower = SQLIdentifier.lowercased(name)
+            if OwnNames.isTable(lower) || moving[lower] != nil { continue }
+            var tables = Set(moving.filter { outline.mentions([$0.key]) }.map(\.value.id))
+            // Which of them a view reads is not looked at.
+            if outline.mentions(views) { tables.formUnion(moving.values.map(\.id)) }
+            if tables.isEmpty { continue }
+            let columns = try connection.fetchAll("PRAGMA table_info(\(SQLIdentifier.quoted(name)))")
+            readers[lower] = Reader(
+                tables: tables,
+                columns: Set(try columns.map { SQLIdentifier.lowercased(try $0.get("name", as: String.self)) }),
+                ranksByContent: outline.mentions(["columnsize", "detail"]),
+                triggers: []
+            )
+        }
+        if readers.isEmpty { return }
+        for (name, outline) in try objects("type = 'trigger'") {
+            let isCommand = Self.commandsOfContent.contains { outline.mentions([$0]) }
+            for reader in readers.keys where outline.mentions([reader]) {
+                guard isCommand || !outline.isComplete || Self.reads(of: reader, in: outline) > 0 else { continue }
+                readers[reader]?.triggers.insert(name)
+            }
+        }
+    }
+
+    /// A statement is going to be prepared.
+    mutating func begin() {
+        handed.removeAll()
+        callsUnknown = false
+    }
+
+    /// The tables of which the statement needs all rows in the target.
+    ///
+    /// - Parameter isOfOwner: Whether a trigger asks that is on the table which it reads: what it takes out of the index is the
+    ///   row that fires it, which is in the target.
+    mutating func tables(neededBy event: AuthorizerEvent, isOfOwner: (Set<Int64>) -> Bool) -> Set<Int64> {
+        if readers.isEmpty { return [] }
+        if event.action == .function {
+            if let name = event.second, !Self.readsNothing(SQLIdentifier.lowercased(name)) { callsUnknown = true }
+            return callsUnknown ? handed : []
+        }
+        // Whatever such a trigger does: before 3.20, a count of the rows is no event of the table.
+        if let accessor = event.accessor {
+            let reading = readers.values.filter { $0.triggers.contains(accessor) }
+            if !reading.isEmpty { return reading.reduce(into: []) { $0.formUnion($1.tables) } }
+        }
+        guard let name = event.first, let reader = readers[SQLIdentifier.lowercased(name)] else { return [] }
+        switch event.action {
+        // To take a row out of the index, its old values are read.
+        case .update, .delete: return isOfOwner(reader.tables) ? [] : reader.tables
+        case .read:
+            let column = event.second.map(SQLIdentifier.lowercased) ?? ""
+            if reader.columns.contains(column) { return reader.tables }
+            let isOwnName = column == SQLIdentifier.lowercased(name)
+            if reader.ranksByContent, isOwnName || column == "rank" { return reader.tables }
+            if isOwnName { handed.formUnion(reader.tables) }
+            return callsUnknown ? handed : []
+        default: return []
+        }
+    }
+
+    /// The tables of which a statement needs all rows in the target, as far as its text tells.
+    ///
+    /// - Parameter views: Those that it names; `nil` where they are not known.
+    func tables(neededBy statement: StatementOutline, views: [StatementOutline]?) -> Set<Int64> {
+        guard !readers.isEmpty, Self.kindsThatRead.contains(statement.kind) else { return [] }
+        var needed = tables(neededByInsert: statement)
+        for (name, reader) in readers {
+            let texts = [statement] + (views ?? [])
+            let counts = texts.map { Self.reads(of: name, in: $0) }
+            // Of several, one may be no search.
+            let isSearched =
+                counts.reduce(0, +) == 1 && zip(texts, counts).allSatisfy { $1 == 0 || Self.searches($0, name) }
+            if views == nil || texts.contains(where: { !$0.isComplete })
+                || counts.contains(where: { $0 > 0 }) && !isSearched
+            {
+                needed.formUnion(reader.tables)
+            }
+        }
+        return needed
+    }
+
+    private static let kindsThatRead: Set<StatementKind> = [.select, .insert, .update, .delete, .createTable]
+
+    private static func reads(of name: String, in outline: StatementOutline) -> Int {
+        outline.tableReferences.count { $0.context != .target && SQLIdentifier.equal($0.name.name, name) }
+    }
+
+    /// Whether a table's rows are looked for by `name MATCH …`.
+    private static func searches(_ outline: StatementOutline, _ name: String) -> Bool {
+        let words = StatementWords(outline)
+        return words.tokens.indices.dropFirst().contains { place in
+            words[place] == "match"
+                && SQLIdentifier.equal(SQLIdentifier.unquoted(words.text(place - 1...place - 1)), name)
+        }
+    }
+
+    /// The tables of which an INSERT needs all rows in the target: one that replaces rows of the index, or one of the commands
+    /// that are written as a value of the column of the table's own name.
+    private func tables(neededByInsert insert: StatementOutline) -> Set<Int64> {
+        guard insert.kind == .insert, let target = insert.target,
+            let reader = readers[SQLIdentifier.lowercased(target.name)]
+        else { return [] }
+        if insert.mentions(["replace"]) { return reader.tables }
+        guard let column = insert.columnNames.firstIndex(where: { SQLIdentifier.equal($0, target.name) }) else {
+            return []
+        }
+        guard case .values(let rows, _)? = insert.source else { return reader.tables }
+        let isOfIndex = rows.allSatisfy { row in
+            row.indices.contains(column) && Self.isCommandOfIndex(insert.text(row[column]))
+        }
+        return isOfIndex ? [] : reader.tables
+    }
+
+    private static func readsNothing(_ function: String) -> Bool {
+        ["match", "bm25", "matchinfo"].contains(function) || VolatileTerms.isStable(function)
+    }
+
+    /// Whether a value is the literal of a command that reads no content: `'delete'`, `'merge=500,8'`.
+    private static func isCommandOfIndex(_ value: String) -> Bool {
+        guard value.hasPrefix("'"), value.hasSuffix("'") else { return false }
+        return commandsOfIndex.contains(
+            SQLIdentifier.lowercased(String(value.dropFirst().dropLast().prefix { $0 != "=" }))
+        )
+    }
+
+    private static let commandsOfIndex: Set<String> = [
+        "delete", "delete-all", "optimize", "merge", "automerge", "crisismerge", "usermerge", "pgsz", "rank",
+        "hashsize",
+        "deletemerge", "secure-delete", "flush",
+    ]
+    /// Commands that read all of it.
+    private static let commandsOfContent = ["rebuild", "integrity-check"]
+}

@@ -1,0 +1,90 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The views of `main`, `temp` and the files that the application has attached, which say what a statement that names them does besides what its own text says.
+struct ViewTexts {
+    /// When it was read.
+    private var moment: Moment?
+    /// The texts by the views' names in lower case: of a view that has a twin, both.
+    private var texts: [String: [String]] = [:]
+    private var outlines: [String: [StatementOutline]] = [:]
+
+    /// A change that is rolled back takes its number back, and another may get it.
+    private struct Moment: Equatable {
+        var main: Int64
+        var temporary: Int64
+        var definitions: Int
+        var rollbacks: Int
+    }
+
+    /// Reads them anew if a schema has changed.
+    ///
+    /// - Parameters:
+    ///   - version: The number of the schema of `main`; `nil` where the connection has changed that itself.
+    ///   - attached: The schemas of the files that the application has attached.
+    mutating func update(_ statements: InternalStatements, _ version: Int64?, attached: [String]) throws {
+        let pragma = try statements.statement("PRAGMA temp.schema_version")
+        let temporary = try pragma.step() ? pragma.int64(at: 0) : 0
+        pragma.reset()
+        let now = version.map {
+            Moment(
+                main: $0,
+                temporary: temporary,
+                definitions: statements.definitions,
+                rollbacks: statements.rollbacks
+            )
+        }
+        // What others roll back on their connections is not told.
+        if let now, now == moment, !statements.isBorrowed, attached.isEmpty { return }
+        let masters =
+            ["main.sqlite_master", "sqlite_temp_master"]
+            + attached.map { SQLIdentifier.quoted($0) + ".sqlite_master" }
+        let query = try statements.statement(
+            masters.map { "SELECT name, sql FROM \($0) WHERE type = 'view'" }.joined(separator: " UNION ALL ")
+        )
+        defer { query.reset() }
+        var found: [String: [String]] = [:]
+        while try query.step() {
+            guard case .text(let name) = query.value(at: 0), case .text(let sql) = query.value(at: 1) else { continue }
+            found[SQLIdentifier.lowercased(name), default: []].append(sql)
+        }
+        if found != texts { outlines.removeAll() }
+        (texts, moment) = (found, now)
+    }
+
+    /// Those that a statement names, and that these name.
+    ///
+    /// - Complexity: O(n) in their texts, for each view once.
+    mutating func named(by statement: StatementOutline) -> [StatementOutline] {
+        if texts.isEmpty { return [] }
+        // What cannot be read completely may name any.
+        var names = statement.isComplete ? statement.namesOfTables : Set(texts.keys)
+        var unread = Array(names)
+        var found: [StatementOutline] = []
+        while let name = unread.popLast() {
+            for view in outlinesOf(name) {
+                found.append(view)
+                for next in view.isComplete ? view.namesOfTables : Set(texts.keys) where names.insert(next).inserted {
+                    unread.append(next)
+                }
+            }
+        }
+        return found
+    }
+
+    private mutating func outlinesOf(_ name: String) -> [StatementOutline] {
+        if let known = outlines[name] { return known }
+        let made = texts[name, default: []].map { SQLScript($0).outline() }
+        if !made.isEmpty { outlines[name] = made }
+        return made
+    }
+}
+
+extension StatementOutline {
+    /// The names of tables and views, in lower case, at any depth.
+    fileprivate var namesOfTables: Set<String> {
+        var names = Set(tableReferences.map { SQLIdentifier.lowercased($0.name.name) })
+        if let target { names.insert(SQLIdentifier.lowercased(target.name)) }
+        return names
+    }
+}

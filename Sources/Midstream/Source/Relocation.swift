@@ -1,0 +1,68 @@
+internal import SQLiteConnection
+
+/// Has a target and its sources find each other again where their folders have been given other paths: see
+/// ``DatabaseConfiguration/sourcePath``.
+///
+/// Each names the other by its path. The source is told first; who dies in between does the rest the next time.
+struct Relocation {
+    /// The target's, before anything of a migration is looked at.
+    let connection: Connection
+    let keys: Keyring
+    /// Where a source is by now, by the path that it had as seen from the target's folder.
+    let locate: (String) -> String?
+
+    private var target: String { connection.fileName(schema: "main") ?? "" }
+
+    /// Outside transactions.
+    func run() throws {
+        let store = StateStore(connection: connection)
+        guard try store.exists() else { return }
+        let (migrations, records) = try store.load()
+        for migration in migrations {
+            let own = records.filter { $0.migration == migration.id && $0.phase != .done && $0.isOwn }
+            guard !own.isEmpty, let former = migration.path(fromFolderOf: target), let path = locate(former),
+                FilePath.exists(path)
+            else { continue }
+            try relocate(migration, own, to: FilePath.resolved(path))
+        }
+    }
+
+    private func relocate(_ migration: MigrationRecord, _ records: [TableRecord], to path: String) throws {
+        var relocated = migration
+        relocated.sourcePath = FilePath.relative(path, toFolderOf: target)
+        try SourceFile.attach(relocated, to: connection, access: .readWrite, keys: keys)
+        defer { try? connection.execute("DETACH \(migration.schema)") }
+        let claims = Claims(connection: connection, migration: relocated)
+        let known = try claims.all()
+        for record in records where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {
+            throw MigrationError(
+                .foreignState,
+                "\(path) is not the file that table \(record.target) moves from: have DatabaseConfiguration.sourcePath give the "
+                    + "path of that one, or nil where it has not been moved",
+                table: record.target
+            )
+        }
+        try claim(records, claims, from: path)
+        guard !relocated.hasSource(migration.sourcePath) else { return }
+        try StateStore(connection: connection).save(relocated)
+    }
+
+    /// Has the claims on the source name this target, unless the one that they name is there: then this is a copy of it.
+    private func claim(_ records: [TableRecord], _ claims: Claims, from path: String) throws {
+        let own = claims.targetFile()
+        func isStale(_ claim: Claims.Claim) -> Bool {
+            !claim.targetFile.hasSameBytes(as: own)
+                && !FilePath.exists(FilePath.absolute(claim.targetFile, fromFolderOf: path))
+        }
+        func stale() throws -> [(record: TableRecord, file: String)] {
+            try claims.all().filter(isStale).compactMap { claim in
+                records.first { $0.id == claim.id }.map { ($0, claim.targetFile) }
+            }
+        }
+        guard try !stale().isEmpty else { return }
+        try connection.transaction(.immediate) {
+            for (record, former) in try stale() { try claims.assign(record, to: own, among: [former]) }
+        }
+        try connection.sync(schema: claims.migration.schema)
+    }
+}

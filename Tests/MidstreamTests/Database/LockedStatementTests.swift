@@ -1,0 +1,96 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Statements that cannot write, or not now.
+@Suite struct LockedStatementTests {
+    private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a)"
+    private static let rows = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO t SELECT i, i FROM n
+        """
+    private static let extra = "CREATE TABLE other(x); INSERT INTO other VALUES (1), (2), (3)"
+
+    /// As SQLite counts: what failed for a lock has changed nothing.
+    @Test(arguments: [
+        "INSERT INTO t VALUES (99, 'n')", "UPDATE t SET a = 'z' WHERE id = 30", "UPDATE t SET a = 'z' WHERE id = 2",
+        "DELETE FROM t WHERE id > 30", "DELETE FROM t", "INSERT INTO other VALUES (5)", "DELETE FROM other",
+    ]) func whatFailsForALockHasChangedNothing(_ sql: String) throws {
+        var configuration = DatabaseConfiguration()
+        configuration.busyTimeout = .milliseconds(20)
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: Self.extra,
+            tables: ["t"],
+            moved: 7,
+            configuration: configuration
+        )
+        let other = try Connection(path: pair.target)
+        try pair.database.withoutTransaction { access in
+            for isInTransaction in [false, true] {
+                try access.execute("UPDATE other SET x = x + 1")
+                #expect(try access.fetchValue(Int64.self, "SELECT changes()") == 3)
+                if isInTransaction {
+                    try access.execute("BEGIN")
+                    _ = try access.fetchAll("SELECT count(*) FROM other")
+                }
+                try other.execute("BEGIN IMMEDIATE")
+                try other.execute("UPDATE other SET x = x")
+                let error = #expect(throws: SQLiteError.self) { try access.execute(sql) }
+                #expect(error.map { ResultCode.busy ~= $0.code } == true, "\(sql): \(error as Any)")
+                #expect(try access.fetchValue(Int64.self, "SELECT changes()") == 0, "\(sql)")
+                try other.execute("ROLLBACK")
+                if isInTransaction { try access.execute("ROLLBACK") }
+            }
+            try access.execute(sql)
+            try pair.native.execute(sql)
+        }
+        let look = "SELECT * FROM t ORDER BY id"
+        #expect(try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)))
+    }
+
+    enum Change: CaseIterable {
+        case begins, ends, isDrained
+    }
+
+    /// SQLite counts TEMP tables in, which the overlay needs.
+    @Test(arguments: Change.allCases) func aConnectionThatIsToWriteNothingFollowsWhatMovesAllTheSame(_ change: Change)
+        throws
+    {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: Self.schema + ";" + Self.rows)
+        old.close()
+        let path = folder.file("new.db")
+        let database = try Database(path: path)
+        try database.execute(Self.schema + ";" + Self.extra)
+        func begin(_ database: Database) throws {
+            try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                if table.name == "t" { table.sourceTable = "t" }
+            }
+        }
+        if change != .begins { try begin(database) }
+        try database.withoutTransaction { access in
+            try access.execute("PRAGMA query_only = 1")
+            let rows: Int64? = change == .begins ? 0 : 40
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t") == rows)
+            let other = try Database(path: path)
+            switch change {
+            case .begins: try begin(other)
+            case .ends: try finishMigration(other)
+            case .isDrained: try other.execute("CREATE INDEX ta ON t(a)")
+            }
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM t") == 40)
+            #expect(try access.fetchValue(Int64.self, "PRAGMA query_only") == 1)
+            for sql in ["UPDATE t SET a = 0 WHERE id = 30", "INSERT INTO other VALUES (9)", "DELETE FROM t"] {
+                let error = #expect(throws: SQLiteError.self) { try access.execute(sql) }
+                #expect(error?.code == .readOnly, "\(sql)")
+            }
+            try access.execute("PRAGMA query_only = 0")
+            try access.execute("UPDATE t SET a = 0 WHERE id = 30")
+            #expect(try access.fetchValue(Int64.self, "SELECT sum(a = 0) FROM t") == 1)
+        }
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 40)
+    }
+}

@@ -1,0 +1,125 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// Target and source in folders that get other paths, each for itself, as an application's containers do.
+@Suite struct RelocationTests {
+    enum Move: CaseIterable {
+        case none, source, target, both, fileAlone
+    }
+
+    private let group = (TemporaryFolder(), TemporaryFolder())
+    private let app = (TemporaryFolder(), TemporaryFolder())
+
+    private func make(_ count: Int64 = 60) throws -> Database {
+        let old = try Connection(path: app.0.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, a);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count)) INSERT INTO t SELECT i, i FROM n
+                """
+        )
+        old.close()
+        let database = try Database(path: group.0.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try database.addMigration(source: .file(app.0.file("old.db"))) { $0.sourceTable = $0.name }
+        try database.stepMigration(rows: 20)
+        try database.execute("UPDATE t SET a = -a WHERE id IN (5, 45)")
+        return database
+    }
+
+    private static let sum = "SELECT count(*) || ' ' || sum(a) FROM t"
+    private static let whole = "60 \(60 * 61 / 2 - 2 * 50)"
+
+    private func configuration(_ source: String?) -> DatabaseConfiguration {
+        var configuration = DatabaseConfiguration()
+        if let source { configuration.sourcePath = { _ in source } }
+        return configuration
+    }
+
+    @Test(arguments: Move.allCases, [false, true]) func theMigrationGoesOn(_ move: Move, _ hasAllRows: Bool) throws {
+        let begun = try make()
+        if hasAllRows { try begun.stepMigration(rows: 100) }
+        begun.close()
+        var (target, source) = (group.0.file("new.db"), app.0.file("old.db"))
+        if move == .source || move == .both {
+            Files.moveDatabase(source, to: app.1.file("old.db"))
+            source = app.1.file("old.db")
+        }
+        if move == .target || move == .both {
+            Files.moveDatabase(target, to: group.1.file("new.db"))
+            target = group.1.file("new.db")
+        }
+        if move == .fileAlone {
+            Files.moveDatabase(source, to: app.0.file("older.db"))
+            source = app.0.file("older.db")
+        }
+        if !hasAllRows, move == .source || move == .fileAlone {
+            let error = #expect(throws: MigrationError.self) { _ = try Database(path: target) }
+            #expect(error?.code == .sourceUnavailable)
+        }
+        let database = try Database(path: target, configuration: configuration(source))
+        #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+        // What is stored is right from now on.
+        let other = try Database(path: target)
+        #expect(try other.fetchValue(String.self, Self.sum) == Self.whole)
+        try other.execute("UPDATE t SET a = a WHERE id > 50")
+        try finishMigration(other)
+        #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+        let plain = try Connection(path: source)
+        #expect(
+            try plain.fetchValue(Int64.self, "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 't'")
+                == 0
+        )
+        let refused = #expect(throws: SQLiteError.self) { try plain.execute("INSERT INTO t VALUES (100, 1)") }
+        #expect(refused?.message.contains("new.db") ?? false)
+    }
+
+    /// Who dies after the source was told.
+    @Test func itIsTakenUpHalfWay() throws {
+        try make().close()
+        let (target, source) = (group.1.file("new.db"), app.1.file("old.db"))
+        Files.moveDatabase(group.0.file("new.db"), to: target)
+        Files.moveDatabase(app.0.file("old.db"), to: source)
+        try Database(path: target, configuration: configuration(source)).close()
+        let plain = try Connection(path: target)
+        try plain.execute("UPDATE midstream_migrations SET source = '../gone/old.db'")
+        plain.close()
+        #expect(throws: MigrationError.self) { _ = try Database(path: target) }
+        let database = try Database(path: target, configuration: configuration(source))
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+    }
+
+    /// A copy does not take the rows from under the original, wherever it says that the source is.
+    @Test func aCopyDoesNotTakeTheOriginalsPlace() throws {
+        let original = try make()
+        original.close()
+        Files.copyDatabase(group.0.file("new.db"), to: group.1.file("new.db"))
+        let copy = try Database(path: group.1.file("new.db"), configuration: configuration(app.0.file("old.db")))
+        #expect(try copy.fetchValue(String.self, Self.sum) == Self.whole)
+        let error = #expect(throws: MigrationError.self) { try finishMigration(copy) }
+        #expect(error?.code == .foreignState)
+        let again = try Database(path: group.0.file("new.db"))
+        #expect(try again.fetchValue(String.self, Self.sum) == Self.whole)
+        try finishMigration(again)
+        #expect(try again.fetchValue(String.self, Self.sum) == Self.whole)
+    }
+
+    @Test func anotherFileIsRefused() throws {
+        try make().close()
+        let strange = try Connection(path: app.1.file("strange.db"))
+        try strange.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        strange.close()
+        let error = #expect(throws: MigrationError.self) {
+            _ = try Database(path: group.0.file("new.db"), configuration: configuration(app.1.file("strange.db")))
+        }
+        #expect(error?.code == .foreignState)
+        // Where it is not known, the file is where it was.
+        var unknown = DatabaseConfiguration()
+        unknown.sourcePath = { _ in nil }
+        let database = try Database(path: group.0.file("new.db"), configuration: unknown)
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+    }
+}

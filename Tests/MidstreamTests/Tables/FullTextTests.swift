@@ -1,0 +1,266 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Full-text tables whose content is a moving table read that by statements of their own, which name the target's.
+@Suite struct FullTextTests {
+    private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, s TEXT, u TEXT)"
+    private static let rows = """
+        WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+        INSERT INTO t SELECT i, NULL, 's' || i % 4, 'u' || i FROM n
+        """
+    private static let extra = """
+        CREATE TABLE other(x); INSERT INTO other VALUES (3), (30), (31); CREATE TABLE lst(x);
+        CREATE VIEW vv AS SELECT id, s, u FROM t; CREATE VIEW rv AS SELECT rowid AS r FROM f;
+        """
+
+    enum Content: String, CaseIterable {
+        case table5, view5, table4, view4
+
+        var index: String {
+            let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO f"
+            return switch self {
+            case .table5, .view5:
+                "CREATE VIRTUAL TABLE f USING fts5(s, u, content='\(self == .table5 ? "t" : "vv")', content_rowid='id');"
+                    + fill + "(rowid, s, u) SELECT i, 's' || i % 4, 'u' || i FROM n"
+            case .table4, .view4:
+                "CREATE VIRTUAL TABLE f USING fts4(content=\"\(self == .table4 ? "t" : "vv")\", s, u);"
+                    + fill + "(docid, s, u) SELECT i, 's' || i % 4, 'u' || i FROM n"
+            }
+        }
+
+        var isAvailable: Bool { self == .table4 || self == .view4 || SQLiteFeature.fullText5.isAvailable }
+    }
+
+    enum Way: CaseIterable {
+        case alone, block, transaction, reader
+    }
+
+    private static let statements = [
+        "SELECT t.id, f.s FROM t CROSS JOIN f ON f.rowid = t.id WHERE t.id IN (3, 30, 31)",
+        "SELECT x, CASE WHEN x > 3 THEN (SELECT s FROM f WHERE f.rowid = x) END FROM other",
+        "SELECT t.id, (SELECT f.u FROM f WHERE f MATCH t.u) FROM t WHERE t.id IN (3, 30, 31)",
+        "SELECT t.id, f.u FROM t LEFT JOIN f ON f.rowid = t.id WHERE t.id > 28",
+        "SELECT count(f.u) FROM other LEFT JOIN f ON f.rowid = other.x", "SELECT * FROM f WHERE f MATCH 'u30'",
+        "SELECT t.*, snippet(f) FROM f JOIN t ON t.id = f.rowid WHERE f MATCH 's2'",
+        "UPDATE t SET a = (SELECT u FROM f WHERE f.rowid = t.id + 1) WHERE id IN (3, 29, 30)",
+        "INSERT INTO lst SELECT f.u FROM t CROSS JOIN f ON f.rowid = t.id WHERE t.id IN (3, 30)",
+        "DELETE FROM t WHERE id IN (3, 29, 30) AND EXISTS (SELECT 1 FROM f WHERE f.rowid = t.id + 1 AND f.u IS NOT NULL)",
+        "SELECT id FROM t LEFT JOIN f ON f.rowid = t.id WHERE f.rowid IS NULL",
+        "SELECT id FROM t WHERE id NOT IN (SELECT rowid FROM f)",
+        "SELECT id, (SELECT count(*) FROM f) FROM t WHERE id > 38",
+        "SELECT id FROM t WHERE EXISTS (SELECT 1 FROM f WHERE f.rowid = id)",
+        "UPDATE t SET a = 1 WHERE id IN (SELECT rowid FROM f)", "SELECT count(*) FROM rv, t WHERE t.id = rv.r",
+        "SELECT t.id FROM t, f AS x WHERE x.rowid = t.id AND t.id NOT IN (SELECT rowid FROM f WHERE f MATCH 's2')",
+        "DELETE FROM f WHERE rowid = 30", "UPDATE f SET u = 'new' WHERE rowid = 31",
+        "INSERT INTO f(f) SELECT 'rebuild' FROM t WHERE id = 3", "INSERT INTO f(f) VALUES ('rebuild')",
+        "INSERT OR REPLACE INTO f(rowid, s, u) VALUES (30, 'x', 'y')",
+    ]
+
+    private static func fetch(_ way: Way, _ sql: String, _ database: Database) throws -> [String] {
+        switch way {
+        case .alone: try database.withoutTransaction { try texts($0.fetchAll(sql)) }
+        case .block: try database.write { try texts($0.fetchAll(sql)) }
+        case .transaction:
+            try database.withoutTransaction { access in
+                try access.execute("BEGIN")
+                let found = try texts(access.fetchAll(sql))
+                try access.execute("COMMIT")
+                return found
+            }
+        case .reader: try database.read { try texts($0.fetchAll(sql)) }
+        }
+    }
+
+    private static let looks = [
+        "SELECT * FROM t ORDER BY id", "SELECT x FROM lst",
+        "SELECT rowid FROM f WHERE f MATCH 'u30 OR u31 OR new OR y'",
+        "SELECT count(*) FROM f WHERE f MATCH 's2'",
+    ]
+
+    /// One whose name begins like those of the engine's own virtual tables.
+    @Test func itMayHaveAnyName() throws {
+        let renamed: (String) -> String = { $0.replacing(/\bf\b/.wordBoundaryKind(.simple), with: "midstream_f") }
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: renamed(Self.extra + Content.table4.index),
+            tables: ["t"],
+            moved: 7
+        )
+        for sql in Self.statements.map(renamed)
+        where !sql.hasPrefix("INSERT INTO midstream_f(") && !sql.hasPrefix("INSERT OR") {
+            let found = try pair.database.write { try texts($0.fetchAll(sql)) }
+            #expect(try found == texts(pair.native.fetchAll(sql)), "\(sql)")
+            for look in Self.looks.map(renamed) {
+                #expect(try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)), "\(sql): \(look)")
+            }
+        }
+    }
+
+    @Test(arguments: Content.allCases.filter(\.isAvailable), Way.allCases)
+    func findsTheContentOfAllRows(_ content: Content, _ way: Way) throws {
+        for sql in Self.statements {
+            if way == .reader, !sql.hasPrefix("SELECT") { continue }
+            for isWarm in [false, true] {
+                let pair = try Pair(
+                    schema: Self.schema,
+                    rows: Self.rows,
+                    extra: Self.extra + content.index,
+                    tables: ["t"],
+                    moved: 7
+                )
+                // Modules keep what they have prepared.
+                if isWarm { try pair.database.execute("UPDATE t SET u = 'u3' WHERE id = 3") }
+                let wanted = Result { try texts(pair.native.fetchAll(sql)) }
+                let found = Result { try Self.fetch(way, sql, pair.database) }
+                if way == .reader, case .failure(let error) = found {
+                    #expect((error as? MigrationError)?.code == .refusedStatement, "\(sql)")
+                    continue
+                }
+                #expect((try? found.get()) == (try? wanted.get()), "\(sql)")
+                for look in Self.looks {
+                    #expect(
+                        try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)),
+                        "\(sql): \(look)"
+                    )
+                }
+            }
+        }
+    }
+
+    /// A trigger asks for rows that are not those which fire it, and so does a table that ranks without sizes of its own.
+    @Test(arguments: Content.allCases.filter(\.isAvailable), [true, false])
+    func whatReadsAllOfTheContentFindsIt(_ content: Content, _ isInBlock: Bool) throws {
+        let rebuild = "INSERT INTO f(f) VALUES ('rebuild')"
+        let triggers = [
+            "CREATE TRIGGER x AFTER DELETE ON other BEGIN \(rebuild); END",
+            "CREATE TRIGGER x AFTER UPDATE ON t BEGIN \(rebuild); END",
+            "CREATE TRIGGER x AFTER UPDATE ON t BEGIN INSERT INTO lst SELECT u FROM f WHERE rowid = 30; END",
+            "CREATE TRIGGER x AFTER UPDATE ON t BEGIN INSERT INTO lst SELECT count(*) FROM f; END",
+            "CREATE TEMP TRIGGER x AFTER INSERT ON lst BEGIN \(rebuild); END",
+        ]
+        let statements = [
+            "DELETE FROM other WHERE x IN (SELECT id FROM t)", "UPDATE t SET u = 'new' WHERE id = 31",
+            "INSERT INTO lst SELECT id FROM t WHERE id = 30",
+            "INSERT INTO f(f) SELECT 'rebuild' FROM t WHERE u <> 'merge' AND id = 5",
+        ]
+        for trigger in triggers {
+            let pair = try Pair(
+                schema: Self.schema,
+                rows: Self.rows,
+                extra: Self.extra + content.index + (trigger.contains("TEMP") ? "" : ";" + trigger),
+                tables: ["t"],
+                moved: 7
+            )
+            try pair.database.withoutTransaction { access in
+                if isInBlock { try access.execute("BEGIN") }
+                if trigger.contains("TEMP") {
+                    try pair.native.execute(trigger)
+                    try access.execute(trigger)
+                }
+                for sql in statements {
+                    try pair.native.execute(sql)
+                    try access.execute(sql)
+                    for look in Self.looks {
+                        #expect(
+                            try texts(access.fetchAll(look)) == texts(pair.native.fetchAll(look)),
+                            "\(trigger), \(sql): \(look)"
+                        )
+                    }
+                }
+                if isInBlock { try access.execute("COMMIT") }
+            }
+        }
+    }
+
+    @Test(.needs(.fullText5), arguments: ["columnsize=0", "detail=column", "detail=none"], Way.allCases)
+    func aTableThatRanksByItsContentFindsThat(_ option: String, _ way: Way) throws {
+        let index = Content.table5.index.replacing("content='t'", with: "content='t', \(option)")
+        for sql in [
+            "SELECT t.id, rank FROM t CROSS JOIN f ON t.id = f.rowid WHERE f MATCH 's1 OR s2' ORDER BY rank, t.id",
+            "SELECT f.rowid FROM f WHERE f MATCH 's1' AND f.rowid IN (SELECT id FROM t WHERE id > 0) ORDER BY bm25(f), f.rowid",
+            "SELECT x, CASE WHEN x > 3 THEN (SELECT rank FROM f WHERE f MATCH 's1 OR s2' AND f.rowid = x) END FROM other",
+        ] {
+            let pair = try Pair(
+                schema: Self.schema,
+                rows: Self.rows,
+                extra: Self.extra + index,
+                tables: ["t"],
+                moved: 7
+            )
+            let found = Result { try Self.fetch(way, sql, pair.database) }
+            if way == .reader, case .failure(let error) = found {
+                #expect((error as? MigrationError)?.code == .refusedStatement, "\(sql)")
+                continue
+            }
+            #expect(try found.get() == texts(pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
+
+    @Test(.needs(.fullText5)) func aTableThatIsMadeInABlockFindsTheContent() throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, extra: Self.extra, tables: ["t"], moved: 7)
+        try pair.native.execute(script: Content.table5.index)
+        try pair.database.write { access in
+            try access.execute(Content.table5.index)
+            for sql in Self.statements.prefix(5) {
+                #expect(try texts(access.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
+            }
+        }
+    }
+
+    @Test(.needs(.fullText5)) func aTableWhoseEndIsTakenBackFindsTheContent() throws {
+        for isWhole in [true, false] {
+            let index = Content.table5.index
+            let pair = try Pair(
+                schema: Self.schema,
+                rows: Self.rows,
+                extra: Self.extra + index,
+                tables: ["t"],
+                moved: 7
+            )
+            try pair.database.withoutTransaction { access in
+                try access.execute("BEGIN; SAVEPOINT s; DROP TABLE f; \(isWhole ? "ROLLBACK; BEGIN" : "ROLLBACK TO s")")
+                for sql in Self.statements.prefix(5) {
+                    #expect(try texts(access.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
+                }
+                try access.execute("COMMIT")
+            }
+        }
+    }
+
+    /// What applications do most needs no content: it must not have a large table moved at once.
+    @Test(arguments: Content.allCases.filter(\.isAvailable)) func aSearchForRowsDrainsNothing(_ content: Content) throws
+    {
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: Self.extra + content.index,
+            tables: ["t"],
+            moved: 7
+        )
+        var statements = [
+            "SELECT t.* FROM f JOIN t ON t.id = f.rowid WHERE f MATCH 's2' ORDER BY t.id",
+            "SELECT id FROM t WHERE id IN (SELECT rowid FROM f WHERE f MATCH 'u30')",
+            "SELECT count(*) FROM f WHERE f MATCH 's1'", "INSERT INTO f(rowid, s, u) VALUES (50, 'x', 'y')",
+            "INSERT INTO f(f) VALUES ('optimize')",
+        ]
+        if content == .table5 || content == .view5 {
+            statements += [
+                "SELECT rowid FROM f WHERE f MATCH 's2' ORDER BY rank, rowid",
+                "SELECT rowid FROM f WHERE f MATCH 's2' ORDER BY bm25(f), rowid",
+                "INSERT INTO f(f, rowid, s, u) VALUES ('delete', 30, 's2', 'u30')",
+            ]
+        }
+        for sql in statements {
+            let found = try pair.database.write { try texts($0.fetchAll(sql)) }
+            #expect(try texts(pair.native.fetchAll(sql)) == found, "\(sql)")
+        }
+        #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
+        try pair.finish()
+        for look in Self.looks {
+            #expect(try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)), "\(look)")
+        }
+    }
+}
