@@ -11,10 +11,10 @@ final class BorrowedUnionTable: UnionTable {
     }
 
     /// The text is not known while SQLite plans. What it could be is looked at when it matters: ``admitNumber()``.
-    override var traits: QueryTraits {
+    override func traits() throws -> QueryTraits {
         QueryTraits(
             isSimple: false,
-            hasRowMembership: writes.viewsHaveRowMembership,
+            hasRowMembership: try writes.viewsHaveRowMembership(),
             hasMinimum: true,
             namesRowIDs: true,
             hasRightJoin: true,

@@ -56,7 +56,7 @@ final class BorrowedWrites {
     // MARK: Reads
 
     /// Whether a view that a statement may name compares a row value by IN.
-    var viewsHaveRowMembership: Bool { schemaHasRowMembership || ((try? temporaryViewsHaveRowMembership()) ?? true) }
+    func viewsHaveRowMembership() throws -> Bool { try schemaHasRowMembership || temporaryViewsHaveRowMembership() }
 
     private func temporaryViewsHaveRowMembership() throws -> Bool {
         let statement = try statements.statement("PRAGMA temp.schema_version")

@@ -28,7 +28,7 @@ extension DatabaseAccess {
             do {
                 try overlay.unnoticed { try protected { try drainWhole(ids) } }
             } catch {
-                if connection.isInTransaction { try? overlay.restoreAfterRollback() }
+                if connection.isInTransaction { try? restoreOverlay() }
                 overlay.forgetSchemaVersion()
                 throw error
             }

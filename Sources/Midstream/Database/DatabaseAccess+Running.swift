@@ -70,6 +70,7 @@ extension DatabaseAccess {
         _ onStart: (Statement) -> Void,
         _ onRow: (Statement) throws -> Bool
     ) throws -> Bool {
+        let wasInTransaction = connection.isInTransaction
         let prepared: Prepared
         do {
             prepared = try prepare(piece)
@@ -77,13 +78,16 @@ extension DatabaseAccess {
             guard !(error is Stale), try isOutdated() else { throw error }
             throw Stale()
         }
-        let isInTransaction = connection.isInTransaction
         if !prepared.route.drained.isEmpty, tries < 10 {
             try drain(prepared.route.drained, prepared.route.reason, for: prepared.text)
             return false
         }
         try confirm(prepared)
         try beginInEarnest(for: prepared)
+        if wasInTransaction, !connection.isInTransaction {
+            noteLost(nil)
+            try checkTransaction()
+        }
         let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
         var hasBegun = false
         do {
@@ -98,7 +102,7 @@ extension DatabaseAccess {
             )
             attempt?.keep()
             noteBeginning(prepared)
-            finished(prepared)
+            try finished(prepared)
             return true
         } catch is Stale {
             throw Stale()
@@ -121,15 +125,15 @@ extension DatabaseAccess {
             attempt?.keep()
             // The statement had not read all tables that it names when SQLite found a source's schema changed, as
             // with the end of another table's move, and read it anew. No transaction was rolled back.
-            if error.code == .abortRollback, tries < 10, !hasBegun, connection.isInTransaction == isInTransaction {
+            if error.code == .abortRollback, tries < 10, !hasBegun, connection.isInTransaction == wasInTransaction {
                 return false
             }
             if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { return false }
-            finished(prepared)
+            try finished(prepared)
             throw error.naming(prepared.text)
         } catch {
             attempt?.keep()
-            finished(prepared)
+            try finished(prepared)
             throw error
         }
     }
@@ -417,29 +421,30 @@ extension DatabaseAccess {
     // MARK: After a statement
 
     /// Forgets what names meant before the statement, if they may mean something else after it.
-    private func forgetChangedNames(_ prepared: Prepared) {
+    private func forgetChangedNames(_ prepared: Prepared) throws {
         guard hasChangedNames else { return }
-        if prepared.route.changesNames || prepared.route.role == .rollback { forgetNames() }
+        if prepared.route.changesNames || prepared.route.role == .rollback { try forgetNames() }
         if !connection.isInTransaction { hasChangedNames = false }
     }
 
-    private func finished(_ prepared: Prepared) {
+    /// - Throws: Where it cannot be known what names mean from now on. The transaction has been rolled back then.
+    private func finished(_ prepared: Prepared) throws {
         if prepared.route.role == .rollback || !prepared.beginsTransaction && !connection.isInTransaction {
             overlay.statements.rollbacks += 1
         }
+        defer { if !connection.isInTransaction { freshTransaction = nil } }
+        if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
+        if defersForeignKeys || prepared.route.mayDeferForeignKeys {
+            defersForeignKeys = !connection.isInTransaction && (try? areForeignKeysDeferred()) ?? defersForeignKeys
+        }
         switch prepared.route.role {
         case .rollback:
-            if connection.isInTransaction { try? overlay.restoreAfterRollback() }
+            if connection.isInTransaction { try restoreOverlay() }
         case .other:
             onSchemaChange?()
             if prepared.route.changesNames { hasChangedNames = true }
         case .begin, .savepoint, .query, .write, .end: break
         }
-        forgetChangedNames(prepared)
-        if !connection.isInTransaction { freshTransaction = nil }
-        if defersForeignKeys || prepared.route.mayDeferForeignKeys {
-            defersForeignKeys = !connection.isInTransaction && areForeignKeysDeferred
-        }
-        if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
+        try forgetChangedNames(prepared)
     }
 }

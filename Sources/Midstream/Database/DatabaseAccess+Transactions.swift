@@ -32,16 +32,35 @@ extension DatabaseAccess {
         defer {
             overlay.statements.rollbacks += 1
             overlay.forgetState()
-            if hasChangedNames { forgetNames() }
+            if hasChangedNames { try? forgetNames() }
         }
         try connection.rollBack()
     }
 
-    /// Forgets the statements that were routed by what they named, and which virtual tables there were.
-    func forgetNames() {
+    /// Forgets the statements that were routed by what they named, and looks again which virtual tables there are. Where these
+    /// cannot be read, the transaction is rolled back, and the overlay made anew before the next statement.
+    func forgetNames() throws {
         cache.removeAll()
         overlay.statements.definitions += 1
-        try? overlay.readContentTables()
+        do {
+            try overlay.readContentTables()
+        } catch {
+            overlay.forgetSchemaVersion()
+            hasChangedNames = false
+            try rollBack()
+            throw error
+        }
+    }
+
+    /// Brings the overlay's names up to date after a ROLLBACK TO. Where that cannot be, the transaction is rolled back: they
+    /// would mean what is not there.
+    func restoreOverlay() throws {
+        do {
+            try overlay.restoreAfterRollback()
+        } catch {
+            try rollBack()
+            throw error
+        }
     }
 
     // MARK: The snapshot
@@ -109,8 +128,8 @@ extension DatabaseAccess {
     // MARK: Deferred foreign keys
 
     /// SQLite ends this when a statement that reads a file ends outside transactions, be it one of the engine's own.
-    var areForeignKeysDeferred: Bool {
-        (try? connection.fetchValue(Int64.self, "PRAGMA defer_foreign_keys")) == 1
+    func areForeignKeysDeferred() throws -> Bool {
+        try connection.fetchValue(Int64.self, "PRAGMA defer_foreign_keys") == 1
     }
 
     /// Sets it again, if the application has. The pragma expires statements, so none may be running.

@@ -88,7 +88,7 @@ extension DatabaseAccess {
     /// Begins the transaction again with the target's write lock. What was read to prepare the statement is a snapshot, with
     /// which SQLite would not wait for it.
     private func lockTarget(_ fresh: FreshTransaction) throws {
-        let areDeferred = areForeignKeysDeferred
+        let areDeferred = try areForeignKeysDeferred()
         try rollBack()
         do {
             try overlay.attachedFiles.check()
@@ -129,7 +129,7 @@ extension DatabaseAccess {
     func outsideFreshTransaction<Result>(_ body: () throws -> Result) throws -> Result {
         guard let fresh = freshTransaction, connection.isInTransaction else { return try body() }
         guard !fresh.isWritten else { throw Self.changed(fresh.statements[0]) }
-        let areDeferred = areForeignKeysDeferred
+        let areDeferred = try areForeignKeysDeferred()
         try rollBack()
         let result = Swift.Result { try body() }
         try beginAgain(fresh, areForeignKeysDeferred: areDeferred)

@@ -487,10 +487,10 @@ final class Overlay {
 
     /// The moving tables that a new TEMP table or view of one of those names hides, themselves or a view of them. The names
     /// are no twins' from then on.
-    func hide(_ names: [String]) -> Set<Int64> {
+    func hide(_ names: [String]) throws -> Set<Int64> {
         var hidden = Set(names.compactMap { table(named: $0)?.id })
         for twin in twins.filter({ twin in names.contains { SQLIdentifier.equal($0, twin) } }) {
-            try? removeTwin(of: twin)
+            try removeTwin(of: twin)
             formerTwins.remove(twin)
             hidden.formUnion(byName.values.map(\.id))
         }
@@ -523,18 +523,18 @@ final class Overlay {
     }
 
     /// The names, in lower case, of what only an attached source has.
-    var strayNames: [String] {
-        attached.keys.flatMap { schema -> [String] in
+    func strayNames() throws -> [String] {
+        try attached.keys.flatMap { schema -> [String] in
             let sql =
                 "SELECT lower(name) FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name COLLATE NOCASE NOT IN "
                 + "(SELECT name FROM main.sqlite_master UNION ALL SELECT name FROM sqlite_temp_master)"
-            return ((try? connection.fetchAll(sql)) ?? []).compactMap { try? $0.get(0, as: String.self) }
+            return try connection.fetchAll(sql).map { try $0.get(0, as: String.self) }
         }
     }
 
     /// REINDEX of each of the target's tables.
-    var tablesToReindex: [String] {
-        let names = (try? SchemaReader(connection: connection, schema: "main").tableNames()) ?? []
+    func tablesToReindex() throws -> [String] {
+        let names = try SchemaReader(connection: connection, schema: "main").tableNames()
         return names.map { "REINDEX main.\(SQLIdentifier.quoted($0))" }
     }
 
@@ -565,7 +565,7 @@ final class Overlay {
         ).map { (try $0.get(0), try $0.get(1)) }
         // First which views there must be twins of, then the twins: one may name a view that is found after it.
         var mentioned = Set(byName.keys)
-        let described = byName.keys + strayNames
+        let described = try byName.keys + strayNames()
         var affected: [(name: String, sql: String)] = []
         while let position = views.firstIndex(where: {
             ViewTwin(sql: $0.sql, mentioning: mentioned, described: described) != nil

@@ -19,9 +19,9 @@ struct Promotion {
     /// - Parameters:
     ///   - relation: The union table, or the one that has the pending rows alone.
     ///   - redirect: The edits of the statement's reads.
-    func keys(from relation: String, redirect: (inout SQLEdits) -> Void) -> String? {
+    func keys(from relation: String, redirect: (inout SQLEdits) throws -> Void) rethrows -> String? {
         var edits = SQLEdits()
-        redirect(&edits)
+        try redirect(&edits)
         // A clause lifted out of its statement keeps its parameters' numbers.
         for parameter in outline.parameters { edits.replace(parameter.range, with: "?\(parameter.index)") }
         for column in outline.qualifiedReferences

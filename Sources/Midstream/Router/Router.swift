@@ -13,22 +13,22 @@ struct Router {
     /// - Throws: `SQLiteError` when a file cannot be read. SQLite may have rolled back the open transaction then.
     func route(_ outline: StatementOutline, in text: String) throws -> Route {
         var route = try way(outline, in: text)
-        route.isolation = isolation(outline, route)
+        route.isolation = try isolation(outline, route)
         return route
     }
 
-    private func isolation(_ outline: StatementOutline, _ route: Route) -> Route.Isolation {
+    private func isolation(_ outline: StatementOutline, _ route: Route) throws -> Route.Isolation {
         let readsUnion = !overlay.isEmpty && mentionsMovingTable(outline)
         switch outline.kind {
         case .select, .explain: return .snapshot(isHeld: readsUnion)
         case .insert, .update, .delete:
             if case .none = route.preparation {} else { return .transaction }
-            let isOutside = readsUnion && route.redirected == nil && outline.target.map(isOutsideMain) ?? false
+            let isOutside = try readsUnion && route.redirected == nil && outline.target.map(isOutsideMain) ?? false
             return isOutside ? .snapshot(isHeld: true) : .unlessPreparedAnew
         case .createTable, .createView, .createVirtualTable, .createIndex, .createTrigger, .dropTable, .dropIndex,
             .dropView, .dropTrigger, .alterTable, .analyze, .reindex:
             let names = [outline.target, outline.onTable].compactMap { $0 }
-            if outline.isTemporary || names.contains(where: isOutsideMain) {
+            if try outline.isTemporary || names.contains(where: isOutsideMain) {
                 // As a table is made of a query's rows.
                 return outline.kind == .createTable ? .snapshot(isHeld: readsUnion) : .none
             }
@@ -55,9 +55,9 @@ struct Router {
     private static let pragmasThatReadRows: Set = ["foreign_key_check", "integrity_check", "quick_check"]
 
     /// Whether a name means something of `temp`, or of a file that the application has attached.
-    private func isOutsideMain(_ name: ObjectName) -> Bool {
+    private func isOutsideMain(_ name: ObjectName) throws -> Bool {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return true }
-        return isTemporary(name)
+        return try isTemporary(name)
     }
 
     private func way(_ outline: StatementOutline, in text: String) throws -> Route {
@@ -72,7 +72,8 @@ struct Router {
             route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
             route.touchesNoFile = Self.pragmasOfTheConnection.contains(lower(target.name))
         }
-        if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target, !isTemporary(target)
+        if outline.kind == .dropTable || outline.kind == .alterTable, let target = outline.target,
+            try !isTemporary(target)
         {
             route.changedTable = target
         }
@@ -81,7 +82,7 @@ struct Router {
         route.changesNames = route.changesAttachedFiles || Self.definitions.contains(outline.kind)
         guard !overlay.isEmpty || overlay.hasSources else { return route }
         route.add(views: try views(namedBy: outline))
-        if let target = outline.target, isStray(outline) {
+        if let target = outline.target, try isStray(outline) {
             return inMain(target, route, outline, text)
         }
         switch outline.kind {
@@ -91,7 +92,7 @@ struct Router {
             if !tied.isEmpty { return route.draining(tied, .foreignKey) }
         case .vacuum: return route.draining(allTables, .vacuum)
         case .pragma:
-            return pragma(outline, text, route)
+            return try pragma(outline, text, route)
         case .dropIndex:
             // The triggers that keep a key unique across the two files are made for the keys that there were.
             if let name = outline.target?.name, let table = tableOfIndex(name), table.unique {
@@ -100,25 +101,25 @@ struct Router {
             return route
         case .createTable, .createView, .createVirtualTable:
             guard let target = outline.target, isTemporary(outline) else { break }
-            let hidden = overlay.hide([target.name])
+            let hidden = try overlay.hide([target.name])
             if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
         case .alterTable:
-            guard let target = outline.target, isTemporary(target) else { break }
+            guard let target = outline.target, try isTemporary(target) else { break }
             // It may get one of these names.
             let names = overlay.byName.keys + overlay.twins.map(lower)
-            let hidden = overlay.hide(names.filter { outline.mentions([$0]) })
+            let hidden = try overlay.hide(names.filter { outline.mentions([$0]) })
             if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
         case .createTrigger:
-            if let noOperation = existing(outline, text, route) { return noOperation }
+            if let noOperation = try existing(outline, text, route) { return noOperation }
             // What has yet to come would fire it, or what it changes.
             route.drain(Set(overlay.byName.values.filter(\.firesTriggers).map(\.id)), .schemaChange)
         case .analyze where outline.target == nil:
             // Not of the sources, which are attached.
             return edited(route, outline, text) { $0.insert(" main", at: outline.range.upperBound) }
         case .reindex:
-            if let target = outline.target, target.schema != nil || isInTarget(target.name) { break }
+            if let target = outline.target, try target.schema != nil || isInTarget(target.name) { break }
             // Not the sources, which are attached.
-            route.substitutes = overlay.tablesToReindex
+            route.substitutes = try overlay.tablesToReindex()
         default: break
         }
         route.suspendsOverlay = outline.kind == .alterTable
@@ -135,7 +136,7 @@ struct Router {
         switch outline.kind {
         case .insert, .update, .delete:
             if let target = outline.target, let table = movingTable(target) {
-                return write(outline, text, table, route)
+                return try write(outline, text, table, route)
             }
             // What fires the view's triggers are the rows that it has, and it may read a table without SQLite's telling.
             if outline.kind != .insert, let target = outline.target, isTwin(target),
@@ -143,13 +144,13 @@ struct Router {
             {
                 return route.draining(allTables, .program)
             }
-            return read(outline, text, route)
+            return try read(outline, text, route)
         case .alterTable, .dropTable, .createIndex, .createTrigger, .createTable, .createVirtualTable, .dropTrigger:
-            if let noOperation = existing(outline, text, route) { return noOperation }
+            if let noOperation = try existing(outline, text, route) { return noOperation }
             let named = [outline.target, outline.onTable].compactMap { $0 }.compactMap(movingTable).map(\.id)
             route.drain(Set(named), .schemaChange)
             if outline.kind == .createTrigger { return trigger(outline, text, route) }
-            if outline.kind == .createTable, named.isEmpty { return read(outline, text, route) }
+            if outline.kind == .createTable, named.isEmpty { return try read(outline, text, route) }
             return route
         case .analyze, .reindex:
             if let target = outline.target, target.schema == nil, movingTable(target) != nil {
@@ -160,9 +161,9 @@ struct Router {
             return route
         case .createView, .dropView: return dropsView(outline, route)
         case .explain:
-            guard let name = unlikeVirtual(outline), name.schema == nil else { return read(outline, text, route) }
+            guard let name = unlikeVirtual(outline), name.schema == nil else { return try read(outline, text, route) }
             return inMain(name, route, outline, text)
-        default: return read(outline, text, route)
+        default: return try read(outline, text, route)
         }
     }
 
@@ -218,11 +219,11 @@ struct Router {
     }
 
     /// Whether a change of the schema names what only an attached source has, so that SQLite would change that.
-    private func isStray(_ outline: StatementOutline) -> Bool {
+    private func isStray(_ outline: StatementOutline) throws -> Bool {
         switch outline.kind {
         case .dropTable, .dropIndex, .dropView, .dropTrigger, .alterTable, .reindex, .analyze:
             guard let target = outline.target, target.schema == nil else { return false }
-            return (try? overlay.strayTable(among: [target.name])) != nil
+            return try overlay.strayTable(among: [target.name]) != nil
         default: return false
         }
     }
@@ -231,7 +232,7 @@ struct Router {
 
     /// CREATE … IF NOT EXISTS of what exists does nothing, and so needs nothing drained. Applications run it at each
     /// launch.
-    private func existing(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route? {
+    private func existing(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route? {
         guard outline.isConditional, !outline.isTemporary, let target = outline.target else { return nil }
         switch outline.kind {
         case .createTable:
@@ -246,7 +247,7 @@ struct Router {
         case .createTrigger:
             let sql = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name = ? COLLATE NOCASE"
             guard target.schema.map({ SQLIdentifier.equal($0, "main") }) ?? true,
-                (try? overlay.connection.fetchOne(sql, [target.name])) != nil
+                try overlay.connection.fetchOne(sql, [target.name]) != nil
             else { return nil }
             return target.schema == nil ? inMain(target, route, outline, text) : route
         default: return nil
@@ -311,10 +312,10 @@ struct Router {
     }
 
     /// Whether a table's name means one of the application's in `temp`.
-    private func isTemporary(_ name: ObjectName) -> Bool {
+    private func isTemporary(_ name: ObjectName) throws -> Bool {
         if let schema = name.schema { return SQLIdentifier.equal(schema, "temp") }
         let sql = "SELECT 1 FROM sqlite_temp_master WHERE type = 'table' AND name = ? COLLATE NOCASE"
-        return !isOverlaid(name) && (try? overlay.connection.fetchOne(sql, [name.name])) != nil
+        return try !isOverlaid(name) && overlay.connection.fetchOne(sql, [name.name]) != nil
     }
 
     private func dropsView(_ outline: StatementOutline, _ route: Route) -> Route {
@@ -327,10 +328,10 @@ struct Router {
         _ route: Route,
         _ outline: StatementOutline,
         _ text: String,
-        _ body: (inout SQLEdits) -> Void
-    ) -> Route {
+        _ body: (inout SQLEdits) throws -> Void
+    ) rethrows -> Route {
         var edits = SQLEdits()
-        body(&edits)
+        try body(&edits)
         var route = route
         if let sql = try? edits.extract(outline.range, from: text) { route.sql = sql }
         return route
@@ -343,7 +344,17 @@ struct Router {
 
     // MARK: Reads
 
-    private func read(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
+    /// Whether a source is as the overlay knows it. Where it is not, the union table tells.
+    private func isAsKnown(_ source: KnownSource) throws -> Bool {
+        do {
+            try source.confirm()
+            return true
+        } catch is MigrationError {
+            return false
+        }
+    }
+
+    private func read(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
         if let count = WholeCount(outline), let table = movingTable(count.table), table.inner == nil {
             var route = route
             route.sql = table.sql.wholeCount(named: count.resultName)
@@ -351,21 +362,21 @@ struct Router {
             return route
         }
         if let reference = outline.tableReferences.first, let table = movingTable(reference.name),
-            let aggregates = SidewiseAggregates(outline, table), (try? table.knownSource.confirm()) != nil
+            let aggregates = SidewiseAggregates(outline, table), try isAsKnown(table.knownSource)
         {
             var route = route
             route.sql = aggregates.sql
             route.redirected = table.id
             return route
         }
-        var route = edited(route, outline, text) {
+        var route = try edited(route, outline, text) {
             // The view's own triggers are what writes it; its twin has none.
             if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,
                 isTwin(target)
             {
                 $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline)
             }
-            redirectReads(outline, text, &$0)
+            try redirectReads(outline, text, &$0)
             RowIDNames(outline: outline) { reference in
                 outline.isHiddenByCommonTable(reference) ? nil : movingTable(reference.name)
             }
@@ -392,10 +403,10 @@ struct Router {
     }
 
     /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
-    private func redirectReads(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) {
+    private func redirectReads(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) throws {
         let functions = DescribingFunctions(outline, in: text)
         if !functions.isEmpty {
-            functions.apply(to: &edits, in: outline, ofMain: Array(overlay.byName.keys) + overlay.strayNames)
+            try functions.apply(to: &edits, in: outline, ofMain: overlay.byName.keys + overlay.strayNames())
         }
         for reference in outline.tableReferences where reference.context != .target {
             guard isOverlaid(reference.name) else { continue }
@@ -435,7 +446,9 @@ struct Router {
 
     // MARK: Writes
 
-    private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) -> Route {
+    private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) throws
+        -> Route
+    {
         let unread = route.draining([table.id], .unreadText)
         guard outline.isComplete, let target = outline.target else { return unread }
         if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
@@ -450,7 +463,7 @@ struct Router {
         route.redirected = table.id
         var edits = SQLEdits()
         if target.schema == nil { edits.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
-        redirectReads(outline, text, &edits)
+        try redirectReads(outline, text, &edits)
         if outline.kind == .insert {
             if asksForEarlierRows(outline) { return route.draining([table.id], .earlierRows) }
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
@@ -465,7 +478,8 @@ struct Router {
                 return route.draining([table.id], .chosenRows)
             }
             let relation = isChosen ? table.name : Overlay.pendingName(table.id)
-            guard let keys = promotion.keys(from: relation, redirect: { redirectReads(outline, text, &$0) }) else {
+            guard let keys = try promotion.keys(from: relation, redirect: { try redirectReads(outline, text, &$0) })
+            else {
                 return unread
             }
             if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
@@ -515,24 +529,24 @@ struct Router {
     // MARK: Pragmas
 
     /// Whether a pragma would describe the union table, or a table or index of an attached source.
-    private func describesOther(_ outline: StatementOutline) -> Bool {
-        mentionsMovingTable(outline) || describesSource(outline)
+    private func describesOther(_ outline: StatementOutline) throws -> Bool {
+        try mentionsMovingTable(outline) || describesSource(outline)
     }
 
     /// Whether a pragma names a table or an index that only an attached source has.
-    private func describesSource(_ outline: StatementOutline) -> Bool {
+    private func describesSource(_ outline: StatementOutline) throws -> Bool {
         guard let argument = outline.arguments else { return false }
         let name = SQLIdentifier.unquoted(outline.text(argument))
-        return (try? overlay.strayTable(among: [name])) != nil
+        return try overlay.strayTable(among: [name]) != nil
     }
 
     /// Whether REINDEX would find a table or an index of that name, and not a collation.
-    private func isInTarget(_ name: String) -> Bool {
+    private func isInTarget(_ name: String) throws -> Bool {
         if ["binary", "nocase", "rtrim"].contains(lower(name)) { return false }
         let sql =
             "SELECT 1 FROM main.sqlite_master WHERE name = ?1 COLLATE NOCASE "
             + "UNION ALL SELECT 1 FROM sqlite_temp_master WHERE name = ?1 COLLATE NOCASE"
-        return (try? overlay.connection.fetchValue(Int64.self, sql, [name])) != nil
+        return try overlay.connection.fetchValue(Int64.self, sql, [name]) != nil
     }
 
     /// Pragmas that without a schema are of all attached files.
@@ -540,11 +554,11 @@ struct Router {
         "optimize", "wal_checkpoint", "journal_mode", "journal_size_limit", "locking_mode",
     ]
 
-    private func pragma(_ outline: StatementOutline, _ text: String, _ route: Route) -> Route {
+    private func pragma(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
         guard let target = outline.target else { return route }
         var route = route
         let name = lower(target.name)
-        if DescribingFunctions.pragmas.contains(name), target.schema == nil, describesOther(outline) {
+        if DescribingFunctions.pragmas.contains(name), target.schema == nil, try describesOther(outline) {
             return inMain(target, route, outline, text)
         }
         // Not the sources, which are attached, and read alone.
@@ -553,7 +567,7 @@ struct Router {
         }
         if name == "foreign_key_check" {
             route.drain(allTables, .foreignKeyCheck)
-            guard target.schema == nil, describesSource(outline) else { return route }
+            guard target.schema == nil, try describesSource(outline) else { return route }
             return inMain(target, route, outline, text)
         }
         if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {

@@ -16,7 +16,9 @@ struct ReportTable {
     /// - Returns: Its name. Where another table has the usual one, the table's id stands behind it, or a number besides.
     func make(for record: TableRecord, _ connection: Connection) throws -> String {
         let stored = "SELECT \(nameColumn) FROM main.midstream_tables WHERE id = ?"
-        if let known: String = try connection.fetchValue(stored, [record.id]), takes(known, connection) { return known }
+        if let known: String = try connection.fetchValue(stored, [record.id]), try takes(known, connection) {
+            return known
+        }
         func exists(_ name: String) throws -> Bool {
             let sql = "SELECT 1 FROM main.sqlite_master WHERE name = ? COLLATE NOCASE"
             return try connection.fetchOne(sql, [name]) != nil
@@ -35,9 +37,15 @@ struct ReportTable {
     }
 
     /// Whether a table is still there, with its columns: it is the application's to deal with.
-    private func takes(_ name: String, _ connection: Connection) -> Bool {
+    private func takes(_ name: String, _ connection: Connection) throws -> Bool {
         let list = KeySQL.list(columns.map { "midstream_report.\($0)" })
         let query = "SELECT \(list) FROM main.\(SQLIdentifier.quoted(name)) AS midstream_report LIMIT 0"
-        return (try? connection.fetchAll(query)) != nil
+        do {
+            _ = try connection.fetchAll(query)
+            return true
+        } catch {
+            guard error.code == .error else { throw error }
+            return false
+        }
     }
 }

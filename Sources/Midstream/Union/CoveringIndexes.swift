@@ -42,20 +42,21 @@ final class CoveringIndexes {
     /// The index that SQLite goes along where it reads all rows, and these columns of them; `nil` where it reads the table.
     ///
     /// - Parameter used: A bit for each column; the highest stands for all from 63 on.
-    func index(for used: UInt64) -> TableSchema.Index? {
+    func index(for used: UInt64) throws -> TableSchema.Index? {
         if let known = known[used] { return known }
         let columns = target.columns.indices.filter { used & (1 << UInt64(min($0, 63))) != 0 }
         let isCovered = followed.contains { $0.columns.isSuperset(of: columns) }
-        let index = isCovered ? chosenIndex(for: columns) : nil
+        let index = isCovered ? try chosenIndex(for: columns) : nil
         known[used] = .some(index)
         return index
     }
 
     /// Source: <https://www.sqlite.org/eqp.html>.
-    private func chosenIndex(for columns: [Int]) -> TableSchema.Index? {
+    private func chosenIndex(for columns: [Int]) throws -> TableSchema.Index? {
         let names = columns.isEmpty ? ["1"] : columns.map { SQLIdentifier.quoted(target.columns[$0].name) }
         let query = "EXPLAIN QUERY PLAN SELECT \(KeySQL.list(names)) FROM \(relation)"
-        guard let statement = try? statements.prepare(query), (try? statement.step()) == true else { return nil }
+        let statement = try statements.prepare(query)
+        guard try statement.step() else { return nil }
         let detail = statement.text(at: 3)
         return followed.first { detail.hasSuffix(" USING COVERING INDEX \($0.index.name)") }?.index
     }

@@ -30,7 +30,7 @@ struct UnionPlanner {
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
 
-    func plan(_ info: IndexInfo) -> UnionPlan {
+    func plan(_ info: IndexInfo) throws -> UnionPlan {
         let usable = usableConstraints(info)
         let order = info.order.map {
             UnionPlan.Order(column: normalized($0.column), isDescending: $0.isDescending)
@@ -48,7 +48,7 @@ struct UnionPlanner {
 
         if scope == .whole, !showsNoOrder, !namesIndexes || !table.key.isRowID,
             best.rows == Self.assumedRows, !best.consumesOrder,
-            let index = table.coveringIndexes.index(for: info.usedColumns), index.terms.allSatisfy(canMerge)
+            let index = try table.coveringIndexes.index(for: info.usedColumns), index.terms.allSatisfy(canMerge)
         {
             best.merge = merge(terms: index.terms, fixed: [], order: [], follows: true)
             best.indexedColumns = index.terms.compactMap(\.column).filter { $0 >= 0 }

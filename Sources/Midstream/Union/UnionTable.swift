@@ -77,12 +77,13 @@ class UnionTable: VirtualTable {
     }
 
     /// What is known of the statement that is being planned.
-    var traits: QueryTraits { tables.watch.traits }
+    func traits() throws -> QueryTraits { tables.watch.traits }
 
     /// A scan finds a number where the plan has text compared with an equal value.
     func admitNumber() throws {}
 
     override func bestIndex(_ info: IndexInfo) throws {
+        let traits = try traits()
         let planner = UnionPlanner(
             table: table,
             scope: scope,
@@ -95,7 +96,7 @@ class UnionTable: VirtualTable {
             mayEndEarly: traits.hasLimit,
             usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin
         )
-        info.setPlan(number(of: planner.plan(info)))
+        info.setPlan(number(of: try planner.plan(info)))
     }
 
     private func number(of plan: UnionPlan) -> Int {

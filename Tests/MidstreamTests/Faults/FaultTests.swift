@@ -131,6 +131,48 @@ import Testing
         }
     }
 
+    /// SQLite rolls a transaction back for want of memory in anything that reads, be it to look up what a statement names. What
+    /// came next would be written without it.
+    @Test(
+        arguments: [
+            ["SELECT sum(amount) FROM accounts"], ["SELECT count(*) FROM seen"], ["PRAGMA table_info(accounts)"],
+            ["PRAGMA table_info(none)"], ["REINDEX"], ["DROP TABLE IF EXISTS none"], ["SAVEPOINT s", "ROLLBACK TO s"],
+            ["CREATE TRIGGER IF NOT EXISTS noted AFTER INSERT ON extra BEGIN SELECT 1; END"],
+            ["SAVEPOINT s", "CREATE VIEW other AS SELECT x FROM extra", "ROLLBACK TO s"],
+        ]
+    )
+    func aTransactionThatWantOfMemoryHasEndedIsToldOf(_ statements: [String]) async throws {
+        let fixture = try MovingFixture(rows: 200)
+        let opened = try fixture.open()
+        try opened.execute("CREATE TABLE extra(x); CREATE VIEW seen AS SELECT id FROM accounts WHERE id > 7")
+        try opened.execute("CREATE TRIGGER noted AFTER INSERT ON extra BEGIN SELECT 1; END")
+        opened.close()
+        await #expect(processExitsWith: .success) { [target = fixture.target as String, statements] in
+            try FailingMemory.register()
+            let database = try Database(path: target)
+            try database.stepMigration(rows: 20)
+            for number in 1... {
+                var wasTouched = false
+                try database.withoutTransaction { access in
+                    try access.execute("BEGIN IMMEDIATE")
+                    try access.execute("UPDATE accounts SET amount = 0 WHERE id = 150")
+                    FailingMemory.fail(at: number)
+                    let code = FaultTests.code {
+                        for sql in statements { _ = try access.fetchAll("\(sql) /* \(number) */") }
+                    }
+                    wasTouched = FailingMemory.failures > 0
+                    FailingMemory.clear()
+                    try FaultTests.expect(code == nil || code?.primary == .outOfMemory, "\(number): \(code as Any)")
+                    try FaultTests.expect(code != nil || access.isInTransaction, "\(number): nobody was told")
+                    if access.isInTransaction { try access.execute("ROLLBACK") }
+                }
+                let rows = try database.fetchValue(Int.self, FaultTests.sum)
+                try FaultTests.expect(rows == 20_000, "\(number): \(rows as Any)")
+                if !wasTouched { break }
+            }
+        }
+    }
+
     @Test func aTextThatThereIsNoMemoryForIsAnErrorAndNotEmpty() async throws {
         await #expect(processExitsWith: .success) {
             try FailingMemory.register()

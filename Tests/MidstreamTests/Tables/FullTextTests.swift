@@ -161,8 +161,9 @@ import Testing
                     try access.execute(trigger)
                 }
                 for sql in statements {
-                    try pair.native.execute(sql)
-                    try access.execute(sql)
+                    // Since SQLite 3.41, FTS4 finds no rowids in a view.
+                    let isRefused = (try? pair.native.execute(sql)) == nil
+                    #expect(((try? access.execute(sql)) == nil) == isRefused, "\(trigger), \(sql)")
                     for look in Self.looks {
                         #expect(
                             try texts(access.fetchAll(look)) == texts(pair.native.fetchAll(look)),
