@@ -3,20 +3,26 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test lint format docs bench fuzz outline-fuzz crash faults torture sqllogic model sanitize clean
+.PHONY: help deps run test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench fuzz outline-fuzz crash faults torture sqllogic model sanitize clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
 
-# Tests have a scratch path of their own, since the flags differ from those of a plain build and would rebuild it.
+# Tests have scratch paths of their own, since the flags differ from those of a plain build and would rebuild it. SwiftPM
+# locks a scratch path, and make test builds side by side.
 STRICT_FLAGS := --explicit-target-dependency-import-check error -Xswiftc -warnings-as-errors
-TEST_FLAGS := --scratch-path .build/tests $(STRICT_FLAGS)
-RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing $(TEST_FLAGS)
+DEBUG_TEST_FLAGS := --scratch-path .build/tests-debug $(STRICT_FLAGS)
+RELEASE_TEST_FLAGS := -c release -Xswiftc -enable-testing --scratch-path .build/tests $(STRICT_FLAGS)
 FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sources Fuzzing/Package.swift \
 	Fuzzing/Sources/OutlineFuzz
 
 # Of `make sqllogic`: a script, or a folder of them.
 SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARED)))
+
+# Tests run one after the other, and wait much: two runs of them keep two cores busy. Each prints what it has to say when it
+# ends, where make can have it so (since GNU make 4.0).
+SIDE_BY_SIDE := --no-print-directory --keep-going --jobs=2 \
+	$(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
 # Of `make fuzz`, `make outline-fuzz` and `make torture`.
 SECONDS = $(or $(MIDSTREAM_FUZZ_SECONDS),3600)
@@ -58,12 +64,23 @@ run: ## Build the release of the midstream command and run its demonstration.
 	.build/release/midstream demo
 
 test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
-	$(SWIFT) build --build-tests $(TEST_FLAGS)
-	@Scripts/run-tests $(SWIFT) $(TEST_FLAGS)
+	@$(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model
+
+test-debug: deps ## The parts of make test.
+	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)
+	@Scripts/run-tests $(SWIFT) $(DEBUG_TEST_FLAGS)
+
+test-release: deps
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
 	@MIDSTREAM_TEST_FOLDER=$${MIDSTREAM_TEST_FOLDER:-/tmp} Scripts/run-tests $(SWIFT) $(RELEASE_TEST_FLAGS)
+
+test-sqlcipher: deps
 	@Scripts/test-sqlcipher system $(SWIFT) $(STRICT_FLAGS)
+
+test-sqlcipher4: deps
 	@Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
+
+test-model:
 	@Scripts/check-model --quick
 
 lint: deps ## Check the format, the layers and the text of tracked files.

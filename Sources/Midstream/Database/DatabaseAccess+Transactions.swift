@@ -77,7 +77,7 @@ extension DatabaseAccess {
         // What mends it must be run.
         if piece.isDetach { return }
         try overlay.attachedFiles.check()
-        if try !overlay.isCurrent() { try refreshOverlay() }
+        if try !overlay.isCurrent() || overlay.canDetach { try refreshOverlay() }
     }
 
     /// What ends the transaction needs no overlay, and must not fail for want of it.

@@ -401,7 +401,7 @@ struct MoveSQL: Sendable {
         guards.map { "DROP TRIGGER IF EXISTS \(schema).\(trigger($0, id))" }
     }
 
-    /// What the guard triggers are called for.
+    /// What the guard triggers, and those of a fence, are called for.
     static let guards = ["insert", "update", "delete"]
 
     static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }

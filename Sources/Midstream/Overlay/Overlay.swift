@@ -24,6 +24,8 @@ final class Overlay {
     /// The same, also when it has to be made anew for what this connection has done.
     private var madeFor: Int64?
     private var attached: [String: String] = [:]
+    /// Those of them that no table needs any more.
+    private var unneeded: Set<String> = []
     /// The views that have twins, by their names as SQLite spells them.
     private(set) var twins: Set<String> = []
     private var viewTexts = ViewTexts()
@@ -249,7 +251,7 @@ final class Overlay {
         while true {
             // A change that comes in between is seen the next time, by its number.
             let version = try StateStore.schemaVersion(connection)
-            guard version != schemaVersion else { return }
+            guard version != schemaVersion else { return try detachUnneeded() }
             schemaVersion = nil
             do {
                 try allowingWrites(rebuild)
@@ -285,16 +287,31 @@ final class Overlay {
         try removeTables()
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
         let needed = Set(moving.compactMap { sources[$0.migration] }.filter { $0.sourcePath != nil })
-        for schema in attached.keys where !needed.contains(where: { $0.schema == schema }) {
-            try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
-            attached[schema] = nil
-        }
+        unneeded = Set(attached.keys).subtracting(needed.map(\.schema))
+        try detachUnneeded()
         for migration in needed { try attach(migration) }
         drained.removeAll()
         formerTwins.removeAll()
         try install(migrations, records)
         isSuspended = false
         hasResumed = false
+    }
+
+    /// Whether sources can be detached that stayed when they were needed no more.
+    var canDetach: Bool { !unneeded.isEmpty && !connection.hasBusyStatement }
+
+    /// SQLite detaches no file that was read in a transaction while a statement still runs that began in it: those files stay.
+    private func detachUnneeded() throws {
+        for schema in unneeded {
+            do {
+                try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
+            } catch {
+                guard error.code == .error, connection.hasBusyStatement else { throw error }
+                continue
+            }
+            attached[schema] = nil
+            unneeded.remove(schema)
+        }
     }
 
     /// Makes the TEMP objects. The sources are attached.
@@ -671,6 +688,7 @@ final class Overlay {
         connection.clearStatementCache()
         for schema in attached.keys { try connection.execute("DETACH \(SQLIdentifier.quoted(schema))") }
         attached.removeAll()
+        unneeded.removeAll()
         connection.clearStatementCache()
         schemaVersion = nil
         for (name, count) in Self.functions { try connection.removeFunction(name, argumentCount: count) }

@@ -183,7 +183,7 @@ struct Claims {
             if others.contains(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) { return }
         }
         // It has another name where a program without Midstream has renamed the table.
-        let own = ["insert", "update", "delete"].map { "midstream_fence_\($0)_\(record.id)" }
+        let own = MoveSQL.guards.map { Self.fence($0, record) }
         for name in Set(own + (isSameFile ? [] : try fences(of: record.source).map(\.name))) {
             try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
         }
@@ -353,14 +353,19 @@ struct Claims {
         }
     }
 
+    /// What the trigger of a fence is called.
+    private static func fence(_ event: String, _ record: TableRecord) -> String {
+        "midstream_fence_\(event)_\(record.id)"
+    }
+
     private func fence(_ record: TableRecord, of file: String? = nil) throws {
         // A fence is enough for a table of another file. In the target's own file, where there are no claims, a fence
         // that stays is what tells that the table has moved.
         if try !isSameFile && !fences(of: record.source).isEmpty { return }
         let part = isSameFile ? Self.part(record) : ""
-        for event in ["INSERT", "UPDATE", "DELETE"] {
+        for event in MoveSQL.guards {
             try connection.execute(
-                "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) BEFORE \(event) ON "
+                "CREATE TRIGGER \(schema).\(Self.fence(event, record)) BEFORE \(event.uppercased()) ON "
                     + "\(SQLIdentifier.quoted(record.source)) BEGIN "
                     + "SELECT RAISE(ABORT, \(Self.message(record, file ?? targetFile())))\(part); END"
             )
@@ -498,9 +503,9 @@ struct Claims {
         )
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
         try connection.execute("CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0")
-        for event in ["INSERT", "UPDATE", "DELETE"] {
+        for event in MoveSQL.guards {
             try connection.execute(
-                "CREATE TRIGGER \(schema).midstream_fence_\(event.lowercased())_\(record.id) INSTEAD OF \(event) ON \(name) "
+                "CREATE TRIGGER \(schema).\(Self.fence(event, record)) INSTEAD OF \(event.uppercased()) ON \(name) "
                     + "BEGIN SELECT RAISE(ABORT, \(Self.message(record, targetFile()))); END"
             )
         }

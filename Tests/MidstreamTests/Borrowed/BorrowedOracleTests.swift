@@ -5,7 +5,7 @@ import Testing
 @Suite struct BorrowedOracleTests {
     @Test func randomStatementsGiveWhatNativeSQLiteGivesOrAreRefused() {
         let seed = OracleFuzzTests.setting("SEED") ?? 1
-        let wanted = Int(OracleFuzzTests.setting("STATEMENTS") ?? 20000)
+        let wanted = OracleFuzzTests.setting("STATEMENTS").map { Int($0) } ?? Sample.size(20_000)
         let failuresWanted = Int(OracleFuzzTests.setting("FAILURES") ?? 1)
         let seconds = OracleFuzzTests.setting("SECONDS").map { Int64(clamping: $0) } ?? 100_000_000
         let end = ContinuousClock().now + .seconds(seconds)

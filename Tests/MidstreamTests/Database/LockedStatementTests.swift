@@ -49,6 +49,39 @@ import Testing
         #expect(try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)))
     }
 
+    /// SQLite detaches no source while a statement runs that began in the transaction in which it was read.
+    @Test(
+        arguments: [["BEGIN", "COMMIT"], ["SAVEPOINT s", "RELEASE s"]],
+        ["SELECT x FROM other", "SELECT id FROM t"]
+    )
+    func theTransactionThatDrainedMayEndInALoop(_ frame: [String], _ query: String) throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, extra: Self.extra, tables: ["t"], moved: 7)
+        let before = [frame[0], "CREATE INDEX by_a ON t(a)"]
+        let inLoop = [
+            frame[1], "SELECT 1", "INSERT INTO other VALUES (4)", "UPDATE t SET a = 0 WHERE id = 30", "BEGIN",
+            "ROLLBACK",
+        ]
+        try pair.database.withoutTransaction { access in
+            for sql in before { try access.execute(sql) }
+            var isOver = false
+            try access.forEachRow(query) { _ in
+                if !isOver { for sql in inLoop { _ = try access.fetchAll(sql) } }
+                isOver = true
+                return true
+            }
+            try access.execute("SELECT 1")
+            #expect(try access.fetchAll("PRAGMA database_list").allSatisfy { $0[1] != .text("midstream_source_1") })
+        }
+        for sql in before { try pair.native.execute(sql) }
+        let loop = try pair.native.prepare(query)
+        _ = try loop.step()
+        for sql in inLoop { _ = try pair.native.fetchAll(sql) }
+        while try loop.step() {}
+        for look in ["SELECT * FROM t ORDER BY id", "SELECT * FROM other"] {
+            #expect(try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)))
+        }
+    }
+
     enum Change: CaseIterable {
         case begins, ends, isDrained
     }

@@ -20,7 +20,7 @@ import Testing
     static let number = Files.environment("MIDSTREAM_FAULTS_AT").flatMap { Int($0) }
 
     /// Runs that a kind gets of a scenario in a short sweep.
-    static let shortCount = 2
+    static let shortCount = Sample.size(2)
     /// Allocations that fail in a full sweep of a scenario; there are too many to try all.
     static let mostAllocations = 2000
     /// A run that takes longer hangs.
@@ -68,7 +68,9 @@ import Testing
             let wanted = isFull ? (kind == .memory ? mostAllocations : count) : shortCount
             let step = max(1, count / max(1, wanted))
             var (tried, struck, errors, problems) = (0, 0, 0, 0)
-            for (index, number) in stride(from: 1 + count % step, through: count + 1, by: step).enumerated() {
+            // Another one with each change of the code.
+            let first = 1 + (count * 617 >> 4) % step
+            for (index, number) in stride(from: first, through: count + 1, by: step).enumerated() {
                 if let only = Self.number, only != number { continue }
                 let all = kind.courses
                 let courses = Self.number != nil ? all : Array(Set([all[index % all.count]] + (isFull ? [.once] : [])))

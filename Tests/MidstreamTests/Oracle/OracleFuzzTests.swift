@@ -17,7 +17,7 @@ import Testing
     @Test func randomStatementsGiveWhatNativeSQLiteGives() {
         let seconds = Self.setting("SECONDS").map { Int64(clamping: $0) }
         let seed = Self.setting("SEED") ?? (seconds == nil ? 1 : UInt64(time(nil)))
-        let wanted = seconds == nil ? Int(Self.setting("STATEMENTS") ?? 20000) : Int.max
+        let wanted = seconds == nil ? Self.setting("STATEMENTS").map { Int($0) } ?? Sample.size(20_000) : Int.max
         let first = Int(Self.setting("CASE") ?? 0)
         let failuresWanted = Int(Self.setting("FAILURES") ?? 1)
         let clock = ContinuousClock()

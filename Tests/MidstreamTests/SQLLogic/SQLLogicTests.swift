@@ -8,7 +8,7 @@ import Testing
         ? LogicRunner(modes: LogicFiles.modes, onLine: LogicFiles.say)
         : LogicRunner(
             modes: [0, 1, 50, 99, 100].map { LogicMode(.frozen(percent: $0)) } + [LogicMode(.stepping(rows: 1))],
-            sampleSize: 25,
+            sampleSize: Sample.size(25),
             seed: LogicFiles.seed
         )
 
