@@ -49,16 +49,22 @@ import Testing
         #expect(try texts(pair.database.fetchAll(look)) == texts(pair.native.fetchAll(look)))
     }
 
+    private static let drain = "CREATE INDEX by_a ON t(a)"
+
     /// SQLite detaches no source while a statement runs that began in the transaction in which it was read.
     @Test(
-        arguments: [["BEGIN", "COMMIT"], ["SAVEPOINT s", "RELEASE s"]],
+        arguments: [
+            ["BEGIN", drain, "COMMIT"], ["SAVEPOINT s", drain, "RELEASE s"], ["SELECT 2", "SELECT 2", drain],
+        ],
         ["SELECT x FROM other", "SELECT id FROM t"]
     )
-    func theTransactionThatDrainedMayEndInALoop(_ frame: [String], _ query: String) throws {
+    func whatHasDrainedMayEndInALoop(_ statements: [String], _ query: String) throws {
+        // It cannot while the table is read.
+        if statements.last == Self.drain, query.hasSuffix(" t") { return }
         let pair = try Pair(schema: Self.schema, rows: Self.rows, extra: Self.extra, tables: ["t"], moved: 7)
-        let before = [frame[0], "CREATE INDEX by_a ON t(a)"]
+        let before = statements.prefix(2)
         let inLoop = [
-            frame[1], "SELECT 1", "INSERT INTO other VALUES (4)", "UPDATE t SET a = 0 WHERE id = 30", "BEGIN",
+            statements[2], "SELECT 1", "INSERT INTO other VALUES (4)", "UPDATE t SET a = 0 WHERE id = 30", "BEGIN",
             "ROLLBACK",
         ]
         try pair.database.withoutTransaction { access in

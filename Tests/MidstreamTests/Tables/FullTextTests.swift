@@ -155,7 +155,10 @@ import Testing
                 moved: 7
             )
             try pair.database.withoutTransaction { access in
-                if isInBlock { try access.execute("BEGIN") }
+                if isInBlock {
+                    try pair.native.execute("BEGIN")
+                    try access.execute("BEGIN")
+                }
                 if trigger.contains("TEMP") {
                     try pair.native.execute(trigger)
                     try access.execute(trigger)
@@ -171,7 +174,10 @@ import Testing
                         )
                     }
                 }
-                if isInBlock { try access.execute("COMMIT") }
+                if isInBlock {
+                    try pair.native.execute("COMMIT")
+                    try access.execute("COMMIT")
+                }
             }
         }
     }
