@@ -1,6 +1,6 @@
 extension LogicScript {
     /// Statements that come before a sample, if it can be: all of them must be run.
-    private static let mostStatements = 1000
+    private static let mostStatements = 200
 
     /// A part of a long script that can run by itself: so many records in a row, and before them all statements up to
     /// there, which then belong to what fills the tables.
