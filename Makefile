@@ -64,7 +64,7 @@ run: ## Build the release of the midstream command and run its demonstration.
 	.build/release/midstream demo
 
 test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
-	@$(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model
+	@Scripts/tell-failures $(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model
 
 test-debug: deps ## The parts of make test.
 	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)
