@@ -22,5 +22,12 @@ if let lane = number("--lane"), let generation = number("--generation"), let rou
     RoundProcess(plan: plan, lane: Int(lane), generation: Int(generation)).run()
 }
 
+let known = ["--seconds", "--seed", "--round"]
+let isUnderstood = stride(from: 0, to: arguments.count, by: 2)
+    .allSatisfy { known.contains(arguments[$0]) && number(arguments[$0]) != nil }
+guard isUnderstood else {
+    print("usage: MidstreamTorture [--seconds NUMBER] [--seed NUMBER] [--round NUMBER]")
+    exit(64)
+}
 let torture = Torture(seed: number("--seed") ?? UInt64(time(nil)), round: Int(number("--round") ?? 0))
 exit(torture.run(for: .seconds(Int64(number("--seconds") ?? 3600))) ? 0 : 1)

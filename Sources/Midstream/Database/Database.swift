@@ -50,7 +50,7 @@ public final class Database: @unchecked Sendable {
         )
         try Self.configure(connection, configuration)
         if configuration.journalMode == .wal {
-            try connection.execute("PRAGMA main.journal_mode = WAL")
+            try WALMode.set(connection, patience: configuration.busyTimeout)
         }
         // The salt of an encrypted file stands in its first page, which all connections must find there.
         if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {

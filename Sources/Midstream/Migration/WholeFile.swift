@@ -80,9 +80,12 @@ enum WholeFile {
     /// - Parameter stepper: The new file's.
     static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
         let connection = stepper.connection
-        let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable])
-        guard isNoted != nil, let noted = try connection.fetchValue(String.self, "SELECT source FROM main.\(copyTable)")
-        else { return true }
+        // In one snapshot: another process may look at the same time, and drop it.
+        let noted: String? = try connection.readingTransaction {
+            let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
+            return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
+        }
+        guard let noted else { return true }
         if FilePath.exists(sourcePath) {
             let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: key))
             defer { source.close() }

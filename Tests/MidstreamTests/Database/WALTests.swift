@@ -1,7 +1,8 @@
-import Midstream
 import SQLiteConnection
 import Synchronization
 import Testing
+
+@testable import Midstream
 
 #if canImport(Glibc)
     import Glibc
@@ -43,5 +44,48 @@ private final class Flag: Sendable {
             try await group.waitForAll()
         }
         #expect(largest < 64 << 20, "the WAL grew to \(largest) bytes")
+    }
+
+    /// An old build, say, whose connection reads in the file's old mode.
+    @Test func whoReadsInTheOldModeIsWaitedFor() async throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("new.db"))
+        defer { old.close() }
+        try old.execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1); BEGIN; SELECT * FROM t;")
+        var configuration = DatabaseConfiguration()
+        configuration.busyTimeout = .milliseconds(50)
+        let error = #expect(throws: SQLiteError.self) {
+            _ = try Database(path: folder.file("new.db"), configuration: configuration)
+        }
+        #expect(error?.code == .busy)
+        let threads = Threads()
+        threads.start("new") { threads in
+            let database = try Database(path: folder.file("new.db"))
+            #expect(try database.fetchValue(String.self, "PRAGMA journal_mode") == "wal")
+            threads.count("opened")
+        }
+        usleep(200_000)
+        #expect(threads.count(of: "opened") == 0)
+        try old.execute("COMMIT")
+        await threads.join()
+        #expect(threads.count(of: "opened") == 1)
+    }
+
+    /// Without patience, one of some hundred fails.
+    @Test func severalMayTurnAFileAtOnce() async {
+        for _ in 0..<400 {
+            let folder = TemporaryFolder()
+            let threads = Threads()
+            for name in ["a", "b", "c", "d"] {
+                threads.start(name) { _ in
+                    let connection = try Connection(path: folder.file("new.db"))
+                    defer { connection.close() }
+                    connection.setBusyTimeout(milliseconds: 5000)
+                    try WALMode.set(connection, patience: .seconds(5))
+                    try connection.execute("CREATE TABLE IF NOT EXISTS t(x)")
+                }
+            }
+            await threads.join()
+        }
     }
 }

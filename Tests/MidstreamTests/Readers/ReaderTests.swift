@@ -98,8 +98,7 @@ import Testing
             while try !database.stepMigration(rows: 20).isFinished {}
         }
         threads.end()
-        let problems = await threads.join()
-        #expect(problems == [])
+        await threads.join()
         for name in ["single statements", "long transactions", "second database", "writer"] {
             #expect(threads.count(of: name) > 5, "\(name)")
         }
@@ -119,8 +118,7 @@ import Testing
         database.startAutoMigration(pace: MigrationPace(budget: .milliseconds(2), interval: .milliseconds(3)))
         for await progress in database.migrationProgress where progress.isFinished { break }
         threads.end()
-        let problems = await threads.join()
-        #expect(problems == [])
+        await threads.join()
         #expect(database.isMigrated)
     }
 
@@ -219,7 +217,7 @@ import Testing
             return true
         }
         threads.end()
-        #expect(await threads.join() == [])
+        await threads.join()
         #expect(isFinished)
     }
 
@@ -293,8 +291,7 @@ import Testing
             }
         }
         threads.end()
-        let problems = await threads.join()
-        #expect(problems == [])
+        await threads.join()
         #expect(threads.count(of: "transactions") > 5)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }

@@ -224,7 +224,7 @@ import Testing
             threads.end()
             #expect(database.isMigrated)
         }
-        #expect(await threads.join() == [])
+        await threads.join()
         let old = try Connection(path: fixture.source)
         #expect(try texts(old.fetchAll("SELECT count(*), sum(amount) FROM old_accounts")) == ["400|40000"])
         #expect(
@@ -328,7 +328,7 @@ import Testing
             release.signal()
             #expect(outcome == .waitingForReaders && changed == 0)
         }
-        #expect(await threads.join() == [])
+        await threads.join()
         try finishMigration(database, steps: 100)
         #expect(try MovingFixture.count("old_accounts WHERE amount = 101", in: fixture.source) == 300)
     }
@@ -362,7 +362,7 @@ import Testing
             #expect(throws: SQLiteError.self) { try old.execute("UPDATE old_accounts SET amount = 0") }
             release.signal()
         }
-        #expect(await threads.join() == [])
+        await threads.join()
         try finishMigration(database, steps: 100)
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 0")
     }
@@ -551,7 +551,7 @@ import Testing
             }
             usleep(300_000)
         }
-        #expect(await threads.join() == [])
+        await threads.join()
         return error.withLock(\.self)
     }
 
@@ -603,7 +603,7 @@ import Testing
         try blocker.execute("INSERT INTO midstream_refused_t VALUES ('', 2, 2, NULL)")
         try blocker.execute("UPDATE midstream_tables SET refused_rows_table = 'midstream_refused_t', watermark = 2")
         try blocker.execute("COMMIT")
-        #expect(await threads.join() == [])
+        await threads.join()
         #expect(try database.readMigrationProgress().tables.map(\.isReturning) == [false])
     }
 }

@@ -1,5 +1,6 @@
 import Dispatch
 import Synchronization
+import Testing
 
 #if canImport(Glibc)
     import Glibc
@@ -51,8 +52,12 @@ final class Threads: Sendable {
         }
     }
 
-    /// Waits for all, and tells what went wrong.
-    func join() async -> [String] {
+    /// Waits for all, and records what went wrong.
+    func join(_ location: SourceLocation = #_sourceLocation) async {
+        for problem in await problemsInTheEnd() { Issue.record("\(problem)", sourceLocation: location) }
+    }
+
+    private func problemsInTheEnd() async -> [String] {
         await withCheckedContinuation { continuation in
             group.notify(queue: DispatchQueue(label: "joined")) { @Sendable in continuation.resume() }
         }
@@ -61,7 +66,7 @@ final class Threads: Sendable {
 
     /// The same in a process whose exit status is all that it can tell.
     func joinInChild() async throws {
-        let problems = await join()
+        let problems = await problemsInTheEnd()
         for problem in problems { print(problem) }
         if !problems.isEmpty { throw Problems(texts: problems) }
     }
