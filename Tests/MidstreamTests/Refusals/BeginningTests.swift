@@ -29,6 +29,24 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
     }
 
+    /// Who finds a migration that another process is about to begin begins it too, and does not go on without its rows.
+    @Test func whoeverAddsAMigrationSeesAllRows() async throws {
+        for _ in 0..<100 {
+            let fixture = try MovingFixture(rows: 50)
+            let databases = try (0..<4).map { _ in try Database(path: fixture.target) }
+            let threads = Threads()
+            for (index, database) in databases.enumerated() {
+                threads.start("\(index)") { threads in
+                    try MovingFixture.addMigration(database, fixture.source)
+                    let sum = try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts")
+                    if sum != fixture.total { threads.note("\(index) sees \(String(describing: sum))") }
+                }
+            }
+            await threads.join()
+            for database in databases { database.close() }
+        }
+    }
+
     /// A backup program that takes the files alone, or who thinks that the others are of no use.
     @Test(arguments: [0, 1, 2]) func aWALThatIsLeftBehindKeepsNothingClosed(_ which: Int) throws {
         let fixture = try MovingFixture(rows: 50)
