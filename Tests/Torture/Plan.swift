@@ -28,6 +28,8 @@ struct Plan: Sendable {
     var rowsPerStep: Int64
     /// The longest that a process rests after a step or a transaction, in microseconds.
     var rest: UInt32
+    /// Whether the processes begin the migration, each as soon as it is there, and not who made the files.
+    var isBegunByAll: Bool
 
     /// Processes at a time.
     static let lanes = 5
@@ -47,6 +49,7 @@ struct Plan: Sendable {
         rows = [50, 300, 1500, 4000].randomElement(using: &random) ?? 300
         rowsPerStep = Int64(max(2, rows / Int.random(in: 10...60, using: &random)))
         rest = [0, 2000, 20_000, 60_000].randomElement(using: &random) ?? 0
+        isBegunByAll = course == .moves && Bool.random(using: &random)
     }
 
     /// The numbers of one process.
@@ -111,7 +114,7 @@ struct Plan: Sendable {
     /// Opens the target as a program does that knows of the migration, or as one that finds it.
     func open(knowingOfIt: Bool) throws -> Database {
         let database = try open()
-        if knowingOfIt, course != .returns { try addMigration(database) }
+        if knowingOfIt || isBegunByAll, course != .returns { try addMigration(database) }
         return database
     }
 

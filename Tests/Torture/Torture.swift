@@ -50,7 +50,7 @@ struct Torture {
 
     private func run(_ plan: Plan) throws {
         try plan.createFiles()
-        if plan.course != .isBegunAnew {
+        if plan.course != .isBegunAnew, !plan.isBegunByAll {
             let database = try plan.open()
             try plan.addMigration(database)
             database.close()
