@@ -9,7 +9,7 @@ import Testing
 #endif
 
 /// Programs that are started at the same time, each of which begins the same migration, works with it, and ends it with the
-/// others.
+/// others. `MidstreamTorture` does the same with processes.
 ///
 /// `MIDSTREAM_STARTS` says how many rounds of each kind are tried.
 @Suite struct StartingTogetherTests {
@@ -30,35 +30,11 @@ import Testing
             await visitors.join()
         }
     }
-
-    /// Runs a program in a process of its own, which begins when all of them are there.
-    private static func startProcess(_ start: CommonStart, _ seed: Int) async {
-        await #expect(processExitsWith: .success, "\(start), seed \(seed)") { [start, seed] in
-            let ready = start.folder + "/ready"
-            Files.mark(ready)
-            while Files.size(ready) < StartingTogetherTests.programs { usleep(50) }
-            let threads = Threads()
-            threads.start("program") { try start.run(seed, $0) }
-            try await threads.joinInChild()
-        }
-    }
-
-    @Test(arguments: CommonStart.Kind.allCases) func norDoesAnotherProcess(_ kind: CommonStart.Kind) async throws {
-        for round in 0..<(Self.rounds + 3) / 4 {
-            let fixture = try MovingFixture(rows: [20, 100, 400][round % 3], isSameFile: kind.isSameFile)
-            let start = CommonStart(kind: kind, folder: fixture.folder.path, rows: fixture.rows)
-            await withTaskGroup(of: Void.self) { group in
-                for index in 0..<Self.programs {
-                    group.addTask { await Self.startProcess(start, round * 10 + index) }
-                }
-            }
-        }
-    }
 }
 
 /// What begins at the same time, and what each program does with it.
-struct CommonStart: Codable, Sendable {
-    enum Kind: String, Codable, CaseIterable {
+struct CommonStart: Sendable {
+    enum Kind: CaseIterable {
         case otherFile, sameFile, rebuild, wholeFile, deletedFile
 
         var isSameFile: Bool { self == .sameFile || self == .rebuild }
