@@ -102,7 +102,7 @@ final class MigrationEngine: Sendable {
         try withStepper { stepper in
             let setup = Setup(stepper: stepper)
             try setup.resume(leavesUnreachable: true)
-            let (migrations, records) = try stepper.load()
+            let (_, migrations, records) = try setup.resumeAndLoad()
             for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
                 throw MigrationError(
                     .misuse,

@@ -40,6 +40,22 @@ extension Setup {
         return refusal
     }
 
+    /// Loads what is stored once nothing is about to begin any more but what cannot be reached: what another process is about to
+    /// begin is not seen yet, and it may have claimed the source.
+    ///
+    /// - Returns: With it, the version of the schema from which on nothing has changed.
+    func resumeAndLoad() throws -> (version: Int64, migrations: [MigrationRecord], records: [TableRecord]) {
+        try stepper.untilDone {
+            // Somebody may have held the source, so that it could not be fenced.
+            let cutShort = try stepper.load().tables.filter { $0.phase == .starting }.map(\.id)
+            if !cutShort.isEmpty { try resume(leavesUnreachable: true) }
+            let version = try StateStore.schemaVersion(connection)
+            let (migrations, records) = try stepper.load()
+            guard records.allSatisfy({ $0.phase != .starting || cutShort.contains($0.id) }) else { return nil }
+            return (version, migrations, records)
+        }
+    }
+
     private func resume(
         _ records: [TableRecord],
         _ migration: MigrationRecord,

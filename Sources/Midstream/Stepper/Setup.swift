@@ -36,13 +36,7 @@ struct Setup {
         _ retirement: SourceRetirement,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
-        // Those that were begun and could not be fenced, since somebody held the source.
-        let cutShort = try stepper.load().tables.filter { $0.phase == .starting }.map(\.id)
-        if !cutShort.isEmpty { _ = try resume(leavesUnreachable: true) }
-        let version = try StateStore.schemaVersion(connection)
-        let (migrations, records) = try stepper.load()
-        // What another process has stored since does not move yet, and its rows are not seen.
-        guard records.allSatisfy({ $0.phase != .starting || cutShort.contains($0.id) }) else { throw Overtaken() }
+        let (version, migrations, records) = try resumeAndLoad()
         let path = try sourcePath(source, retirement)
         if path == .some(nil), source != .sameDatabase { return [:] }
         let stored = path ?? nil

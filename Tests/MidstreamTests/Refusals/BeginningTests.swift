@@ -31,7 +31,7 @@ import Testing
 
     /// Who finds a migration that another process is about to begin begins it too, and does not go on without its rows.
     @Test func whoeverAddsAMigrationSeesAllRows() async throws {
-        for _ in 0..<100 {
+        for _ in 0..<60 {
             let fixture = try MovingFixture(rows: 50)
             let databases = try (0..<4).map { _ in try Database(path: fixture.target) }
             let threads = Threads()
@@ -44,6 +44,38 @@ import Testing
             }
             await threads.join()
             for database in databases { database.close() }
+        }
+    }
+
+    /// A claim of the source that the target does not know any more would keep everybody out for ever.
+    @Test func whoCancelsWhatIsAboutToBeginTakesNoClaimFromIt() async throws {
+        for _ in 0..<30 {
+            let fixture = try MovingFixture(rows: 20)
+            let (one, other) = try (Database(path: fixture.target), Database(path: fixture.target))
+            let threads = Threads()
+            threads.start("one") { threads in
+                defer { threads.end() }
+                for _ in 0..<3 {
+                    try MovingFixture.addMigration(one, fixture.source)
+                    try finishMigration(one)
+                }
+            }
+            threads.start("other") { threads in
+                while !threads.isOver {
+                    usleep(UInt32.random(in: 0..<5000))
+                    do {
+                        try other.cancelMigration()
+                    } catch let error as MigrationError where error.code == .unsupported {
+                        // All of its rows have moved.
+                    }
+                }
+            }
+            await threads.join()
+            try MovingFixture.addMigration(one, fixture.source)
+            #expect(try one.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+            try finishMigration(one)
+            #expect(try MovingFixture.count("accounts", in: fixture.target) == 20)
+            for database in [one, other] { database.close() }
         }
     }
 
