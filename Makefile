@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench fuzz outline-fuzz crash faults torture sqllogic model sanitize clean
+.PHONY: help deps run test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench profile fuzz outline-fuzz crash faults torture sqllogic model sanitize clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -95,6 +95,10 @@ docs: deps ## Build the documentation of the public modules into .build/docs.
 
 bench: deps ## Run the benchmarks, about five minutes, or: make bench BENCH="--rows 100000 --only migration"
 	$(SWIFT) run -c release --package-path Benchmarks midstream-bench $(BENCH)
+
+profile: deps ## Profile operations while their table moves, with perf, or: make profile NAMES="'full scan' 'count by index'"
+	$(SWIFT) build -c release --package-path Benchmarks --product midstream-bench
+	@Scripts/profile $(or $(NAMES),'point select by key' 'full scan' 'steps of 10 ms')
 
 fuzz: deps ## Compare random statements with native SQLite for an hour, or: make fuzz SECONDS=60 SEED=1
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)

@@ -16,6 +16,10 @@ func benchmark(_ arguments: [String]) throws -> Int32 {
         try MigrationRun.perform(Array(arguments.dropFirst()))
         return 0
     }
+    if arguments.first == Messages.argument {
+        try Messages.perform(Array(arguments.dropFirst()))
+        return 0
+    }
     let options = try Options(arguments)
     let report = Report(markdown: options.markdown)
     report.section(

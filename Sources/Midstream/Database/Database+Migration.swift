@@ -161,6 +161,6 @@ extension Database {
 
     /// The progress after each step, until everything has moved. A slow reader gets the newest.
     public var migrationProgress: AsyncStream<MigrationProgress> {
-        engine.progressStream()
+        engine.progressStream(now: try? readMigrationProgress())
     }
 }

@@ -139,11 +139,16 @@ public final class Database: @unchecked Sendable {
 
     /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end.
     public func close() {
-        engine.close()
+        engine.stop()
         readers.close()
         if isOnWriter {
-            writerQueue.async { @Sendable [self] in writer.close() }
+            // What begins or steps on another thread may be waiting for this block to end.
+            writerQueue.async { @Sendable [self] in
+                engine.close()
+                writer.close()
+            }
         } else {
+            engine.close()
             writerQueue.sync { writer.close() }
         }
     }

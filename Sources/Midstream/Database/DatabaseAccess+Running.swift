@@ -39,7 +39,7 @@ extension DatabaseAccess {
             var isDone = false
             while !isDone {
                 do {
-                    try makeCurrent(before: piece)
+                    try HotJournal.rollingBack(rollBackJournals) { try makeCurrent(before: piece) }
                     isDone = try performOnce(piece, arguments, tries, onStart, onRow)
                     tries += 1
                 } catch is Stale {
@@ -126,6 +126,12 @@ extension DatabaseAccess {
             // The statement had not read all tables that it names when SQLite found a source's schema changed, as
             // with the end of another table's move, and read it anew. No transaction was rolled back.
             if error.code == .abortRollback, tries < 10, !hasBegun, connection.isInTransaction == wasInTransaction {
+                return false
+            }
+            // A process has died as it wrote a source.
+            if error.code == .readOnlyRollback, (try? rollBackJournals()) != nil, tries < 10, !hasBegun,
+                connection.isInTransaction == wasInTransaction
+            {
                 return false
             }
             if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { return false }

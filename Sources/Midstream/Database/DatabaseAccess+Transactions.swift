@@ -222,8 +222,14 @@ extension DatabaseAccess {
         func begin() throws {
             while try !beginIfCurrent() { try refreshOverlay() }
         }
-        if kind == .writer { return try begin() }
-        try HotJournal.rollingBack(of: connection.path, keys.target, begin)
+        try HotJournal.rollingBack(rollBackJournals, begin)
+    }
+
+    /// Rolls back the journals that keep this connection from reading a file which it may not write: of the sources, and where it
+    /// only reads, of the target.
+    func rollBackJournals() throws {
+        if kind == .reader { try HotJournal.rollBack(connection.path, keys.target) }
+        try SourceFile.rollBackJournals(of: overlay.attachedSources, connection, keys)
     }
 
     /// Begins a transaction, unless the overlay does not fit its snapshot.

@@ -11,6 +11,11 @@ enum HotJournal {
         _ key: EncryptionKey?,
         _ body: () throws -> Result
     ) throws -> Result {
+        try rollingBack({ try rollBack(path, key) }, body)
+    }
+
+    /// The same for several files, any of which may have the journal.
+    static func rollingBack<Result>(_ rollBack: () throws -> Void, _ body: () throws -> Result) throws -> Result {
         var tries = 0
         while true {
             do {
@@ -19,12 +24,12 @@ enum HotJournal {
                 // Others may die meanwhile.
                 tries += 1
                 guard (error as? SQLiteError)?.code == .readOnlyRollback, tries < 10 else { throw error }
-                try rollBack(path, key)
+                try rollBack()
             }
         }
     }
 
-    private static func rollBack(_ path: String, _ key: EncryptionKey?) throws {
+    static func rollBack(_ path: String, _ key: EncryptionKey?) throws {
         let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
         // Somebody else may be rolling it back, or write by now.

@@ -3,13 +3,21 @@ internal import Synchronization
 
 /// A timer that makes steps until there is nothing left to move.
 final class AutoMigration: Sendable {
-    private let timer = Mutex<(any DispatchSourceTimer)?>(nil)
+    private struct Running {
+        var timer: (any DispatchSourceTimer)?
+        /// Which one it is: a step may call for another one.
+        var number = 0
+    }
+
+    private let running = Mutex(Running())
     private let queue = DispatchQueue(label: "midstream.steps", qos: .utility)
 
     /// Calls `step` at that pace, until it returns `false`. Takes the place of a timer that runs.
     func start(_ pace: MigrationPace, _ step: @escaping @Sendable () -> Bool) {
-        timer.withLock { timer in
-            timer?.cancel()
+        running.withLock { running in
+            running.timer?.cancel()
+            running.number += 1
+            let number = running.number
             let source = DispatchSource.makeTimerSource(queue: queue)
             source.schedule(
                 deadline: .now(),
@@ -17,22 +25,25 @@ final class AutoMigration: Sendable {
                 leeway: .milliseconds(1)
             )
             source.setEventHandler { @Sendable [weak self] in
-                if !step() { self?.stop() }
+                if !step() { self?.stop(number) }
             }
             source.resume()
-            timer = source
+            running.timer = source
         }
     }
 
     /// Cancels the timer, which may never be released while it is suspended.
-    func stop() {
-        timer.withLock { timer in
-            timer?.cancel()
-            timer = nil
+    ///
+    /// - Parameter number: The only one to stop; `nil` for whichever runs.
+    func stop(_ number: Int? = nil) {
+        running.withLock { running in
+            guard number ?? running.number == running.number else { return }
+            running.timer?.cancel()
+            running.timer = nil
         }
     }
 
     deinit {
-        timer.withLock { $0?.cancel() }
+        running.withLock { $0.timer?.cancel() }
     }
 }

@@ -50,7 +50,7 @@ final class MigrationEngine: Sendable {
         stepper = Confined(StepperBox())
         let (_, records) = try StateStore(connection: connection).load()
         if records.contains(where: \.isHalfBegun) {
-            _ = try withStepper { try Setup(stepper: $0).resume(leavesUnreachable: true) }
+            _ = try withStepper { try Setup(stepper: $0).resume() }
         }
     }
 
@@ -99,41 +99,55 @@ final class MigrationEngine: Sendable {
 
     /// Has tables return to their sources; `nil` for all that move.
     func cancel(_ names: [String]?) throws {
-        try withStepper { stepper in
-            let setup = Setup(stepper: stepper)
-            try setup.resume(leavesUnreachable: true)
-            let (_, migrations, records) = try setup.resumeAndLoad()
-            for name in names ?? [] where !records.contains(where: { SQLIdentifier.equal($0.target, name) }) {
-                throw MigrationError(
-                    .misuse,
-                    "table \(name) does not move: its migration has ended, or there never was one",
-                    table: name
-                )
+        let before = listeners.withLock(\.cancelled)
+        do {
+            try withStepper { stepper in
+                try Setup(stepper: stepper).resume()
+                var cancelled: Set<String> = []
+                try stepper.untilDone { try tryToCancel(names, stepper, &cancelled) ? () : nil }
             }
-            let chosen = records.filter { record in
-                names.map { $0.contains { SQLIdentifier.equal($0, record.target) } }
-                    ?? (record.phase == .starting || record.phase == .copying && record.isOwn)
-            }
-            let undos = chosen.filter { $0.undoStage == nil && $0.phase != .starting }.compactMap { record in
-                migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
-            }
-            for (record, undo) in undos { try undo.check(record, among: records) }
-            let before = listeners.withLock { listeners in
-                defer { listeners.cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) }) }
-                return listeners.cancelled
-            }
-            do {
-                for record in chosen where record.phase == .starting { try setup.forget(record) }
-                if undos.isEmpty { return }
-                try stepper.waitingTransaction {
-                    let now = try stepper.load().tables
-                    for (record, undo) in undos { try undo.begin(record, among: now) }
-                }
-            } catch {
-                listeners.withLock { $0.cancelled = before }
-                throw error
-            }
+        } catch {
+            listeners.withLock { $0.cancelled = before }
+            throw error
         }
+    }
+
+    /// - Parameter cancelled: The tables that an earlier try has chosen, in lower case.
+    /// - Returns: `false` when another process has let a table move meanwhile that was about to.
+    private func tryToCancel(_ names: [String]?, _ stepper: Stepper, _ cancelled: inout Set<String>) throws -> Bool {
+        let setup = Setup(stepper: stepper)
+        let (_, migrations, records) = try setup.resumeAndLoad()
+        for name in names ?? []
+        where !cancelled.contains(SQLIdentifier.lowercased(name))
+            && !records.contains(where: { SQLIdentifier.equal($0.target, name) })
+        {
+            throw MigrationError(
+                .misuse,
+                "table \(name) does not move: its migration has ended, or there never was one",
+                table: name
+            )
+        }
+        let chosen = records.filter { record in
+            names.map { $0.contains { SQLIdentifier.equal($0, record.target) } }
+                ?? (record.phase == .starting || record.phase == .copying && record.isOwn)
+        }
+        let undos = chosen.filter { $0.undoStage == nil && $0.phase != .starting }.compactMap { record in
+            migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
+        }
+        for (record, undo) in undos { try undo.check(record, among: records) }
+        cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) })
+        listeners.withLock { [cancelled] in $0.cancelled.formUnion(cancelled) }
+        for record in chosen where record.phase == .starting {
+            guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
+            try setup.takeBack(record, migration)
+            if try stepper.store.table(record.id) != nil { return false }
+        }
+        if undos.isEmpty { return true }
+        try stepper.waitingTransaction {
+            let now = try stepper.load().tables
+            for (record, undo) in undos { try undo.begin(record, among: now) }
+        }
+        return true
     }
 
     /// Has `body` called when a source's file is to be deleted and is open.
@@ -244,7 +258,8 @@ final class MigrationEngine: Sendable {
         listeners.withLock { $0.progress.append(handler) }
     }
 
-    func progressStream() -> AsyncStream<MigrationProgress> {
+    /// - Parameter now: What it begins with.
+    func progressStream(now: MigrationProgress?) -> AsyncStream<MigrationProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: MigrationProgress.self,
             bufferingPolicy: .bufferingNewest(1)
@@ -257,7 +272,7 @@ final class MigrationEngine: Sendable {
         continuation.onTermination = { [weak self] _ in
             _ = self?.listeners.withLock { $0.streams.removeValue(forKey: id) }
         }
-        if let progress = try? readProgress() {
+        if let progress = now {
             continuation.yield(progress)
             if progress.isFinished { continuation.finish() }
         }
@@ -285,7 +300,9 @@ final class MigrationEngine: Sendable {
             if let throttle, !throttle() { return true }
             // An error has been reported; the next step tries again.
             guard let progress = try? step(.time(pace.budget)) else { return true }
-            return !progress.isFinished
+            if !progress.isFinished { return true }
+            // Who was told of the end may have begun another migration.
+            return (try? readProgress())?.isFinished == false
         }
     }
 

@@ -27,7 +27,11 @@ enum WholeFile {
         defer { source.close() }
         source.setBusyTimeout(milliseconds: 5000)
         try source.checkReadable()
-        let isNew = !FilePath.exists(path)
+        // What cannot be copied is told before there is a file: one that is there may not be removed any more, since others may
+        // have it open and make it by then.
+        let scratch = try Connection(path: ":memory:")
+        defer { scratch.close() }
+        try source.transaction { try copySchema(source, scratch) }
         let target = try Connection(path: path, options: OpenOptions(key: key))
         defer { target.close() }
         target.setBusyTimeout(milliseconds: 5000)
@@ -51,8 +55,6 @@ enum WholeFile {
             try target.execute("COMMIT")
             return made
         } catch {
-            // Nobody else can have written it.
-            if isNew, target.isInTransaction { _ = FilePath.remove(path) }
             try? target.rollBack()
             throw error
         }
@@ -80,23 +82,31 @@ enum WholeFile {
     /// - Parameter stepper: The new file's.
     static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
         let connection = stepper.connection
-        // In one snapshot: another process may look at the same time, and drop it.
-        let noted: String? = try connection.readingTransaction {
-            let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
-            return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
-        }
-        guard let noted else { return true }
+        guard let noted = try noted(connection) else { return true }
         if FilePath.exists(sourcePath) {
             let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: key))
             defer { source.close() }
             source.setBusyTimeout(milliseconds: 5000)
-            let now = try source.transaction { try summary(of: source) }
-            guard now == noted else { return false }
+            let target = FilePath.relative(connection.fileName(schema: "main") ?? "", toFolderOf: FilePath.resolved(sourcePath))
+            let (now, hasRetired) = try source.transaction {
+                let claims = try Claims.all(in: "main", source).filter { $0.targetFile.hasSameBytes(as: target) }
+                return (try summary(of: source), claims.contains { $0.moved != nil })
+            }
+            // Another process may have looked before, and steps have retired tables since.
+            if now != noted, !hasRetired, try self.noted(connection) != nil { return false }
         }
         try stepper.waitingTransaction(lockingBy: copyTable) {
             try connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
         }
         return true
+    }
+
+    /// What is noted, in one snapshot: another process may look at the same time, and drop it.
+    private static func noted(_ connection: Connection) throws -> String? {
+        try connection.readingTransaction {
+            let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
+            return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
+        }
     }
 
     /// What a file has of the application's.

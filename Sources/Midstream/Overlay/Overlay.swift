@@ -109,6 +109,8 @@ final class Overlay {
     var isEmpty: Bool { byName.isEmpty }
     /// Whether sources are attached, be their tables drained in the open transaction.
     var hasSources: Bool { !attached.isEmpty }
+    /// The schemas that sources are attached as.
+    var attachedSources: some Sequence<String> { attached.keys }
 
     func table(named name: String) -> MovingTable? {
         byName.isEmpty ? nil : byName[SQLIdentifier.lowercased(name)]

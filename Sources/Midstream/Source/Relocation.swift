@@ -15,6 +15,18 @@ struct Relocation {
 
     /// Outside transactions.
     func run() throws {
+        for tries in 1... {
+            let version = try StateStore.schemaVersion(connection)
+            do {
+                return try relocate()
+            } catch {
+                // Another process may have brought a table further.
+                guard tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
+            }
+        }
+    }
+
+    private func relocate() throws {
         let store = StateStore(connection: connection)
         guard try store.exists() else { return }
         let (migrations, records) = try store.load()
@@ -44,7 +56,14 @@ struct Relocation {
         }
         try claim(records, claims, from: path)
         guard !relocated.hasSource(migration.sourcePath) else { return }
-        try StateStore(connection: connection).save(relocated)
+        try connection.transaction(.immediate) {
+            let store = StateStore(connection: connection)
+            // Its last table may have gone meanwhile.
+            guard try store.exists(), try store.load().migrations.contains(where: { $0.id == migration.id }) else {
+                return
+            }
+            try store.save(relocated)
+        }
     }
 
     /// Has the claims on the source name this target, unless the one that they name is there: then this is a copy of it.

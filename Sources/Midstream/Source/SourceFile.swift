@@ -16,10 +16,12 @@ enum SourceFile {
         let path = FilePath.absolute(stored, fromFolderOf: connection.fileName(schema: "main") ?? "")
         let key = keys.key(ofSource: FilePath.resolved(path))
         do {
-            try connection.attach(path, as: migration.schema, access: access, key: key)
-        } catch  where ResultCode.busy ~= error.code {
+            try HotJournal.rollingBack(of: path, key) {
+                try connection.attach(path, as: migration.schema, access: access, key: key)
+            }
+        } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             throw SQLiteError(code: error.code, message: "\(error.message): the source \(path)", sql: error.sql)
-        } catch {
+        } catch let error as SQLiteError {
             if error.message.contains("must use the same text encoding") {
                 throw MigrationError(
                     .unsupported,
@@ -46,6 +48,14 @@ enum SourceFile {
         }
     }
 
+    /// Rolls back the journals that others have left beside attached sources.
+    static func rollBackJournals(of schemas: some Sequence<String>, _ connection: Connection, _ keys: Keyring) throws {
+        for schema in schemas {
+            guard let path = connection.fileName(schema: schema) else { continue }
+            try HotJournal.rollBack(path, keys.key(ofSource: FilePath.resolved(path)))
+        }
+    }
+
     /// Deletes a file that is attached, unless somebody may have it open who would go on writing what nobody finds.
     ///
     /// A WAL can only be given up when nobody else has read the file and still has it open. Without one, SQLite itself
@@ -67,6 +77,10 @@ enum SourceFile {
         try connection.execute("BEGIN")
         defer { try? connection.rollBack() }
         try WriteLock.take(connection, by: table, in: schema)
+        // Somebody else was faster, and a file that has come to be there since is another one.
+        if connection.hasMoved(schema: schema) { return true }
+        // It may have got a WAL again before it was locked: who writes one takes no notice that the file is gone.
+        guard try connection.fetchValue(String.self, "PRAGMA \(schema).journal_mode") == "delete" else { return false }
         guard try isUnused() else { return true }
         // SQLite takes no notice when it cannot delete the WAL.
         for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }

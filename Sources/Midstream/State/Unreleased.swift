@@ -1,25 +1,27 @@
 internal import SQLiteConnection
 
-/// Moves that have ended while their source's file was not there: by them the next `addMigration` retires it, where the claim alone
-/// would say that the target was replaced.
+/// Moves that have ended, or were cancelled before they had begun, while their source's file was not there: by them the next
+/// `addMigration` retires it, or takes the claim back, where the claim alone would say that the target was replaced.
 ///
 /// `Docs/FileFormat.md` describes the table. It is there as long as it has rows.
 struct Unreleased {
     static let table = "midstream_unreleased"
+    /// What stands in the place of a number of rows for a move that had not begun.
+    static let nothing: Int64 = -1
     let connection: Connection
 
     /// In the transaction that ends the move.
-    func note(_ record: TableRecord) throws {
+    func note(_ id: Int64, moved: Int64) throws {
         try connection.execute(
             "CREATE TABLE IF NOT EXISTS main.\(Self.table)(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL)"
         )
         try connection.execute(
             "INSERT OR REPLACE INTO main.\(Self.table)(id, moved) VALUES (?, ?)",
-            [record.id, record.copied + record.settled]
+            [id, moved]
         )
     }
 
-    /// The rows that have moved, of a move that is noted.
+    /// The rows that have moved, of a move that is noted, or ``nothing``.
     func moved(_ id: Int64) throws -> Int64? {
         do {
             return try connection.fetchValue("SELECT moved FROM main.\(Self.table) WHERE id = ?", [id])

@@ -39,7 +39,7 @@ struct Retirement {
         let isDone = try stepper.transaction(isDurable: true) {
             let isDone = try finishInTransaction(record)
             // Another process that was faster has found the file, and may have deleted it.
-            if isDone, isMissing { try Unreleased(connection: connection).note(record) }
+            if isDone, isMissing { try Unreleased(connection: connection).note(record.id, moved: record.copied + record.settled) }
             return isDone
         }
         guard let isDone else { return .busy }
@@ -110,9 +110,12 @@ struct Retirement {
     private func releaseSource(_ record: TableRecord, isDamaged: Bool) throws -> String? {
         let connection = stepper.connection
         let claims = Claims(connection: connection, migration: migration)
+        let isClaimed = try Claims.definition(in: claims.schema, connection) != nil
         // Only the source is written.
         try connection.execute("BEGIN")
         do {
+            // A lock that is asked for after a read is not waited for.
+            if isClaimed { try WriteLock.take(connection, by: "midstream_claims", in: migration.schema) }
             let kept = try claims.release(record, moved: record.copied + record.settled, isDamaged: isDamaged)
             try connection.execute("COMMIT")
             return kept
@@ -122,9 +125,10 @@ struct Retirement {
         }
     }
 
-    /// Retires a source table whose file was not there when it was due.
+    /// Retires a source table whose file was not there when it was due, or takes back the claim on one from which nothing has
+    /// moved.
     ///
-    /// - Parameter moved: The rows that have moved.
+    /// - Parameter moved: The rows that have moved, or ``Unreleased/nothing``.
     func releaseLate(_ claim: Claims.Claim, moved: Int64) throws {
         let record = TableRecord(
             id: claim.id,
@@ -136,7 +140,15 @@ struct Retirement {
             copied: moved,
             settled: 0
         )
-        _ = try releaseSource(record)
+        if moved == Unreleased.nothing {
+            // The target has no state of it.
+            try connection.transaction {
+                try WriteLock.take(connection, by: "midstream_claims", in: migration.schema)
+                try Claims(connection: connection, migration: migration).withdraw(record)
+            }
+        } else {
+            _ = try releaseSource(record)
+        }
         try connection.sync(schema: migration.schema)
         try stepper.waitingTransaction(lockingBy: Unreleased.table) {
             try Unreleased(connection: connection).forget(claim.id)

@@ -14,10 +14,11 @@ extension Setup {
     /// Finishes what was begun: fences sources, lets tables move, and makes sure that sources are those that were
     /// claimed.
     ///
-    /// - Parameter leavesUnreachable: Whether tables whose beginning was cut short are left as they are while their source cannot
-    ///   be reached, which may have been claimed. No row has moved, and nobody sees its rows in the target.
+    /// - Parameter needed: The migration that must begin now. Others' tables whose beginning was cut short are left as they are
+    ///   while their source, which may have been claimed, cannot be reached, or not be written. No row has moved, and nobody
+    ///   sees its rows in the target.
     @discardableResult
-    func resume(leavesUnreachable: Bool = false) throws -> Refusal? {
+    func resume(needed: MigrationRecord? = nil) throws -> Refusal? {
         let (migrations, records) = try stepper.load()
         var refusal: Refusal?
         for migration in migrations {
@@ -33,7 +34,7 @@ extension Setup {
                 }
             }
             let starting = own.filter { $0.phase == .starting }
-            if !starting.isEmpty, let refused = try resume(starting, migration, leavesUnreachable) {
+            if !starting.isEmpty, let refused = try resume(starting, migration, isNeeded: migration.id == needed?.id) {
                 refusal = refusal ?? refused
             }
         }
@@ -47,11 +48,11 @@ extension Setup {
     func resumeAndLoad() throws -> (version: Int64, migrations: [MigrationRecord], records: [TableRecord]) {
         try stepper.untilDone {
             // Somebody may have held the source, so that it could not be fenced.
-            let cutShort = try stepper.load().tables.filter { $0.phase == .starting }.map(\.id)
-            if !cutShort.isEmpty { try resume(leavesUnreachable: true) }
+            let cutShort = try stepper.load().tables.filter(\.isHalfBegun).map(\.id)
+            if !cutShort.isEmpty { try resume() }
             let version = try StateStore.schemaVersion(connection)
             let (migrations, records) = try stepper.load()
-            guard records.allSatisfy({ $0.phase != .starting || cutShort.contains($0.id) }) else { return nil }
+            guard records.allSatisfy({ !$0.isHalfBegun || cutShort.contains($0.id) }) else { return nil }
             return (version, migrations, records)
         }
     }
@@ -59,23 +60,23 @@ extension Setup {
     private func resume(
         _ records: [TableRecord],
         _ migration: MigrationRecord,
-        _ leavesUnreachable: Bool
+        isNeeded: Bool
     ) throws -> Refusal? {
         do {
             try stepper.attach(migration)
             return try start(records, migration)
-        } catch let error as MigrationError where error.code == .sourceUnavailable {
-            if isRetired(migration) {
-                for record in records { try forget(record) }
-            } else if !leavesUnreachable {
-                throw error
-            }
-            return nil
         } catch {
+            if (error as? MigrationError)?.code == .sourceUnavailable, isRetired(migration) {
+                for record in records { try forget(record) }
+                return nil
+            }
             let left = try records.filter(isStarting)
-            // What was missed is rightly gone if another process has brought some of them further.
-            guard left.count < records.count else { throw error }
-            return left.isEmpty ? nil : try resume(left, migration, leavesUnreachable)
+            guard left.count == records.count else {
+                // What was missed is rightly gone if another process has brought some of them further.
+                return left.isEmpty ? nil : try resume(left, migration, isNeeded: isNeeded)
+            }
+            if isNeeded { throw error }
+            return nil
         }
     }
 
@@ -84,16 +85,37 @@ extension Setup {
         migration.retirement == .deleteFileWhenEmpty && stepper.path(of: migration).map(FilePath.exists) == false
     }
 
-    /// Has the target forget a table that was about to move from a source that cannot be reached.
-    func forget(_ record: TableRecord) throws {
+    /// Takes back what was about to begin and could not, unless another process lets it move.
+    ///
+    /// - Throws: ``MigrationError`` when the source cannot be reached, which may have been claimed: a claim that the target does
+    ///   not know would be an error. Only where there is no file is it not asked: see ``Unreleased``.
+    func takeBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        if let path = stepper.path(of: migration), !FilePath.exists(path) {
+            return try forget(record, isNoted: true)
+        }
+        try stepper.attach(migration)
+        try withdraw([record], migration, Claims(connection: connection, migration: migration))
+    }
+
+    /// Has the target forget a table that was about to move from a source that is not there any more.
+    ///
+    /// - Parameter isNoted: Whether that is noted, for the case that the file comes back and has been claimed.
+    private func forget(_ record: TableRecord, isNoted: Bool = false) throws {
         try stepper.waitingTransaction {
-            if try isStarting(record) { try stepper.store.remove(record) }
+            guard try isStarting(record) else { return }
+            try stepper.store.remove(record)
+            if isNoted { try Unreleased(connection: connection).note(record.id, moved: Unreleased.nothing) }
         }
         stepper.forget(record.id)
     }
 
     /// A table, or its source, is not the one any more that was checked.
     struct Changed: Error {}
+
+    /// Another target was faster to claim rows of a source.
+    private struct Taken: Error {
+        let error: MigrationError
+    }
 
     /// Fences the sources of tables that are `starting`, and lets them move: all of them, or none.
     private func start(_ records: [TableRecord], _ migration: MigrationRecord) throws -> Refusal? {
@@ -113,6 +135,9 @@ extension Setup {
         } catch is Changed {
             try withdraw(records, migration, claims)
             return .changed
+        } catch let taken as Taken {
+            try withdraw(records, migration, claims)
+            return .error(taken.error)
         } catch let error as MigrationError
             where [.keyCollision, .unsupported, .unequalTables].contains(error.code)
         {
@@ -133,7 +158,11 @@ extension Setup {
                 // be an error for ever.
                 for record in try records.filter(isStarting) {
                     try checkDefinitions(record, migration)
-                    try claims.stake(record)
+                    do {
+                        try claims.stake(record)
+                    } catch let error as MigrationError where error.code == .foreignState {
+                        throw Taken(error: error)
+                    }
                 }
             }
             for record in records { try takeOver(record, migration) }

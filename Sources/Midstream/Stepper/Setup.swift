@@ -47,6 +47,7 @@ struct Setup {
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
         var asked: [String: String] = [:]
+        var isCutShort = false
         for name in try reader.tableNames() {
             var table = TableMigration(name: name)
             try filter(&table)
@@ -57,12 +58,20 @@ struct Setup {
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
             if let same = known.first(where: { Self.isSame($0.condition, table.condition) || !$0.isOwn }) {
+                if same.phase == .copied, same.undoStage != nil { throw Self.isReturning(same) }
+                if same.phase == .starting { isCutShort = true }
                 if same.isOwn { try setPolicies(table, of: same) }
             } else if let other = known.first(where: { $0.phase != .done }) {
                 throw Self.otherRows(other, table)
             } else {
                 wanted.append(table)
             }
+        }
+        if isCutShort {
+            // The source could not be reached before, since somebody held it, or for want of its key.
+            try attach(migration, source)
+            try finishBeginning(of: migration)
+            throw Overtaken()
         }
         guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
@@ -84,11 +93,7 @@ struct Setup {
             throw error
         }
         do {
-            switch try resume() {
-            case nil: break
-            case .changed: throw Overtaken()
-            case .error(let error): throw error
-            }
+            try finishBeginning(of: migration)
         } catch {
             // An error is to mean that nothing has begun, as far as that can be told.
             try? forgetUnclaimed(begun.map(\.record), migration)
@@ -99,6 +104,14 @@ struct Setup {
         let known = Set(try stepper.load().tables.map(\.id))
         guard begun.allSatisfy({ known.contains($0.record.id) }) else { throw Overtaken() }
         return asked
+    }
+
+    private func finishBeginning(of migration: MigrationRecord) throws {
+        switch try resume(needed: migration) {
+        case nil: break
+        case .changed: throw Overtaken()
+        case .error(let error): throw error
+        }
     }
 
     /// Whether two conditions are one, written differently at most.
@@ -117,6 +130,14 @@ struct Setup {
         )
     }
 
+    private static func isReturning(_ record: TableRecord) -> MigrationError {
+        MigrationError(
+            .misuse,
+            "table \(record.target) is being moved back to table \(record.source): let that end first",
+            table: record.target
+        )
+    }
+
     /// What becomes of refused and unreadable rows may be changed at any time, and the application's answer is not stored.
     private func setPolicies(_ table: TableMigration, of record: TableRecord) throws {
         let policy = table.refusedRows
@@ -126,6 +147,8 @@ struct Setup {
             record.phase == .copying || record.phase == .starting
         else { return }
         try stepper.waitingTransaction {
+            // Another process may have brought it to its end.
+            guard try stepper.store.table(record.id) != nil else { return }
             try connection.execute(
                 "UPDATE main.midstream_tables SET refused_rows = ?, unreadable_rows = ? WHERE id = ?",
                 [wanted.rawValue, table.unreadableRows.rawValue, record.id]
@@ -182,11 +205,7 @@ struct Setup {
             guard let sourceName = wish.sourceTable else { continue }
             if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
             ) {
-                throw MigrationError(
-                    .misuse,
-                    "table \(wish.name) is being moved back to table \(returning.source): let that end first",
-                    table: wish.name
-                )
+                throw Self.isReturning(returning)
             }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)

@@ -159,6 +159,15 @@ extension Connection {
         }
     }
 
+    /// Whether a schema's file has been deleted, or has got another path, since it was opened. `false` also where that cannot be
+    /// told.
+    ///
+    /// Source: `SQLITE_FCNTL_HAS_MOVED` in <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>.
+    public func hasMoved(schema: String) -> Bool {
+        var hasMoved: Int32 = 0
+        return !isClosed && sqlite3_file_control(db, schema, SQLITE_FCNTL_HAS_MOVED, &hasMoved) == SQLITE_OK && hasMoved != 0
+    }
+
     /// Switches a setting of the connection on or off.
     ///
     /// Source: <https://www.sqlite.org/c3ref/c_dbconfig_defensive.html>.

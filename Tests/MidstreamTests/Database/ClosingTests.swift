@@ -63,6 +63,29 @@ import Testing
         }
     }
 
+    /// Which waits for the block to end, as the block must not wait for it.
+    @Test func aBlockMayCloseWhileAMigrationBegins() async throws {
+        let fixture = try MovingFixture(rows: 20)
+        let database = try Database(path: fixture.target)
+        let threads = Threads()
+        threads.start("block") { [target = fixture.target] _ in
+            try database.write { access in
+                try access.execute("UPDATE accounts SET amount = 0")
+                Files.mark(target + "-written")
+                usleep(300_000)
+                database.close()
+            }
+        }
+        #expect(waitForFile(fixture.target + "-written"))
+        let start = ContinuousClock.now
+        // It may begin before it is closed.
+        try? MovingFixture.addMigration(database, fixture.source)
+        #expect(ContinuousClock.now - start < .seconds(20))
+        await threads.join()
+        let again = try fixture.open()
+        #expect(try again.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
     private func onCurrentThread(_ database: Database, _ body: (DatabaseAccess) throws -> Void) throws {
         try database.write(body)
     }

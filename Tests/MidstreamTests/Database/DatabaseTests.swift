@@ -3,6 +3,12 @@ import SQLiteConnection
 import Synchronization
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 @Suite struct DatabaseTests {
     struct Message: Codable, Equatable {
         var id: Int64?
@@ -127,6 +133,27 @@ import Testing
         #expect(pair.database.isMigrated)
         #expect(events.withLock { $0 } == ["messages", "all"])
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
+    }
+
+    /// Who is told of the end begins another migration, and has it step too.
+    @Test(arguments: [true, false]) func autoMigrationGoesOnWithWhatIsBegunAtItsEnd(isStartedAnew: Bool) async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try fixture.open()
+        try database.execute("CREATE TABLE later(id INTEGER PRIMARY KEY, x)")
+        let path = fixture.folder.file("later.db")
+        try Connection(path: path).execute(
+            script: "CREATE TABLE later(id INTEGER PRIMARY KEY, x); INSERT INTO later VALUES (1, 'a'), (2, 'b')"
+        )
+        let pace = MigrationPace(budget: .milliseconds(5), interval: .milliseconds(5))
+        database.onMigrated { [weak database] event in
+            guard case .tableMoved("accounts") = event, let database else { return }
+            try? database.addMigration(source: .file(path)) { if $0.name == "later" { $0.sourceTable = "later" } }
+            if isStartedAnew { database.startAutoMigration(pace: pace) }
+        }
+        database.startAutoMigration(pace: pace)
+        let deadline = ContinuousClock.now + .seconds(30)
+        while try MovingFixture.count("later", in: fixture.target) != 2, ContinuousClock.now < deadline { usleep(5000) }
+        #expect(try MovingFixture.count("later", in: fixture.target) == 2)
     }
 
     /// What came before is gone, and what follows must not be committed without it.

@@ -1,4 +1,4 @@
-import Midstream
+@testable import Midstream
 import SQLiteConnection
 import Testing
 
@@ -234,6 +234,56 @@ import Testing
         defer { new.close() }
         #expect(texts(try new.fetchAll(schema)) == names)
         #expect(try new.fetchValue(Int64.self, "PRAGMA user_version") == version)
+    }
+
+    /// The slower one of two would find that the source is not what it was, and take everything back.
+    @Test func whatHasRetiredMeanwhileIsNoChange() throws {
+        let folder = TemporaryFolder()
+        try Self.source(folder, nil)
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        let database = try Database(path: new, movingAllOf: .file(old), retirement: .drop)
+        let plain = try Connection(path: new)
+        try plain.execute("CREATE TABLE \(WholeFile.copyTable)(source TEXT)")
+        try plain.execute("INSERT INTO \(WholeFile.copyTable) VALUES ('as it was')")
+        plain.close()
+        func isAsCopied() throws -> Bool {
+            try database.engine.withStepper { try WholeFile.isAsCopied(old, nil, $0) }
+        }
+        #expect(try !isAsCopied())
+        try finishMigration(database)
+        #expect(try isAsCopied())
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 299)
+        let again = try Connection(path: new)
+        #expect(try again.fetchAll("SELECT 1 FROM sqlite_master WHERE name = ?", [WholeFile.copyTable]).isEmpty)
+    }
+
+    /// Who cannot make it removes it, beside somebody who can and has waited for that.
+    @Test func aFileThatCannotBeMadeIsNotRemovedFromUnderOthers() async throws {
+        for _ in 0..<60 {
+            let folder = TemporaryFolder()
+            let (good, bad, new) = (folder.file("old.db"), folder.file("bad.db"), folder.file("new.db"))
+            try Connection(path: good).execute("CREATE TABLE t(x)")
+            try Connection(path: bad).execute(script: "CREATE TABLE t(x); CREATE TABLE midstream_state(x)")
+            let threads = Threads()
+            for number in 0..<2 {
+                threads.start("fails \(number)") { threads in
+                    while !threads.isOver {
+                        do {
+                            if try WholeFile.create(new, nil, from: bad, nil) != nil { threads.note("made of the bad one") }
+                        } catch let error as MigrationError where error.code == .unsupported {}
+                    }
+                }
+            }
+            threads.start("makes it") { threads in
+                defer { threads.end() }
+                usleep(UInt32.random(in: 0..<3000))
+                _ = try WholeFile.create(new, nil, from: good, nil)
+                try Connection(path: new).execute("INSERT INTO t VALUES (1)")
+                usleep(3000)
+            }
+            await threads.join()
+            #expect(try MovingFixture.count("t", in: new) == 1)
+        }
     }
 
     /// Two processes that are started for the first time.

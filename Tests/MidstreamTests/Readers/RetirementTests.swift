@@ -2,7 +2,14 @@ import Dispatch
 @testable import Midstream
 import MidstreamTesting
 import SQLiteConnection
+import Synchronization
 import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
 
 /// The source stays until nobody can read it any more.
 @Suite struct RetirementTests {
@@ -228,6 +235,71 @@ import Testing
         #expect(!Files.exists(fixture.source))
         #expect(throws: SQLiteError.self) { try old.execute("CREATE TABLE settings(x)") }
         #expect(throws: SQLiteError.self) { try old.execute("PRAGMA journal_mode = WAL; CREATE TABLE settings(x)") }
+    }
+
+    /// A process that slept in the middle of it, while another one has deleted the file.
+    @Test func aFileThatIsMadeAnewIsNotDeleted() throws {
+        let fixture = try MovingFixture(rows: 40)
+        func open() throws -> Database {
+            let database = try Database(path: fixture.target)
+            try MovingFixture.addMigration(database, fixture.source, retirement: .deleteFileWhenEmpty)
+            return database
+        }
+        try open().close()
+        // With a WAL, whoever has it open keeps others from deleting it.
+        let plain = try Connection(path: fixture.source)
+        try plain.execute("PRAGMA journal_mode = DELETE")
+        plain.close()
+        let (slow, fast) = (try open(), try open())
+        try slow.stepMigration(rows: 10)
+        let migration = try #require(try slow.engine.withStepper { try $0.load().migrations.first })
+        try finishMigration(fast)
+        #expect(!Files.exists(fixture.source))
+        let old = try Connection(path: fixture.source)
+        try old.execute("CREATE TABLE fresh(x)")
+        old.close()
+        try slow.engine.withStepper { try Retirement(stepper: $0, migration: migration).leaveSource() }
+        #expect(Files.exists(fixture.source))
+        #expect(try MovingFixture.count("fresh", in: fixture.source) == 0)
+    }
+
+    /// In a WAL, SQLite takes no notice that the file is gone.
+    @Test func aFileThatGetsAWALAgainIsNotDeleted() async throws {
+        let folder = TemporaryFolder()
+        // Another path each time: who has a file open removes journals by its path.
+        let current = Mutex(folder.file("0.db"))
+        let threads = Threads()
+        threads.start("old build") { threads in
+            while !threads.isOver {
+                let path = current.withLock { $0 }
+                guard Files.exists(path), let old = try? Connection(path: path, options: OpenOptions(access: .readWrite))
+                else { continue }
+                old.setBusyTimeout(milliseconds: 100)
+                let mode = try? old.fetchValue(String.self, "PRAGMA journal_mode = WAL")
+                guard mode == "wal", (try? old.fetchValue(Int.self, "SELECT count(*) FROM t")) != nil else { continue }
+                threads.count("in a WAL")
+                usleep(2000)
+                let isThere = Files.exists(path)
+                if (try? old.execute("INSERT INTO t VALUES (1)")) != nil, !isThere {
+                    threads.note("a row was written into a file that is gone")
+                }
+            }
+        }
+        try await onThread {
+            defer { threads.end() }
+            for number in 0..<300 {
+                let path = folder.file("\(number).db")
+                try Connection(path: path).execute("CREATE TABLE t(x)")
+                current.withLock { $0 = path }
+                usleep(UInt32.random(in: 0..<3000))
+                let connection = try Connection(path: folder.file("new.db"))
+                connection.setBusyTimeout(milliseconds: 20)
+                try connection.attach(path, as: "old")
+                _ = try? SourceFile.delete(path, attachedTo: connection, as: "old", lockingBy: "t") { true }
+            }
+        }
+        await threads.join()
+        #expect(threads.count(of: "in a WAL") > 0)
     }
 
     /// Connections that nobody uses still have it attached.

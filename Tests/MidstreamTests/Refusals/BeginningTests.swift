@@ -174,7 +174,13 @@ import Testing
     }
 
     /// The fixture's files as they are when the process dies while somebody holds the source, so that the beginning is cut short.
-    private func cutShort(_ fixture: MovingFixture, retirement: SourceRetirement = .drop) async throws {
+    ///
+    /// - Parameter isClaimed: Whether it dies later, when the source has been claimed.
+    private func cutShort(
+        _ fixture: MovingFixture,
+        retirement: SourceRetirement = .drop,
+        isClaimed: Bool = false
+    ) async throws {
         let holder = try Connection(path: fixture.source)
         try holder.execute("PRAGMA journal_mode = WAL")
         Files.copyDatabase(fixture.source, to: fixture.source + "-kept")
@@ -190,7 +196,7 @@ import Testing
         try holder.execute("ROLLBACK")
         holder.close()
         await threads.join()
-        for path in [fixture.source, fixture.target] {
+        for path in isClaimed ? [fixture.target] : [fixture.source, fixture.target] {
             Files.removeDatabase(path)
             Files.copyDatabase(path + "-kept", to: path)
         }
@@ -198,6 +204,65 @@ import Testing
         let isStarting = try plain.fetchValue(Int64.self, "SELECT phase FROM midstream_tables") == 0
         plain.close()
         try #require(isStarting)
+    }
+
+    /// Runs a body while there is another file in the source's place, which is no database.
+    private func withoutSource<Result>(_ fixture: MovingFixture, _ body: () throws -> Result) throws -> Result {
+        Files.moveDatabase(fixture.source, to: fixture.source + "-aside")
+        for _ in 0..<512 { Files.mark(fixture.source) }
+        defer {
+            Files.removeDatabase(fixture.source)
+            Files.moveDatabase(fixture.source + "-aside", to: fixture.source)
+        }
+        return try body()
+    }
+
+    /// It would go on without the rows, and might write some that have the same keys.
+    @Test func whoAddsWhatCannotBeReachedYetIsTold() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture)
+        let database = try withoutSource(fixture) {
+            let database = try Database(path: fixture.target)
+            let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+            #expect(error?.code == .sourceUnavailable)
+            return database
+        }
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    /// The source would have a claim that no target knows, and be closed for ever.
+    @Test func aSourceThatMayBeClaimedIsNotForgotten() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture, isClaimed: true)
+        try withoutSource(fixture) {
+            let database = try Database(path: fixture.target)
+            let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+            #expect(error?.code == .sourceUnavailable)
+            #expect(try database.readMigrationProgress().tables.map(\.phase) == [.starting])
+            database.close()
+        }
+        let database = try Database(path: fixture.target)
+        try database.cancelMigration()
+        try finishMigration(database)
+        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 1")
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == 50)
+    }
+
+    /// Of two that begin to take the same rows, one dies before it has claimed them.
+    @Test func rowsThatAnotherTargetHasClaimedKeepNothingClosed() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture)
+        let faster = try Database(path: fixture.folder.file("faster.db"))
+        try faster.execute("CREATE TABLE accounts\(MovingFixture.columns)")
+        try MovingFixture.addMigration(faster, fixture.source)
+        let database = try Database(path: fixture.target)
+        #expect(database.isMigrated)
+        let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+        #expect(error?.code == .foreignState)
+        try finishMigration(faster)
+        #expect(try faster.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
     /// Before it goes on, a row gets a key of the source's.
@@ -295,8 +360,27 @@ import Testing
         Files.removeDatabase(fixture.source)
         database = try Database(path: fixture.target)
         try database.cancelMigration()
-        #expect(try MovingFixture.objects(fixture.target) == before)
+        // But for a note, should it come back after all.
+        let rest = try MovingFixture.objects(fixture.target).filter { !$0.hasPrefix("table midstream_unreleased ") }
+        #expect(rest == before)
         #expect(database.isMigrated)
+    }
+
+    /// It had been claimed, and its migration is cancelled while it is not there: a volume, say, that is not mounted.
+    @Test func aSourceThatComesBackAfterItsMigrationWasCancelledIsFree() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.target)
+        try await cutShort(fixture, isClaimed: true)
+        Files.moveDatabase(fixture.source, to: fixture.source + "-away")
+        let database = try Database(path: fixture.target)
+        try database.cancelMigration()
+        Files.moveDatabase(fixture.source + "-away", to: fixture.source)
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try database.cancelMigration()
+        try finishMigration(database)
+        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 1")
+        #expect(try MovingFixture.objects(fixture.target) == before)
     }
 
     /// Others have taken all of its rows.

@@ -367,6 +367,35 @@ import Testing
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 0")
     }
 
+    /// The target has none of the rows any more by then.
+    @Test func aTableThatHasReturnedCannotBeginBeforeItsSourceIsOpen() throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try fixture.open()
+        try database.execute("CREATE TABLE other(x)")
+        try MigrationFreezer(database).move(toPercent: 50)
+        try database.cancelMigration()
+        func hasReturned() throws -> Bool { try database.readMigrationProgress().tables.map(\.phase) == [.copied] }
+        let plain = try Connection(path: fixture.target)
+        for _ in 0..<50 where try !hasReturned() {
+            if plain.isInTransaction { try plain.execute("COMMIT") }
+            try database.execute("INSERT INTO other VALUES (1)")
+            try plain.execute("BEGIN")
+            _ = try plain.fetchAll("SELECT * FROM other")
+            for _ in 0..<6 where try !hasReturned() { try database.stepMigration(rows: 7) }
+        }
+        try #require(try hasReturned())
+        for isOpenedAnew in [false, true] {
+            let database = isOpenedAnew ? try Database(path: fixture.target) : database
+            let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+            #expect(error?.code == .misuse)
+        }
+        try plain.execute("COMMIT")
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 40)
+    }
+
     // MARK: What cannot return
 
     @Test func aTableThatHasMovedCannotReturn() throws {

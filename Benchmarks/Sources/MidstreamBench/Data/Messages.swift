@@ -38,6 +38,17 @@ struct Messages {
     /// What encrypts files, where they are.
     static let key = EncryptionKey.passphrase("midstream-bench")
 
+    /// The first argument of a process that makes a file alone, for a profiler.
+    static let argument = "--make-messages"
+
+    /// What that process does.
+    static func perform(_ arguments: [String]) throws {
+        guard arguments.count == 2, let rows = Int64(arguments[1]) else {
+            throw UsageError(message: "\(argument) takes a path and a number of rows")
+        }
+        try Messages(rows: rows).make(arguments[0])
+    }
+
     /// Fills a new file with the table.
     func make(_ path: String, key: EncryptionKey? = nil) throws {
         let connection = try Connection(path: path, options: OpenOptions(key: key))

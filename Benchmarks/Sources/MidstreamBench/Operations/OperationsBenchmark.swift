@@ -7,6 +7,7 @@ struct OperationsBenchmark {
     private let options: Options
     private let messages: Messages
     private let folder: WorkFolder
+    private let profiler: Profiler?
     private var states = OperationsBenchmark.states
 
     /// How far the table has moved when it is measured.
@@ -36,7 +37,12 @@ struct OperationsBenchmark {
 
     static func run(_ options: Options, _ report: Report) throws {
         let folder = try WorkFolder(below: options.folder)
-        var benchmark = OperationsBenchmark(options: options, messages: Messages(rows: options.rows), folder: folder)
+        var benchmark = OperationsBenchmark(
+            options: options,
+            messages: Messages(rows: options.rows),
+            folder: folder,
+            profiler: try options.profiler.map { try Profiler($0) }
+        )
         Report.note("operations: making \(options.rows.grouped) rows")
         try benchmark.messages.make(folder.file("rows.db"))
         let lines = try benchmark.measureReads() + benchmark.measureWrites()
@@ -87,7 +93,10 @@ struct OperationsBenchmark {
 
     /// The time that a slice of a cell takes in each of the ways.
     private func measure(_ cell: inout Cell, _ run: (Int) throws -> Void) throws {
-        try cell.measure { if !options.alone || $0 == Self.moving { try run($0) } }
+        try cell.measure { way in
+            if options.alone, way != Self.moving { return }
+            if let profiler { try profiler.look(at: { try run(way) }) } else { try run(way) }
+        }
     }
 
     /// Goes on to the next state.

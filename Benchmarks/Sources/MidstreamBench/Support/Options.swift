@@ -22,6 +22,8 @@ struct Options {
     var states: [String] = []
     /// Whether only the moving table is worked on, for a profiler.
     var alone = false
+    /// The pipes to the profiler that looks at it; `nil` for none.
+    var profiler: String?
     /// Whether the cells tell processor time.
     var processorTime = false
     /// Whether operations are measured on a UNION ALL view too.
@@ -35,7 +37,7 @@ struct Options {
 
     static let usage = """
         usage: midstream-bench [--rows N] [--seconds S] [--memory ROWS] [--launch ROWS] [--only NAME]
-                               [--state NAME] [--cpu] [--alone] [--view] [--charts PATH] [--folder PATH] [--markdown]
+                               [--state NAME] [--cpu] [--alone] [--perf PATH] [--view] [--charts PATH] [--folder PATH] [--markdown]
 
           --rows N       rows of the table that moves (1000000)
           --seconds S    measure each cell of the operations for about S seconds (0.3)
@@ -46,6 +48,7 @@ struct Options {
           --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
           --cpu          compare the operations and decoding by processor time, which other programs disturb less
           --alone        work on the moving table only, for a profiler; the ratios mean nothing
+          --perf PATH    with --alone: tell "perf record" what to look at, by the pipes of Scripts/profile
           --view         measure operations on a UNION ALL view of the two tables too, which is moved row by row
           --charts PATH  draw the charts of latency and operations, as SVG, into that folder
           --folder PATH  make the databases there (/tmp)
@@ -76,6 +79,7 @@ struct Options {
             case "--state": states.append(try value { $0 })
             case "--cpu": processorTime = true
             case "--alone": alone = true
+            case "--perf": profiler = try value { $0 }
             case "--view": comparesView = true
             case "--charts": charts = try value { $0 }
             case "--folder": folder = try value { $0 }
