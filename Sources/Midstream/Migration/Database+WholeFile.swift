@@ -22,7 +22,8 @@ extension Database {
     ///   - configuration: How the file is used.
     /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and
     ///   ``addMigration(source:retirement:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
-    ///   table that cannot move, virtual ones among them. No file has been made then.
+    ///   table that cannot move, virtual ones among them. No file has been made then. After other errors there may be an empty
+    ///   one, which the next call makes anew.
     public convenience init(
         path: String,
         key: EncryptionKey? = nil,
