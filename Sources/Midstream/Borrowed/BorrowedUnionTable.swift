@@ -36,7 +36,15 @@ final class BorrowedUnionTable: UnionTable {
 
     override var reportsConstraints: Bool { true }
 
-    override func update(_ arguments: ValueReferences) throws -> Int64? { try writes.update(table, arguments) }
+    override func update(_ arguments: ValueReferences) throws -> Int64? {
+        do {
+            return try writes.update(table, arguments)
+        } catch let error as SQLiteError where error.code == .readOnlyRollback {
+            // The next one finds the source as it should be.
+            try? table.statements.rollBackJournals?()
+            throw error
+        }
+    }
 
     override func destroy() throws {
         guard !table.statements.isRemovingTables else { return }

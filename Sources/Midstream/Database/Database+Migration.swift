@@ -90,7 +90,9 @@ extension Database {
     /// How far the migrations are.
     public func readMigrationProgress() throws -> MigrationProgress {
         // Others who ask the engine may wait for the block that runs here.
-        if isOnWriter { return try MigrationEngine.progress(StateStore(connection: writer.connection), .idle, 0) }
+        if let access = isOnWriter ? writer : readers.current {
+            return try MigrationEngine.progress(StateStore(connection: access.connection), .idle, 0)
+        }
         return try engine.readProgress()
     }
 
@@ -109,7 +111,7 @@ extension Database {
         let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
-        try connection.checkReadable()
+        try HotJournal.rollingBack(of: path, key) { try connection.checkReadable() }
         return try connection.transaction { try MigrationEngine.progress(StateStore(connection: connection), .idle, 0) }
     }
 

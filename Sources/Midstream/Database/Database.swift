@@ -22,7 +22,7 @@ public final class Database: @unchecked Sendable {
     let writer: DatabaseAccess
     private let writerQueue = DispatchQueue(label: "midstream.writer")
     private let writerKey = DispatchSpecificKey<Bool>()
-    private let readers: ReaderPool
+    let readers: ReaderPool
     private let walKeeper: WALKeeper
     let engine: MigrationEngine
     let counters = StatementCounters()
@@ -140,8 +140,9 @@ public final class Database: @unchecked Sendable {
     /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end.
     public func close() {
         engine.stop()
+        let isInBlock = isOnWriter || readers.current != nil
         readers.close()
-        if isOnWriter {
+        if isInBlock {
             // What begins or steps on another thread may be waiting for this block to end.
             writerQueue.async { @Sendable [self] in
                 engine.close()

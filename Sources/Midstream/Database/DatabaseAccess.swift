@@ -59,6 +59,7 @@ public final class DatabaseAccess {
         self.gate = gate
         self.keys = keys
         overlay = try Overlay(connection: connection, canPromote: kind != .reader, keys: keys, knownTables: knownTables)
+        overlay.statements.rollBackJournals = { [unowned self] in try rollBackJournals() }
     }
 
     deinit {

@@ -1,6 +1,14 @@
 internal import Dispatch
 internal import SQLiteConnection
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 /// The connections that read, each used by one block at a time.
 ///
 /// Unchecked: a `DatabaseAccess` is confined; it is in the hands of one block, or idle in the pool, and both change
@@ -13,6 +21,8 @@ final class ReaderPool: @unchecked Sendable {
 
     private let lock = Lock()
     private var idle: [DatabaseAccess] = []
+    /// The threads whose blocks read, with what they read by.
+    private var busy: [(thread: pthread_t, reader: DatabaseAccess)] = []
     private var count = 0
     private var waiters: [Waiter] = []
     private var isClosed = false
@@ -31,6 +41,7 @@ final class ReaderPool: @unchecked Sendable {
         while true {
             if let reader = try take() {
                 defer { giveBack(reader) }
+                note(reader)
                 return try body(reader)
             }
             let semaphore = DispatchSemaphore(value: 0)
@@ -48,6 +59,7 @@ final class ReaderPool: @unchecked Sendable {
                 // A serial queue has a thread of its own. A concurrent one shares as many as there are cores with all
                 // that uses Dispatch, Swift's tasks too, and a long statement would keep them from being run.
                 DispatchQueue(label: "midstream.reader").async { @Sendable [self] in
+                    note(box.access)
                     body(.success(box))
                     giveBack(box.access)
                 }
@@ -57,6 +69,16 @@ final class ReaderPool: @unchecked Sendable {
         } catch {
             body(.failure(error))
         }
+    }
+
+    private func note(_ reader: DatabaseAccess) {
+        lock.withLock { busy.append((pthread_self(), reader)) }
+    }
+
+    /// What the calling thread's innermost block reads by; `nil` outside of blocks.
+    var current: DatabaseAccess? {
+        let thread = pthread_self()
+        return lock.withLock { busy.last { pthread_equal($0.thread, thread) != 0 }?.reader }
     }
 
     /// A connection on its way to the thread that uses it. Unchecked: it is in nobody else's hands.
@@ -111,6 +133,7 @@ final class ReaderPool: @unchecked Sendable {
         reader.endUnattended()
         // One whose transaction cannot be ended, for want of memory, is of no more use.
         if reader.isInTransaction {
+            lock.withLock { busy.removeAll { $0.reader === reader } }
             reader.close()
             leave(nil)
         } else {
@@ -121,6 +144,7 @@ final class ReaderPool: @unchecked Sendable {
     /// Notes that a connection has come back, or is no more, and lets the next one in who waits.
     private func leave(_ reader: DatabaseAccess?) {
         let waiter: Waiter? = lock.withLock {
+            if let reader, let index = busy.firstIndex(where: { $0.reader === reader }) { busy.remove(at: index) }
             if let reader, !isClosed {
                 idle.append(reader)
             } else {

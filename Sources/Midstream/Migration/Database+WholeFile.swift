@@ -55,10 +55,7 @@ extension Database {
         let deadline = ContinuousClock.now + Stepper.patience
         while try !stepMigration().isFinished, ContinuousClock.now < deadline {}
         takeBack(key, made)
-        throw MigrationError(
-            .sourceChanged,
-            "the schema of \(sourcePath), or its user_version, was changed while \(path) was made of it: try again"
-        )
+        throw WholeFile.changed(sourcePath, path, "try again")
     }
 
     private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?) {

@@ -52,6 +52,10 @@ final class MigrationEngine: Sendable {
         if records.contains(where: \.isHalfBegun) {
             _ = try withStepper { try Setup(stepper: $0).resume() }
         }
+        if try !Unreleased(connection: connection).unbegun().isEmpty {
+            // Where it fails, the next one tries again.
+            try? withStepper { try Setup(stepper: $0).takeBackUnbegun() }
+        }
     }
 
     func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
@@ -67,7 +71,12 @@ final class MigrationEngine: Sendable {
             let sourceInUse = listeners.withLock { $0.sourceInUse }
             stepper.onSourceInUse = { sourceInUse?() }
             defer { stepper.onEvent = nil }
-            return try body(stepper)
+            do {
+                return try body(stepper)
+            } catch {
+                stepper.detachReadOnly()
+                throw error
+            }
         }
         guard let result else {
             throw MigrationError(
@@ -102,6 +111,7 @@ final class MigrationEngine: Sendable {
         let before = listeners.withLock(\.cancelled)
         do {
             try withStepper { stepper in
+                try Setup(stepper: stepper).takeBackUnbegun()
                 try Setup(stepper: stepper).resume()
                 var cancelled: Set<String> = []
                 try stepper.untilDone { try tryToCancel(names, stepper, &cancelled) ? () : nil }

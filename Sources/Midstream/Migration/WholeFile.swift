@@ -77,7 +77,7 @@ enum WholeFile {
         return parts.joined(separator: "\n")
     }
 
-    /// Looks, once all tables of the source are fenced, whether it is still what was copied.
+    /// Looks, once all tables of the source are fenced, and before any moves, whether it is still what was copied.
     ///
     /// - Parameter stepper: The new file's.
     static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
@@ -87,13 +87,9 @@ enum WholeFile {
             let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: key))
             defer { source.close() }
             source.setBusyTimeout(milliseconds: 5000)
-            let target = FilePath.relative(connection.fileName(schema: "main") ?? "", toFolderOf: FilePath.resolved(sourcePath))
-            let (now, hasRetired) = try source.transaction {
-                let claims = try Claims.all(in: "main", source).filter { $0.targetFile.hasSameBytes(as: target) }
-                return (try summary(of: source), claims.contains { $0.moved != nil })
-            }
+            let now = try source.transaction { try summary(of: source) }
             // Another process may have looked before, and steps have retired tables since.
-            if now != noted, !hasRetired, try self.noted(connection) != nil { return false }
+            if now != noted, try self.noted(connection) != nil { return false }
         }
         try stepper.waitingTransaction(lockingBy: copyTable) {
             try connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
@@ -101,8 +97,15 @@ enum WholeFile {
         return true
     }
 
+    static func changed(_ source: String, _ path: String, _ remedy: String) -> MigrationError {
+        MigrationError(
+            .sourceChanged,
+            "the schema of \(source), or its user_version, was changed while \(path) was made of it: \(remedy)"
+        )
+    }
+
     /// What is noted, in one snapshot: another process may look at the same time, and drop it.
-    private static func noted(_ connection: Connection) throws -> String? {
+    static func noted(_ connection: Connection) throws -> String? {
         try connection.readingTransaction {
             let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
             return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil

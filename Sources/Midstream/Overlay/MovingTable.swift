@@ -231,6 +231,8 @@ final class InternalStatements {
     var isStateGone = false
     /// Whether other code opened the connection, and runs statements on it without a word to the engine.
     var isBorrowed: Bool { connection.isBorrowed }
+    /// Rolls back the journals that keep this connection from reading sources.
+    var rollBackJournals: (() throws -> Void)?
     /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
     /// same.
     var isPromoting = false

@@ -35,7 +35,12 @@ struct Relocation {
             guard !own.isEmpty, let former = migration.path(fromFolderOf: target), let path = locate(former),
                 FilePath.exists(path)
             else { continue }
-            try relocate(migration, own, to: FilePath.resolved(path))
+            do {
+                try relocate(migration, own, to: FilePath.resolved(path))
+            } catch {
+                // What has yet to begin keeps no database closed.
+                guard own.allSatisfy({ $0.phase == .starting }) else { throw error }
+            }
         }
     }
 

@@ -11,27 +11,43 @@ struct Unreleased {
     let connection: Connection
 
     /// In the transaction that ends the move.
-    func note(_ id: Int64, moved: Int64) throws {
+    ///
+    /// - Parameter source: The path of the source, as the target stores it.
+    func note(_ id: Int64, moved: Int64, of source: String?) throws {
         try connection.execute(
-            "CREATE TABLE IF NOT EXISTS main.\(Self.table)(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL)"
+            "CREATE TABLE IF NOT EXISTS main.\(Self.table)(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT)"
         )
         try connection.execute(
-            "INSERT OR REPLACE INTO main.\(Self.table)(id, moved) VALUES (?, ?)",
-            [id, moved]
+            "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source) VALUES (?, ?, ?)",
+            [id, moved, source]
         )
+    }
+
+    /// What was cancelled before it had begun, and the paths of the sources.
+    func unbegun() throws -> [(id: Int64, source: String)] {
+        try connection.readingTransaction {
+            guard try exists() else { return [] }
+            return try connection.fetchAll("SELECT id, source FROM main.\(Self.table) WHERE moved = ?", [Self.nothing])
+                .map { (try $0.get(0), try $0.get(1)) }
+        }
     }
 
     /// The rows that have moved, of a move that is noted, or ``nothing``.
     func moved(_ id: Int64) throws -> Int64? {
-        do {
+        try connection.readingTransaction {
+            guard try exists() else { return nil }
             return try connection.fetchValue("SELECT moved FROM main.\(Self.table) WHERE id = ?", [id])
-        } catch {
-            guard error.isMissingTable else { throw error }
-            return nil
         }
     }
 
+    private func exists() throws -> Bool {
+        try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [Self.table]) != nil
+    }
+
+    /// In the transaction that is open.
     func forget(_ id: Int64) throws {
+        // Another process may have done so.
+        guard try exists() else { return }
         try connection.execute("DELETE FROM main.\(Self.table) WHERE id = ?", [id])
         let isLast = try connection.fetchOne("SELECT 1 FROM main.\(Self.table) LIMIT 1") == nil
         if isLast { try connection.execute("DROP TABLE main.\(Self.table)") }

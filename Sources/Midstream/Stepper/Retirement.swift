@@ -39,7 +39,14 @@ struct Retirement {
         let isDone = try stepper.transaction(isDurable: true) {
             let isDone = try finishInTransaction(record)
             // Another process that was faster has found the file, and may have deleted it.
-            if isDone, isMissing { try Unreleased(connection: connection).note(record.id, moved: record.copied + record.settled) }
+            if isDone, isMissing {
+                try Unreleased(connection: connection)
+                    .note(
+                        record.id,
+                        moved: record.copied + record.settled,
+                        of: migration.sourcePath
+                    )
+            }
             return isDone
         }
         guard let isDone else { return .busy }

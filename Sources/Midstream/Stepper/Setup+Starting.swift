@@ -67,9 +67,10 @@ extension Setup {
             return try start(records, migration)
         } catch {
             if (error as? MigrationError)?.code == .sourceUnavailable, isRetired(migration) {
-                for record in records { try forget(record) }
+                for record in records { try forget(record, migration) }
                 return nil
             }
+            stepper.detachReadOnly()
             let left = try records.filter(isStarting)
             guard left.count == records.count else {
                 // What was missed is rightly gone if another process has brought some of them further.
@@ -91,22 +92,43 @@ extension Setup {
     ///   not know would be an error. Only where there is no file is it not asked: see ``Unreleased``.
     func takeBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
         if let path = stepper.path(of: migration), !FilePath.exists(path) {
-            return try forget(record, isNoted: true)
+            return try forget(record, migration)
         }
         try stepper.attach(migration)
         try withdraw([record], migration, Claims(connection: connection, migration: migration))
     }
 
-    /// Has the target forget a table that was about to move from a source that is not there any more.
-    ///
-    /// - Parameter isNoted: Whether that is noted, for the case that the file comes back and has been claimed.
-    private func forget(_ record: TableRecord, isNoted: Bool = false) throws {
+    /// Has the target forget a table that was about to move from a source that is not there. That is noted, since the file may come
+    /// back, and may have been claimed.
+    private func forget(_ record: TableRecord, _ migration: MigrationRecord) throws {
         try stepper.waitingTransaction {
             guard try isStarting(record) else { return }
             try stepper.store.remove(record)
-            if isNoted { try Unreleased(connection: connection).note(record.id, moved: Unreleased.nothing) }
+            try Unreleased(connection: connection).note(
+                record.id,
+                moved: Unreleased.nothing,
+                of: migration.sourcePath
+            )
         }
         stepper.forget(record.id)
+    }
+
+    /// Takes back the claims of what was cancelled before it had begun, where the source's file is there again.
+    func takeBackUnbegun() throws {
+        for (id, source) in try Unreleased(connection: connection).unbegun() {
+            let migration = MigrationRecord(id: Identifiers.next(), sourcePath: source, retirement: .keep)
+            guard let path = stepper.path(of: migration), FilePath.exists(path) else { continue }
+            try stepper.attach(migration)
+            let claim = try Claims.all(in: migration.schema, connection, only: id).first
+            if let claim {
+                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: Unreleased.nothing)
+            } else {
+                try stepper.waitingTransaction(lockingBy: Unreleased.table) {
+                    try Unreleased(connection: connection).forget(id)
+                }
+            }
+            try stepper.detach(migration)
+        }
     }
 
     /// A table, or its source, is not the one any more that was checked.

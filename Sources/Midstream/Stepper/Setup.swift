@@ -200,6 +200,12 @@ struct Setup {
         let isSameFile = migration.sourcePath == nil
         let names = try targets.tableNames()
         let staked = try isSameFile ? claims.movedHere() : claims.all()
+        // What was cancelled before it had begun, while the file was not there.
+        for claim in staked where claim.moved == nil {
+            guard try Unreleased(connection: connection).moved(claim.id) == Unreleased.nothing else { continue }
+            try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: Unreleased.nothing)
+            throw Overtaken()
+        }
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable else { continue }

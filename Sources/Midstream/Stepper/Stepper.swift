@@ -16,6 +16,8 @@ final class Stepper {
     private var moves: [Int64: MoveSQL] = [:]
     /// The target's schema version that ``moves`` were made for. Another connection may give a table another shape.
     private var knownVersion: Int64?
+    /// The number of the schema with which nothing was noted of a file that was copied as a whole.
+    private var confirmedVersion: Int64?
     /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
     private var knownSources: [Int64: KnownSource] = [:]
     private var batch = BatchSize()
@@ -101,7 +103,7 @@ final class Stepper {
     }
 
     /// Detaches what could not be written when it was attached: SQLite reads it alone from then on. The next step tries again.
-    private func detachReadOnly() {
+    func detachReadOnly() {
         for migration in attached.values where connection.isReadOnly(schema: migration.schema) ?? false {
             try? detach(migration)
         }
@@ -383,15 +385,28 @@ final class Stepper {
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
-        let did: (outcome: MigrationProgress.Outcome, moved: Int64)
-        do {
-            did = try step(limit, since: start)
-        } catch {
-            detachReadOnly()
-            throw error
-        }
+        let did = try step(limit, since: start)
         busySince = did.outcome == .busy ? busySince ?? start : nil
         return did
+    }
+
+    /// Whether what was copied with a whole file is known to be what its tables were fenced with: nothing moves before. Who has made
+    /// the file may have died before it could look.
+    private func isCopyConfirmed(_ migrations: [MigrationRecord], _ records: [TableRecord]) throws -> Bool {
+        let version = try StateStore.schemaVersion(connection)
+        if version == confirmedVersion { return true }
+        if try WholeFile.noted(connection) != nil, records.contains(where: { $0.undoStage == nil }) {
+            guard records.allSatisfy({ $0.phase != .starting }) else { return false }
+            for migration in migrations where records.contains(where: { $0.migration == migration.id }) {
+                guard let path = path(of: migration) else { continue }
+                guard try WholeFile.isAsCopied(path, keys.key(ofSource: FilePath.resolved(path)), self) else {
+                    let remedy = "open it by Database(path:movingAllOf:), which makes it anew"
+                    throw WholeFile.changed(path, connection.fileName(schema: "main") ?? "", remedy)
+                }
+            }
+        }
+        confirmedVersion = version
+        return true
     }
 
     private func step(
@@ -405,6 +420,7 @@ final class Stepper {
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
+        guard try isCopyConfirmed(migrations, records) else { return (.idle, 0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0

@@ -112,6 +112,17 @@ final class UnionCursor: VirtualTableCursor {
     // MARK: Beginning
 
     override func filter(plan number: Int, arguments: ValueReferences) throws {
+        do {
+            try begin(number, arguments)
+        } catch let error as SQLiteError where error.code == .readOnlyRollback {
+            // A process has died as it wrote the source.
+            guard let rollBackJournals = table.statements.rollBackJournals else { throw error }
+            try rollBackJournals()
+            try begin(number, arguments)
+        }
+    }
+
+    private func begin(_ number: Int, _ arguments: ValueReferences) throws {
         union.noteBegun()
         let next = try chosenArms(number, arguments)
         endScan()

@@ -165,7 +165,8 @@ extension Connection {
     /// Source: `SQLITE_FCNTL_HAS_MOVED` in <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>.
     public func hasMoved(schema: String) -> Bool {
         var hasMoved: Int32 = 0
-        return !isClosed && sqlite3_file_control(db, schema, SQLITE_FCNTL_HAS_MOVED, &hasMoved) == SQLITE_OK && hasMoved != 0
+        return !isClosed && sqlite3_file_control(db, schema, SQLITE_FCNTL_HAS_MOVED, &hasMoved) == SQLITE_OK
+            && hasMoved != 0
     }
 
     /// Switches a setting of the connection on or off.

@@ -236,25 +236,57 @@ import Testing
         #expect(try new.fetchValue(Int64.self, "PRAGMA user_version") == version)
     }
 
-    /// The slower one of two would find that the source is not what it was, and take everything back.
-    @Test func whatHasRetiredMeanwhileIsNoChange() throws {
+    /// Who has made the file has died before it could look whether that was what its tables were fenced with.
+    @Test(arguments: [false, true]) func nothingMovesBeforeWhatWasCopiedIsConfirmed(hasChanged: Bool) throws {
         let folder = TemporaryFolder()
         try Self.source(folder, nil)
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
-        let database = try Database(path: new, movingAllOf: .file(old), retirement: .drop)
-        let plain = try Connection(path: new)
-        try plain.execute("CREATE TABLE \(WholeFile.copyTable)(source TEXT)")
-        try plain.execute("INSERT INTO \(WholeFile.copyTable) VALUES ('as it was')")
-        plain.close()
-        func isAsCopied() throws -> Bool {
-            try database.engine.withStepper { try WholeFile.isAsCopied(old, nil, $0) }
+        _ = try WholeFile.create(new, nil, from: old, nil)
+        if hasChanged { try Connection(path: old).execute("PRAGMA user_version = 18") }
+        var database = try Database(path: new)
+        try database.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
+        database.close()
+        // Another program of the application's, which knows nothing of all that.
+        database = try Database(path: new)
+        func read(_ sql: String) throws -> Int? { try database.fetchValue(Int.self, sql) }
+        if hasChanged {
+            for _ in 0..<3 {
+                let error = #expect(throws: MigrationError.self) { try database.stepMigration() }
+                #expect(error?.code == .sourceChanged)
+            }
+            #expect(try read("SELECT count(*) FROM v") == 299)
+            #expect(try MovingFixture.count("a", in: new) == 0)
+            database.close()
+            func open() throws -> Database { try Database(path: new, movingAllOf: .file(old), retirement: .drop) }
+            let error = #expect(throws: MigrationError.self) { _ = try open() }
+            #expect(error?.code == .sourceChanged)
+            database = try open()
         }
-        #expect(try !isAsCopied())
         try finishMigration(database)
-        #expect(try isAsCopied())
-        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 299)
-        let again = try Connection(path: new)
-        #expect(try again.fetchAll("SELECT 1 FROM sqlite_master WHERE name = ?", [WholeFile.copyTable]).isEmpty)
+        #expect(try read("SELECT count(*) FROM v") == 299)
+        #expect(try read("PRAGMA user_version") == (hasChanged ? 18 : 17))
+        #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFile.copyTable) } == [])
+    }
+
+    /// The slower ones find that the source is not what it was, and take nothing back.
+    @Test func whatHasRetiredMeanwhileIsNoChange() async throws {
+        for _ in 0..<10 {
+            let folder = TemporaryFolder()
+            try Self.source(folder, nil)
+            let threads = Threads()
+            for name in ["a", "b", "c"] {
+                threads.start(name) { threads in
+                    let (new, old) = (folder.file("new.db"), folder.file("old.db"))
+                    let database = try Database(path: new, movingAllOf: .file(old), retirement: .drop)
+                    for _ in 0..<2 {
+                        let count = try database.fetchValue(Int.self, "SELECT count(*) FROM v")
+                        if count != 299 { threads.note("\(name) sees \(String(describing: count))") }
+                        try finishMigration(database)
+                    }
+                }
+            }
+            await threads.join()
+        }
     }
 
     /// Who cannot make it removes it, beside somebody who can and has waited for that.
@@ -269,7 +301,9 @@ import Testing
                 threads.start("fails \(number)") { threads in
                     while !threads.isOver {
                         do {
-                            if try WholeFile.create(new, nil, from: bad, nil) != nil { threads.note("made of the bad one") }
+                            if try WholeFile.create(new, nil, from: bad, nil) != nil {
+                                threads.note("made of the bad one")
+                            }
                         } catch let error as MigrationError where error.code == .unsupported {}
                     }
                 }

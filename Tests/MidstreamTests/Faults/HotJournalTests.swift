@@ -16,14 +16,18 @@ import Testing
         let database = try fixture.open()
         try database.stepMigration(rows: 100)
         database.close()
-        let plain = try Connection(path: fixture.source)
+        try makeOther(in: fixture.source)
+        return fixture
+    }
+
+    private static func makeOther(in path: String) throws {
+        let plain = try Connection(path: path)
         #expect(try plain.fetchValue(String.self, "PRAGMA journal_mode = DELETE") == "delete")
         try plain.execute("CREATE TABLE other(x)")
         try plain.execute(
             "INSERT INTO other WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000) SELECT 1000 FROM n"
         )
         plain.close()
-        return fixture
     }
 
     /// An old build writes a table of the source that does not move, and is killed.
@@ -69,6 +73,35 @@ import Testing
             await Self.die(writing: fixture.source)
             #expect(try Self.read(database, query, isInBlock) == fixture.total)
         }
+    }
+
+    /// A connection that other code has opened, and whose statements come without a word.
+    @Test func itKeepsNoConnectionOfOtherCodeFromReading() async throws {
+        let fixture = try Self.fixture()
+        let other = try ForeignConnection(fixture.target)
+        try MigrationOverlay.install(on: other.handle)
+        for statement in [
+            "UPDATE accounts SET amount = 100 WHERE id = 300", "INSERT INTO accounts VALUES (500, 'o', 0)",
+        ] {
+            await Self.die(writing: fixture.source)
+            #expect(try other.wrapped.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+            await Self.die(writing: fixture.source)
+            // It finds its row, or fails once.
+            if (try? other.wrapped.execute(statement)) == nil { try other.wrapped.execute(statement) }
+        }
+    }
+
+    /// Of the target, for whoever looks how far it is.
+    @Test func itKeepsNobodyFromReadingTheProgress() async throws {
+        let fixture = try MovingFixture(rows: 40)
+        var configuration = DatabaseConfiguration()
+        configuration.journalMode = .unchanged
+        let database = try Database(path: fixture.target, configuration: configuration)
+        try MovingFixture.addMigration(database, fixture.source)
+        database.close()
+        try Self.makeOther(in: fixture.target)
+        await Self.die(writing: fixture.target)
+        #expect(try Database.readMigrationProgress(ofFile: fixture.target).tables.count == 1)
     }
 
     @Test(arguments: [

@@ -272,7 +272,8 @@ import Testing
         threads.start("old build") { threads in
             while !threads.isOver {
                 let path = current.withLock { $0 }
-                guard Files.exists(path), let old = try? Connection(path: path, options: OpenOptions(access: .readWrite))
+                guard Files.exists(path),
+                    let old = try? Connection(path: path, options: OpenOptions(access: .readWrite))
                 else { continue }
                 old.setBusyTimeout(milliseconds: 100)
                 let mode = try? old.fetchValue(String.self, "PRAGMA journal_mode = WAL")

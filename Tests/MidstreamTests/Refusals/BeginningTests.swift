@@ -223,7 +223,9 @@ import Testing
         try await cutShort(fixture)
         let database = try withoutSource(fixture) {
             let database = try Database(path: fixture.target)
-            let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+            let error = #expect(throws: MigrationError.self) {
+                try MovingFixture.addMigration(database, fixture.source)
+            }
             #expect(error?.code == .sourceUnavailable)
             return database
         }
@@ -248,6 +250,18 @@ import Testing
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 1")
         try MovingFixture.addMigration(database, fixture.source)
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == 50)
+    }
+
+    /// Nor does it where the application says where the source is.
+    @Test func aSourceThatIsLookedForKeepsNothingClosed() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture)
+        var configuration = DatabaseConfiguration()
+        configuration.sourcePath = { [source = fixture.source] _ in source }
+        try withoutSource(fixture) {
+            let database = try Database(path: fixture.target, configuration: configuration)
+            #expect(try database.readMigrationProgress().tables.map(\.phase) == [.starting])
+        }
     }
 
     /// Of two that begin to take the same rows, one dies before it has claimed them.
@@ -367,18 +381,36 @@ import Testing
     }
 
     /// It had been claimed, and its migration is cancelled while it is not there: a volume, say, that is not mounted.
-    @Test func aSourceThatComesBackAfterItsMigrationWasCancelledIsFree() async throws {
+    @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty], ["add", "add another", "cancel", "open"])
+    func aSourceThatComesBackAfterItsMigrationWasCancelledIsFree(_ retirement: SourceRetirement, _ way: String)
+        async throws
+    {
         let fixture = try MovingFixture(rows: 50)
         let before = try MovingFixture.objects(fixture.target)
-        try await cutShort(fixture, isClaimed: true)
+        try await cutShort(fixture, retirement: retirement, isClaimed: true)
         Files.moveDatabase(fixture.source, to: fixture.source + "-away")
-        let database = try Database(path: fixture.target)
+        var database = try Database(path: fixture.target)
         try database.cancelMigration()
         Files.moveDatabase(fixture.source + "-away", to: fixture.source)
-        try MovingFixture.addMigration(database, fixture.source)
-        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        switch way {
+        case "add": try MovingFixture.addMigration(database, fixture.source)
+        case "add another":
+            try database.execute("CREATE TABLE others\(MovingFixture.columns)")
+            try database.addMigration(source: .file(fixture.source)) { table in
+                if table.name == "others" { table.sourceTable = "old_accounts" }
+            }
+            #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM others") == fixture.total)
+        case "cancel": try database.cancelMigration()
+        default:
+            database.close()
+            database = try Database(path: fixture.target)
+        }
+        if way == "add" {
+            #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        }
         try database.cancelMigration()
         try finishMigration(database)
+        try database.execute("DROP TABLE IF EXISTS others")
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 1")
         #expect(try MovingFixture.objects(fixture.target) == before)
     }
@@ -391,7 +423,8 @@ import Testing
         Files.removeDatabase(fixture.source)
         let database = try Database(path: fixture.target)
         #expect(database.isMigrated)
-        #expect(try MovingFixture.objects(fixture.target) == before)
+        let rest = try MovingFixture.objects(fixture.target).filter { !$0.hasPrefix("table midstream_unreleased ") }
+        #expect(rest == before)
     }
 
     /// An error means that nothing has begun.

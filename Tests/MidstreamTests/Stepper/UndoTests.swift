@@ -386,7 +386,9 @@ import Testing
         try #require(try hasReturned())
         for isOpenedAnew in [false, true] {
             let database = isOpenedAnew ? try Database(path: fixture.target) : database
-            let error = #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+            let error = #expect(throws: MigrationError.self) {
+                try MovingFixture.addMigration(database, fixture.source)
+            }
             #expect(error?.code == .misuse)
         }
         try plain.execute("COMMIT")
