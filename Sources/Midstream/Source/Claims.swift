@@ -172,6 +172,15 @@ struct Claims {
         try fence(record, of: file)
     }
 
+    /// Writes the claims alone, in a transaction that is on the disk when it returns.
+    func write(_ body: () throws -> Void) throws {
+        try connection.transaction {
+            try WriteLock.take(connection, by: "midstream_claims", in: migration.schema)
+            try body()
+        }
+        try connection.sync(schema: migration.schema)
+    }
+
     /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
     func withdraw(_ record: TableRecord) throws {
         if !isSameFile {

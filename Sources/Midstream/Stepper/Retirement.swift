@@ -132,10 +132,9 @@ struct Retirement {
         }
     }
 
-    /// Retires a source table whose file was not there when it was due, or takes back the claim on one from which nothing has
-    /// moved.
+    /// Retires a source table whose file was not there when it was due.
     ///
-    /// - Parameter moved: The rows that have moved, or ``Unreleased/nothing``.
+    /// - Parameter moved: The rows that have moved.
     func releaseLate(_ claim: Claims.Claim, moved: Int64) throws {
         let record = TableRecord(
             id: claim.id,
@@ -147,15 +146,7 @@ struct Retirement {
             copied: moved,
             settled: 0
         )
-        if moved == Unreleased.nothing {
-            // The target has no state of it.
-            try connection.transaction {
-                try WriteLock.take(connection, by: "midstream_claims", in: migration.schema)
-                try Claims(connection: connection, migration: migration).withdraw(record)
-            }
-        } else {
-            _ = try releaseSource(record)
-        }
+        _ = try releaseSource(record)
         try connection.sync(schema: migration.schema)
         try stepper.waitingTransaction(lockingBy: Unreleased.table) {
             try Unreleased(connection: connection).forget(claim.id)

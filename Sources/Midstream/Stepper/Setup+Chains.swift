@@ -130,13 +130,15 @@ extension Setup {
     }
 
     /// Gives them back, when the claim on that table has been withdrawn, and its own file may be going on with them.
-    func giveBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
+    ///
+    /// - Parameter isForgotten: Whether the target has but a note of the beginning.
+    func giveBack(_ record: TableRecord, _ migration: MigrationRecord, isForgotten: Bool = false) throws {
         guard migration.sourcePath != nil else { return }
         for former in try moves(intoSourceOf: record, migration) where former.record.phase != .done {
-            try assign(former.record, former, migration) { claims in
+            try assign(former.record, former, migration, isForgotten: isForgotten) { claims in
                 let claim = try claims.all().first { $0.id == former.record.id }
                 // Another of this file's tables may have it.
-                guard try isStarting(record), try self.claims(on: record, migration).isEmpty,
+                guard try isForgotten || isStarting(record), try self.claims(on: record, migration).isEmpty,
                     claim?.targetFile.hasSameBytes(as: claims.targetFile()) == true
                 else { return nil }
                 return claims.file(of: migration.schema)
@@ -152,20 +154,25 @@ extension Setup {
         }
     }
 
-    /// - Parameter owner: The file that is to have the source, unless it is to be left as it is.
+    /// - Parameters:
+    ///   - isForgotten: Whether the target knows nothing of the move, so that there is nothing of its own to lock.
+    ///   - owner: The file that is to have the source, unless it is to be left as it is.
     private func assign(
         _ record: TableRecord,
         _ former: Former,
         _ migration: MigrationRecord,
+        isForgotten: Bool = false,
         _ owner: (Claims) throws -> String?
     ) throws {
         guard let origin = former.origin else { return }
         try stepper.attach(origin)
         let claims = Claims(connection: connection, migration: origin)
-        try stepper.writeSource(origin, of: record) {
+        func assign() throws {
             guard let owner = try owner(claims) else { return }
             try claims.assign(record, to: owner, among: [claims.targetFile(), claims.file(of: migration.schema)])
         }
+        guard isForgotten else { return try stepper.writeSource(origin, of: record, assign) }
+        try claims.write(assign)
     }
 
     /// Has the moves into a table go on as moves into the one that it moves to, in the transaction that is open.

@@ -104,13 +104,14 @@ extension Setup {
         try stepper.waitingTransaction {
             guard try isStarting(record) else { return }
             try stepper.store.remove(record)
-            try Unreleased(connection: connection).note(
-                record.id,
-                moved: Unreleased.nothing,
-                of: migration.sourcePath
-            )
+            try noteUnbegun(record, migration)
         }
         stepper.forget(record.id)
+    }
+
+    private func noteUnbegun(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        guard let source = migration.sourcePath else { return }
+        try Unreleased(connection: connection).note(record.id, moved: Unreleased.nothing, of: source)
     }
 
     /// Takes back the claims of what was cancelled before it had begun, where the source's file is there again.
@@ -120,14 +121,32 @@ extension Setup {
             guard let path = stepper.path(of: migration), FilePath.exists(path) else { continue }
             try stepper.attach(migration)
             let claim = try Claims.all(in: migration.schema, connection, only: id).first
-            if let claim {
-                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: Unreleased.nothing)
-            } else {
-                try stepper.waitingTransaction(lockingBy: Unreleased.table) {
-                    try Unreleased(connection: connection).forget(id)
-                }
-            }
+            if let claim { try takeBack(claim, migration) } else { try forgetUnbegun(id) }
             try stepper.detach(migration)
+        }
+    }
+
+    /// Takes back a claim of which the target has but a note.
+    func takeBack(_ claim: Claims.Claim, _ migration: MigrationRecord) throws {
+        let record = TableRecord(
+            id: claim.id,
+            migration: migration.id,
+            target: claim.targetTable,
+            source: claim.sourceTable,
+            condition: claim.condition,
+            phase: .starting,
+            copied: 0,
+            settled: 0
+        )
+        let claims = Claims(connection: connection, migration: migration)
+        try claims.write { try claims.withdraw(record) }
+        try giveBack(record, migration, isForgotten: true)
+        try forgetUnbegun(claim.id)
+    }
+
+    private func forgetUnbegun(_ id: Int64) throws {
+        try stepper.waitingTransaction(lockingBy: Unreleased.table) {
+            try Unreleased(connection: connection).forget(id)
         }
     }
 
@@ -246,13 +265,16 @@ extension Setup {
 
     /// Has the target forget tables that are about to move, but those that another process lets move, or whose source is
     /// claimed.
-    func forgetUnclaimed(_ records: [TableRecord], _ migration: MigrationRecord) throws {
+    ///
+    /// - Parameter isNoted: Whether that is noted, since a claim may show later.
+    func forgetUnclaimed(_ records: [TableRecord], _ migration: MigrationRecord, isNoted: Bool = false) throws {
         let claims = Claims(connection: connection, migration: migration)
         try stepper.waitingTransaction {
             // Nobody claims it in the meantime, since that takes the target's lock as well.
             let claimed = Set(migration.sourcePath == nil ? [] : try claims.all().map(\.id))
             for record in try records.filter(isStarting) where !claimed.contains(record.id) {
                 try stepper.store.remove(record)
+                if isNoted { try noteUnbegun(record, migration) }
             }
         }
         for record in records { stepper.forget(record.id) }

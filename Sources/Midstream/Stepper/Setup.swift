@@ -95,8 +95,10 @@ struct Setup {
         do {
             try finishBeginning(of: migration)
         } catch {
-            // An error is to mean that nothing has begun, as far as that can be told.
-            try? forgetUnclaimed(begun.map(\.record), migration)
+            // An error is to mean that nothing has begun, as far as that can be told. After one of the disk, what has failed to
+            // be committed into a WAL may be found there all the same by whoever recovers it.
+            let mayBeClaimed = (error as? SQLiteError).map { !(ResultCode.busy ~= $0.code) } ?? false
+            try? forgetUnclaimed(begun.map(\.record), migration, isNoted: mayBeClaimed)
             stepper.detachUnneeded()
             throw error
         }
@@ -203,7 +205,7 @@ struct Setup {
         // What was cancelled before it had begun, while the file was not there.
         for claim in staked where claim.moved == nil {
             guard try Unreleased(connection: connection).moved(claim.id) == Unreleased.nothing else { continue }
-            try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: Unreleased.nothing)
+            try takeBack(claim, migration)
             throw Overtaken()
         }
         var begun: [Beginning] = []
