@@ -1,3 +1,4 @@
+import Midstream
 import SQLiteConnection
 import Testing
 
@@ -261,6 +262,26 @@ import Testing
                 == .text("5000 2")
         )
         #expect(try BuiltTool.run("cancel", new, "--json").output.contains(#""rows":0"#))
+    }
+
+    /// In the end the target has none of the rows, which must not be called moved.
+    @Test func whatIsOnItsWayBackIsNotMoved() throws {
+        let old = try folder.database("old.db", messages(5000))
+        let new = folder.file("new.db")
+        try beginMigration(old, new)
+        let database = try Database(path: new)
+        try database.cancelMigration()
+        try database.stepMigration(rows: 10)
+        database.close()
+        func again() throws -> Subprocess.Result {
+            try BuiltTool.run("migrate", "--source", old, "--target", new, "--table", "messages")
+        }
+        for result in [try again(), try BuiltTool.run("migrate", "--target", new)] {
+            #expect(result.status == 1 && result.error.contains("is being moved back"), "\(result.error)")
+        }
+        #expect(try BuiltTool.run("cancel", new).status == 0)
+        #expect(try again().status == 0)
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(5000))
     }
 
     // MARK: Bad input

@@ -49,11 +49,21 @@ enum SourceFile {
     }
 
     /// Rolls back the journals that others have left beside attached sources.
+    ///
+    /// - Throws: When none of them can be opened: one may have got another path.
     static func rollBackJournals(of schemas: some Sequence<String>, _ connection: Connection, _ keys: Keyring) throws {
+        var failure: (any Error)?
+        var isAnyOpened = false
         for schema in schemas {
             guard let path = connection.fileName(schema: schema) else { continue }
-            try HotJournal.rollBack(path, keys.key(ofSource: FilePath.resolved(path)))
+            do {
+                try HotJournal.rollBack(path, keys.key(ofSource: FilePath.resolved(path)))
+                isAnyOpened = true
+            } catch {
+                failure = error
+            }
         }
+        if let failure, !isAnyOpened { throw failure }
     }
 
     /// Deletes a file that is attached, unless somebody may have it open who would go on writing what nobody finds.

@@ -18,7 +18,9 @@ struct MigrationRun {
             default: break
             }
         }
-        var tally = MoveTally(try database.readMigrationProgress(), target: target, keys: keys)
+        let start = try database.readMigrationProgress()
+        try Self.checkReturning(start)
+        var tally = MoveTally(start, target: target, keys: keys)
         var display = ProgressDisplay(ProgressDisplay.style(isJSON: arguments.isJSON), output)
         let loop = StepLoop(
             database: database,
@@ -27,13 +29,26 @@ struct MigrationRun {
             interval: arguments.pace?.interval ?? .zero
         )
         defer { display.end() }
-        let signal = try loop.run { progress in
+        var last = start
+        // Another process may cancel it.
+        let signal = try loop.run(until: { $0.isFinished || $0.tables.contains(where: \.isReturning) }) { progress in
             tally.add(progress)
             display.show(tally)
+            last = progress
         }
+        try Self.checkReturning(last)
         for (table, reason) in kept.withLock(\.self) { tally.noteKept(sourceTable: table, because: reason) }
         for line in keptFiles.withLock(\.self) { output.error(line) }
         return MoveSummary(tally: tally, elapsed: display.elapsed, signal: signal)
+    }
+
+    /// - Throws: Where a table's rows are on their way back: in the end the target has none of them.
+    private static func checkReturning(_ progress: MigrationProgress) throws {
+        guard let table = progress.tables.first(where: \.isReturning) else { return }
+        throw CommandFailure(
+            "table \(table.name) is being moved back to table \(table.sourceTable) of \(table.sourcePath ?? "this file"), "
+                + "since its migration was cancelled: end that with midstream cancel. The same command moves it again then"
+        )
     }
 
     func show(_ summary: MoveSummary) -> ExitCode {
