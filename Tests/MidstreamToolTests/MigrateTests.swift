@@ -270,6 +270,7 @@ import Testing
         let new = folder.file("new.db")
         try beginMigration(old, new)
         let database = try Database(path: new)
+        try database.execute("UPDATE messages SET sender = 'changed' WHERE id > 4000")
         try database.cancelMigration()
         try database.stepMigration(rows: 10)
         database.close()
