@@ -53,8 +53,7 @@ final class MigrationEngine: Sendable {
             _ = try withStepper { try Setup(stepper: $0).resume() }
         }
         if try !Unreleased(connection: connection).unbegun().isEmpty {
-            // Where it fails, the next one tries again.
-            try? withStepper { try Setup(stepper: $0).takeBackUnbegun() }
+            try withStepper { try Setup(stepper: $0).takeBackUnbegun() }
         }
     }
 

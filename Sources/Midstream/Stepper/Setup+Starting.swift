@@ -114,16 +114,21 @@ extension Setup {
         try Unreleased(connection: connection).note(record.id, moved: Unreleased.nothing, of: source)
     }
 
-    /// Takes back the claims of what was cancelled before it had begun, where the source's file is there again.
+    /// Takes back the claims of what was cancelled before it had begun, where the source's file is there again. What cannot be
+    /// reached is left to the next one who looks.
     func takeBackUnbegun() throws {
         for (id, source) in try Unreleased(connection: connection).unbegun() {
             let migration = MigrationRecord(id: Identifiers.next(), sourcePath: source, retirement: .keep)
             guard let path = stepper.path(of: migration), FilePath.exists(path) else { continue }
-            try stepper.attach(migration)
-            let claim = try Claims.all(in: migration.schema, connection, only: id).first
-            if let claim { try takeBack(claim, migration) } else { try forgetUnbegun(id) }
-            try stepper.detach(migration)
+            try? takeBackUnbegun(id, migration)
+            try? stepper.detach(migration)
         }
+    }
+
+    private func takeBackUnbegun(_ id: Int64, _ migration: MigrationRecord) throws {
+        try stepper.attach(migration)
+        let claim = try Claims.all(in: migration.schema, connection, only: id).first
+        if let claim { try takeBack(claim, migration) } else { try forgetUnbegun(id) }
     }
 
     /// Takes back a claim of which the target has but a note.
