@@ -149,7 +149,7 @@ extension Setup {
         try forgetUnbegun(claim.id)
     }
 
-    private func forgetUnbegun(_ id: Int64) throws {
+    func forgetUnbegun(_ id: Int64) throws {
         try stepper.waitingTransaction(lockingBy: Unreleased.table) {
             try Unreleased(connection: connection).forget(id)
         }

@@ -1,6 +1,14 @@
 internal import SQLText
 internal import SQLiteConnection
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 /// Begins migrations, and finishes beginnings that were cut short.
 ///
 /// The order is: the target knows of the migration; the source is fenced for it; the target's table begins to move.
@@ -18,13 +26,26 @@ struct Setup {
         _ retirement: SourceRetirement,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
-        try stepper.untilDone {
+        let deadline = ContinuousClock.now + Self.patienceWithReaders
+        return try stepper.untilDone {
             do {
                 return try tryToBegin(source, retirement, filter)
             } catch is Overtaken {
                 return nil
+            } catch let returning as Returning {
+                guard ContinuousClock.now < deadline else { throw Self.isReturning(returning.record) }
+                usleep(2000)
+                return nil
             }
         }
+    }
+
+    /// How long readers are waited for that keep a table which has returned from beginning again.
+    private static let patienceWithReaders = Duration.seconds(2)
+
+    /// A table has returned to its source, but for readers from before.
+    private struct Returning: Error {
+        let record: TableRecord
     }
 
     /// Another process has changed the stored migrations or a table since they were read, and nothing has been done, or it has
@@ -58,7 +79,7 @@ struct Setup {
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
             if let same = known.first(where: { Self.isSame($0.condition, table.condition) || !$0.isOwn }) {
-                if same.phase == .copied, same.undoStage != nil { throw Self.isReturning(same) }
+                if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.isOwn { try setPolicies(table, of: same) }
             } else if let other = known.first(where: { $0.phase != .done }) {
@@ -202,10 +223,15 @@ struct Setup {
         let isSameFile = migration.sourcePath == nil
         let names = try targets.tableNames()
         let staked = try isSameFile ? claims.movedHere() : claims.all()
-        // What was cancelled before it had begun, while the file was not there.
-        for claim in staked where claim.moved == nil {
-            guard try Unreleased(connection: connection).moved(claim.id) == Unreleased.nothing else { continue }
-            try takeBack(claim, migration)
+        // What was cancelled before it had begun, while the file was not there, or failed to begin.
+        for (id, stored) in try Unreleased(connection: connection).unbegun() {
+            if let claim = staked.first(where: { $0.id == id }) {
+                try takeBack(claim, migration)
+            } else if migration.hasSource(stored) {
+                try forgetUnbegun(id)
+            } else {
+                continue
+            }
             throw Overtaken()
         }
         var begun: [Beginning] = []
