@@ -267,7 +267,7 @@ import Testing
     @Test func aFileThatGetsAWALAgainIsNotDeleted() async throws {
         let folder = TemporaryFolder()
         // Another path each time: who has a file open removes journals by its path.
-        let current = Mutex(folder.file("0.db"))
+        let current = Mutex(folder.file("none.db"))
         let threads = Threads()
         threads.start("old build") { threads in
             while !threads.isOver {
