@@ -167,22 +167,32 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
-    /// It cannot begin while somebody writes the source, and what others have written into the new file stays.
-    @Test(arguments: [true, false]) func aFileThatSomebodyUsesIsNotTakenBack(_ isOpen: Bool) async throws {
-        let folder = TemporaryFolder()
-        try Self.source(folder, nil)
+    private static func open(_ folder: TemporaryFolder) throws -> Database {
+        try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+    }
+
+    /// Somebody writes the source, and a thread that moves all of it waits for that, and fails.
+    private static func beginsInVain(
+        _ folder: TemporaryFolder,
+        _ code: MigrationError.Code
+    ) throws -> (holder: Connection, threads: Threads) {
+        try source(folder, nil)
         let holder = try Connection(path: folder.file("old.db"))
         try holder.execute("PRAGMA journal_mode = WAL")
         try holder.execute("BEGIN IMMEDIATE")
-        @Sendable func open() throws -> Database {
-            try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
-        }
         let threads = Threads()
         threads.start("first") { _ in
-            let error = #expect(throws: MigrationError.self) { _ = try open() }
-            #expect(error?.code == .sourceUnavailable)
+            let error = #expect(throws: MigrationError.self) { _ = try open(folder) }
+            #expect(error?.code == code)
         }
         #expect(waitForFile(folder.file("new.db-wal")))
+        return (holder, threads)
+    }
+
+    /// It cannot begin while somebody writes the source, and what others have written into the new file stays.
+    @Test(arguments: [true, false]) func aFileThatSomebodyUsesIsNotTakenBack(_ isOpen: Bool) async throws {
+        let folder = TemporaryFolder()
+        let (holder, threads) = try Self.beginsInVain(folder, .sourceUnavailable)
         let other = try Connection(path: folder.file("new.db"))
         other.setBusyTimeout(milliseconds: 5000)
         if isOpen { #expect(try other.fetchValue(Int.self, "SELECT count(*) FROM log") == 0) }
@@ -193,7 +203,7 @@ import Testing
         other.close()
         try holder.execute("ROLLBACK")
         holder.close()
-        let database = try open()
+        let database = try Self.open(folder)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM log WHERE n > 1") == (isOpen ? 2 : 1))
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 299)
     }
@@ -204,21 +214,9 @@ import Testing
     ])
     func aSourceThatIsUpgradedWhileItIsCopiedIsCopiedAgain(_ change: String) async throws {
         let folder = TemporaryFolder()
-        try Self.source(folder, nil)
-        let holder = try Connection(path: folder.file("old.db"))
-        try holder.execute("PRAGMA journal_mode = WAL")
-        try holder.execute("BEGIN IMMEDIATE")
+        let (holder, threads) = try Self.beginsInVain(folder, .sourceChanged)
         try holder.execute("UPDATE a SET x = x || '!'")
         try holder.execute(change)
-        @Sendable func open() throws -> Database {
-            try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
-        }
-        let threads = Threads()
-        threads.start("first") { _ in
-            let error = #expect(throws: MigrationError.self) { _ = try open() }
-            #expect(error?.code == .sourceChanged)
-        }
-        #expect(waitForFile(folder.file("new.db-wal")))
         usleep(100_000)
         try holder.execute("COMMIT")
         await threads.join()
@@ -228,7 +226,7 @@ import Testing
         #expect(try holder.fetchAll("SELECT 1 FROM sqlite_master WHERE name LIKE 'midstream_%'").isEmpty)
         holder.close()
         #expect(!Files.exists(folder.file("new.db")))
-        let database = try open()
+        let database = try Self.open(folder)
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v WHERE x LIKE '%!'") == 299)
         let new = try Connection(path: folder.file("new.db"))
         defer { new.close() }

@@ -111,7 +111,10 @@ struct CommonStart: Sendable {
         configuration.busyTimeout = .seconds(60)
         var hasBegun = kind == .rebuild
         while !threads.isOver {
-            guard Files.size(target) > 0 else { continue }
+            guard Files.size(target) > 0 else {
+                usleep(100)
+                continue
+            }
             let database = try Database(path: target, configuration: configuration)
             defer { database.close() }
             for _ in 0..<3 {

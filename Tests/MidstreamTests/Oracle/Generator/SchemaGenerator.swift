@@ -11,6 +11,7 @@ struct SchemaGenerator {
     ]
     private static let columnNames = [
         "a", "b", "c", "Body", "group", "two words", "é", "key", "value", "d'e", "kind", "_x",
+        "k0", "midstream_key0", "midstream_source",
     ]
 
     func tables() -> [TablePlan] {
