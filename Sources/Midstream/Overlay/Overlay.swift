@@ -14,7 +14,7 @@ final class Overlay {
     private let keys: Keyring
 
     /// The moving tables by their names' lower case.
-    private(set) var byName: [String: MovingTable] = [:]
+    private(set) var byName: [String: MovingTable] = [:] { didSet { knownNames = nil } }
     /// The functions that the guard triggers of those name, and of tables that have moved.
     private var fences: Set<String> = []
     /// Raised with every change of the overlay: what was routed before must be routed anew.
@@ -27,7 +27,8 @@ final class Overlay {
     /// Those of them that no table needs any more.
     private var unneeded: Set<String> = []
     /// The views that have twins, by their names as SQLite spells them.
-    private(set) var twins: Set<String> = []
+    private(set) var twins: Set<String> = [] { didSet { knownNames = nil } }
+    private var knownNames: SQLNameSet?
     private var viewTexts = ViewTexts()
     /// Those, and the ones that a rollback may bring back.
     private var formerTwins: Set<String> = []
@@ -107,6 +108,14 @@ final class Overlay {
     }
 
     var isEmpty: Bool { byName.isEmpty }
+
+    /// The names of the moving tables, and of the views that have twins.
+    var names: SQLNameSet {
+        if let knownNames { return knownNames }
+        let made = SQLNameSet(Array(byName.keys) + twins)
+        knownNames = made
+        return made
+    }
     /// Whether sources are attached, be their tables drained in the open transaction.
     var hasSources: Bool { !attached.isEmpty }
     /// The schemas that sources are attached as.

@@ -8,7 +8,7 @@ enum AggregateCalls {
         "ntile",
         "lag", "lead", "first_value", "last_value", "nth_value",
     ]
-    private static let words: Set<String> = ["over", "filter"]
+    private static let words = SQLNameSet(["over", "filter"])
 
     /// Whether a statement has any. `min()` and `max()` are some with one argument.
     static func areIn(_ outline: StatementOutline, _ text: String) -> Bool {

@@ -46,8 +46,9 @@ struct DescribingFunctions {
 
     /// SQLite takes any schema before them.
     private static func isDescribing(_ reference: TableReference) -> Bool {
-        let name = SQLIdentifier.lowercased(reference.name.name)
-        return name.hasPrefix("pragma_") && pragmas.contains(String(name.dropFirst(7)))
+        let name = reference.name.name
+        return SQLIdentifier.begins(name, with: "pragma_")
+            && pragmas.contains { SQLIdentifier.equal(name, "pragma_" + $0) }
     }
 
     /// The arguments in the parentheses that follow, and whether the second one is there.

@@ -124,14 +124,16 @@ struct Router {
         }
         route.suspendsOverlay = outline.kind == .alterTable
         let functions = DescribingFunctions(outline, in: text)
-        if ([outline] + (route.views ?? [])).contains(where: checksForeignKeys) {
+        if checksForeignKeys(outline) || route.views?.contains(where: checksForeignKeys) ?? false {
             return route.draining(allTables, .foreignKeyCheck)
         }
-        if !functions.canBeEdited || (route.views ?? []).contains(where: describesOtherTables) {
+        if !functions.canBeEdited || route.views?.contains(where: describesOtherTables) ?? false {
             return route.draining(allTables, .tableDescription)
         }
-        let contents = overlay.watch.contents.tables(neededBy: outline, views: route.views).intersection(allTables)
-        if !contents.isEmpty { return route.draining(contents, .program) }
+        let contents = overlay.watch.contents.tables(neededBy: outline, views: route.views)
+        if !contents.isDisjoint(with: overlay.byName.values.lazy.map(\.id)) {
+            return route.draining(contents.intersection(allTables), .program)
+        }
         guard mentionsMovingTable(outline) || !functions.isEmpty else { return dropsView(outline, route) }
         switch outline.kind {
         case .insert, .update, .delete:
@@ -189,7 +191,7 @@ struct Router {
     }
 
     private func checksForeignKeys(_ outline: StatementOutline) -> Bool {
-        outline.tableReferences.contains { lower($0.name.name) == "pragma_foreign_key_check" }
+        outline.tableReferences.contains { SQLIdentifier.equal($0.name.name, "pragma_foreign_key_check") }
     }
 
     /// CREATE TRIGGER, on a moving table or on a view of one, or with a program that mentions either.
@@ -281,7 +283,7 @@ struct Router {
     }
 
     private func mentionsMovingTable(_ outline: StatementOutline) -> Bool {
-        outline.mentions(Set(overlay.byName.keys).union(overlay.twins.map(lower)))
+        outline.mentions(overlay.names)
     }
 
     /// Whether a read of the name is to see the overlay's table or view.

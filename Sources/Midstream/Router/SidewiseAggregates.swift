@@ -38,6 +38,8 @@ struct SidewiseAggregates {
 
     // MARK: Reading the statement
 
+    private static let groupWords = SQLNameSet(["group"])
+
     /// What may stand nowhere in it.
     private static let otherWords = SQLNameSet([
         "having", "over", "filter", "distinct", "union", "except", "intersect", "values", "window", "exists", "indexed",
@@ -50,7 +52,7 @@ struct SidewiseAggregates {
         guard outline.kind == .select, outline.isComplete, outline.with == nil, outline.scopes.count <= 2,
             outline.tableReferences.count == 1, let reference = outline.tableReferences.first,
             reference.indexedBy == nil, !reference.isTableFunction, outline.qualifiedReferences.isEmpty,
-            !outline.functionCalls.isEmpty || outline.mentions(SQLNameSet(["group"])),
+            !outline.functionCalls.isEmpty || outline.mentions(Self.groupWords),
             !outline.mentions(Self.otherWords), !VolatileTerms(outline: outline, views: []).isFound,
             Self.canCompare(table)
         else { return nil }

@@ -10,11 +10,12 @@ struct VolatileTerms {
         let calls = outline.functionCalls.filter { call in
             outline.set.map { !$0.contains(call.nameRange.lowerBound) } ?? true
         }
-        let words: Set<String> = ["current_timestamp", "current_time", "current_date"]
         isFound =
             (calls + views.flatMap(\.functionCalls)).contains { !Self.isStable($0.name) }
-            || ([outline] + views).contains { !$0.isComplete || $0.mentions(words) }
+            || ([outline] + views).contains { !$0.isComplete || $0.mentions(Self.words) }
     }
+
+    private static let words = SQLNameSet(["current_timestamp", "current_time", "current_date"])
 
     /// Whether a function gives equal results for equal arguments.
     static func isStable(_ function: String) -> Bool { stable.contains(function) }

@@ -31,6 +31,11 @@ public enum SQLIdentifier {
         return a.count == b.count && zip(a, b).allSatisfy { ByteClass.lowercased($0) == ByteClass.lowercased($1) }
     }
 
+    /// Whether a name begins with another, for which the case of ASCII letters does not count either.
+    public static func begins(_ name: String, with beginning: String) -> Bool {
+        name.utf8.starts(with: beginning.utf8) { ByteClass.lowercased($0) == ByteClass.lowercased($1) }
+    }
+
     /// A name in ASCII lower case, other letters as they are: a key under which SQLite's equal names meet.
     public static func lowercased(_ name: String) -> String {
         String(decoding: name.utf8.map(ByteClass.lowercased), as: UTF8.self)

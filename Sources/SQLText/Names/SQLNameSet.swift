@@ -1,16 +1,21 @@
 /// A set of names that tokens can be looked up in without making a string of each.
 public struct SQLNameSet: Sendable {
     private let namesByHash: [UInt64: [String]]
+    /// A bit for each length that a name has, in bytes; those of 63 and more share one. Most words have another.
+    private let lengths: UInt64
 
     /// Creates a set; the case of ASCII letters does not count.
     public init(_ names: some Sequence<String>) {
         var namesByHash: [UInt64: [String]] = [:]
+        var lengths: UInt64 = 0
         for name in names {
+            lengths |= Self.bit(ofLength: name.utf8.count)
             var hash = Self.seed
             for byte in name.utf8 { Self.add(byte, to: &hash) }
             namesByHash[hash, default: []].append(name)
         }
         self.namesByHash = namesByHash
+        self.lengths = lengths
     }
 
     /// Whether the set has no names.
@@ -35,6 +40,7 @@ public struct SQLNameSet: Sendable {
     private func contains(_ text: ArraySlice<UInt8>, isBare: Bool) -> Bool {
         var hash = Self.seed
         if isBare {
+            guard lengths & Self.bit(ofLength: text.count) != 0 else { return false }
             for byte in text { Self.add(byte, to: &hash) }
         } else {
             SQLIdentifier.forEachByte(of: text) { Self.add($0, to: &hash) }
@@ -43,6 +49,8 @@ public struct SQLNameSet: Sendable {
         let name = isBare ? String(decoding: text, as: UTF8.self) : SQLIdentifier.unquoted(text)
         return names.contains { SQLIdentifier.equal($0, name) }
     }
+
+    private static func bit(ofLength length: Int) -> UInt64 { 1 << UInt64(min(length, 63)) }
 
     // FNV-1a over lower case.
     private static let seed: UInt64 = 0xCBF2_9CE4_8422_2325

@@ -30,6 +30,8 @@ struct SQLIdentifierTests {
         #expect(!SQLIdentifier.equal("[", "{"))
         #expect(!SQLIdentifier.equal("a", "ab"))
         #expect(SQLIdentifier.lowercased("ÀB") == "Àb")
+        #expect(SQLIdentifier.begins("Pragma_x", with: "pRAGMA_") && SQLIdentifier.begins("a", with: ""))
+        #expect(!SQLIdentifier.begins("pragma", with: "pragma_") && !SQLIdentifier.begins("É", with: "é"))
     }
 
     @Test("A set finds names in any quotes and case")
@@ -42,6 +44,13 @@ struct SQLIdentifierTests {
             #expect(!SQLScript(text).mentionsAny(names), "\(text)")
         }
         #expect(names.contains("Accounts"))
+        // Longer than the lengths that are told apart.
+        let long = String(repeating: "Ab", count: 40)
+        for name in [long, long + "c", String(long.prefix(63)), String(long.prefix(64))] {
+            let set = SQLNameSet([name])
+            #expect(set.contains(name.uppercased()) && SQLScript("x \(name) y").mentionsAny(set))
+            #expect(!set.contains(name + "d") && !set.contains(String(name.dropLast())))
+        }
         #expect(!SQLScript("accounts").mentionsAny([]))
     }
 }
