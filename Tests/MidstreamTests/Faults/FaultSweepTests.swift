@@ -44,7 +44,9 @@ import Testing
         let lines = report.split(separator: "\n")
         for line in lines where line.hasPrefix("problem") { Issue.record("\(scenario): \(line)") }
         if result == nil { Issue.record("\(scenario): died at \(lines.last ?? "its beginning")") }
-        for line in lines where line.hasPrefix("tried") { print("faults: \(scenario): \(line)") }
+        let counts = lines.filter { $0.hasPrefix("tried") }
+        #expect(!counts.isEmpty, "\(scenario): nothing was tried")
+        for line in counts { print("faults: \(scenario): \(line)") }
     }
 
     private static func isScenario(_ name: String) -> Bool { CrashScenario(rawValue: name) != nil }
