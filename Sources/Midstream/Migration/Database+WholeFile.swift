@@ -59,8 +59,10 @@ extension Database {
     }
 
     private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?) {
+        // Another process may have made a file of that name again.
+        let note = try? engine.withStepper { try WholeFile.noted($0.connection) }
         close()
-        WholeFile.takeBack(path, key, made: made)
+        WholeFile.takeBack(path, key, made: made, noted: note)
     }
 
     /// Overwrites a source file whose rows have all moved, and deletes it with its journals.

@@ -113,7 +113,13 @@ final class MigrationEngine: Sendable {
                 try Setup(stepper: stepper).takeBackUnbegun()
                 try Setup(stepper: stepper).resume()
                 var cancelled: Set<String> = []
-                try stepper.untilDone { try tryToCancel(names, stepper, &cancelled) ? () : nil }
+                try stepper.untilDone {
+                    do {
+                        return try tryToCancel(names, stepper, &cancelled) ? () : nil
+                    } catch is Undo.Overtaken {
+                        return nil
+                    }
+                }
             }
         } catch {
             listeners.withLock { $0.cancelled = before }
@@ -121,7 +127,7 @@ final class MigrationEngine: Sendable {
         }
     }
 
-    /// - Parameter cancelled: The tables that an earlier try has chosen, in lower case.
+    /// - Parameter cancelled: The tables whose beginning an earlier try has taken back, in lower case.
     /// - Returns: `false` when another process has let a table move meanwhile that was about to.
     private func tryToCancel(_ names: [String]?, _ stepper: Stepper, _ cancelled: inout Set<String>) throws -> Bool {
         let setup = Setup(stepper: stepper)
@@ -144,8 +150,8 @@ final class MigrationEngine: Sendable {
             migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
         }
         for (record, undo) in undos { try undo.check(record, among: records) }
-        cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) })
-        listeners.withLock { [cancelled] in $0.cancelled.formUnion(cancelled) }
+        listeners.withLock { $0.cancelled.formUnion(chosen.map { SQLIdentifier.lowercased($0.target) }) }
+        cancelled.formUnion(chosen.filter { $0.phase == .starting }.map { SQLIdentifier.lowercased($0.target) })
         for record in chosen where record.phase == .starting {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             try setup.takeBack(record, migration)

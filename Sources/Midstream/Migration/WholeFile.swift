@@ -106,10 +106,12 @@ enum WholeFile {
 
     /// What is noted, in one snapshot: another process may look at the same time, and drop it.
     static func noted(_ connection: Connection) throws -> String? {
-        try connection.readingTransaction {
-            let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
-            return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
-        }
+        try connection.readingTransaction { try notedInTransaction(connection) }
+    }
+
+    private static func notedInTransaction(_ connection: Connection) throws -> String? {
+        let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
+        return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
     }
 
     /// What a file has of the application's.
@@ -125,8 +127,10 @@ enum WholeFile {
     /// Removes a file that was made, and whose migration could not begin, unless anything else has come into it, or somebody
     /// has it open.
     ///
-    /// - Parameter made: What was made; `nil` where that is not known any more.
-    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>?) {
+    /// - Parameters:
+    ///   - made: What was made; `nil` where that is not known any more.
+    ///   - note: What it was copied from.
+    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>?, noted note: String?) {
         guard let connection = try? Connection(path: path, options: OpenOptions(access: .readWrite, key: key)) else {
             return
         }
@@ -134,7 +138,9 @@ enum WholeFile {
         // Where it fails, the file stays, and the next launch goes on with it.
         _ = try? SourceFile.delete(path, attachedTo: connection, as: "main", lockingBy: copyTable) {
             let now = try objects(connection)
-            guard now == made ?? now, !now.contains("midstream_state") else { return false }
+            guard now == made ?? now, !now.contains("midstream_state"), try notedInTransaction(connection) == note else {
+                return false
+            }
             return try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in
                 try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(table)) LIMIT 1") == nil
             }

@@ -24,6 +24,9 @@ struct Undo {
     /// How many rows a pass brings back, at about.
     private static let rowsPerPass: Int64 = 65_536
 
+    /// Another process has moved the rest of a table's rows, or brought them back, since it was looked at.
+    struct Overtaken: Error {}
+
     /// How far the stage of one table is, for this process.
     struct Progress {
         var stage: Int64
@@ -58,6 +61,7 @@ struct Undo {
     /// Makes sure that a table can return.
     ///
     /// - Parameter all: All tables of the file that move.
+    /// - Throws: ``MigrationError`` when it cannot; ``Overtaken``.
     func check(_ record: TableRecord, among all: [TableRecord]) throws {
         guard record.phase == .copying else {
             throw UndoSQL.cannot(record, "all of its rows have moved, and its source may be gone")
@@ -92,9 +96,7 @@ struct Undo {
         if record.unreadableRowsTable != nil {
             throw UndoSQL.cannot(record, "rows of its source cannot be read")
         }
-        if try stepper.unlessOvertaken(record, { try stepper.undoSQL(record, migration) }) == nil {
-            throw UndoSQL.cannot(record, "all of its rows have just moved")
-        }
+        if try stepper.unlessOvertaken(record, { try stepper.undoSQL(record, migration) }) == nil { throw Overtaken() }
     }
 
     /// Has a table return from now on, in the transaction that is open. Others may have given it another shape, another
@@ -102,9 +104,7 @@ struct Undo {
     ///
     /// - Parameter all: All tables of the file that move.
     func begin(_ record: TableRecord, among all: [TableRecord]) throws {
-        guard let now = all.first(where: { $0.id == record.id }) else {
-            throw UndoSQL.cannot(record, "all of its rows have just moved")
-        }
+        guard let now = all.first(where: { $0.id == record.id }) else { throw Overtaken() }
         if now.undoStage != nil { return }
         try check(now, among: all)
         try connection.execute(stepper.undoSQL(now, migration).createTable)

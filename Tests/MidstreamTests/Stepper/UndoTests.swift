@@ -398,6 +398,31 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 40)
     }
 
+    /// One of them finds that the other has brought all back by then, which is no error.
+    @Test func severalMayCancelAtOnce() async throws {
+        let fixture = try MovingFixture(rows: 3)
+        try fixture.open().close()
+        let threads = Threads()
+        for name in ["a", "b"] {
+            threads.start(name) { _ in
+                let database = try Database(path: fixture.target)
+                for _ in 0..<60 {
+                    try database.cancelMigration()
+                    while try !database.stepMigration().isFinished {}
+                    do {
+                        try MovingFixture.addMigration(database, fixture.source)
+                    } catch let error as MigrationError where error.code == .misuse {
+                        // It is being moved back again.
+                    }
+                }
+            }
+        }
+        await threads.join()
+        let database = try fixture.open()
+        try finishMigration(database)
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 3)
+    }
+
     // MARK: What cannot return
 
     @Test func aTableThatHasMovedCannotReturn() throws {
