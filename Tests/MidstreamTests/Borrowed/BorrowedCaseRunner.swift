@@ -110,7 +110,10 @@ final class BorrowedCaseRunner {
             try foreign.execute(sql)
             try files.native.connection.execute(sql)
         }
-        files.native.connection.lastInsertRowID = foreign.wrapped.lastInsertRowID
+        // The same on both sides; before SQLite 3.18 nothing else sets it.
+        let sql = "INSERT INTO temp.scratch_changes VALUES (1)"
+        try foreign.execute(sql)
+        try files.native.connection.execute(sql)
         forgetChanges()
     }
 
