@@ -31,6 +31,7 @@ func benchmark(_ arguments: [String]) throws -> Int32 {
     if options.wants(table: "operations") { try OperationsBenchmark.run(options, report) }
     if options.wants(table: "deletion") { try deletionBenchmark(options, report) }
     if options.wants(table: "latency") { try LatencyBenchmark.run(options, report) }
+    if options.wants(table: "pace"), try !LatencyBenchmark.runWhole(options, report) { isGood = false }
     if options.wants(table: "opening") { try openingBenchmark(options, report) }
     if options.wants(table: "decode") { try decodeBenchmark(options, report) }
     if options.wants(table: "statements") { try statementsBenchmark(options, report) }

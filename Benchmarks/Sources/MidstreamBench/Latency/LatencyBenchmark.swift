@@ -45,6 +45,48 @@ struct LatencyBenchmark {
         if let charts = options.charts { try benchmark.draw(charts + "/latency.svg") }
     }
 
+    /// A whole migration at the default pace, beside an application that reads or writes 50 times a second.
+    ///
+    /// - Returns: Whether it was over in half an hour.
+    static func runWhole(_ options: Options, _ report: Report) throws -> Bool {
+        let folder = try WorkFolder(below: options.folder)
+        let benchmark = LatencyBenchmark(options: options, messages: Messages(rows: options.rows), folder: folder)
+        Report.note("pace: making \(options.rows.grouped) rows")
+        try benchmark.messages.make(folder.file("rows.db"))
+        return try benchmark.moveAtLeisure(report)
+    }
+
+    private func moveAtLeisure(_ report: Report) throws -> Bool {
+        let limit = 1800.0
+        let moving = try openMoving()
+        var random = Random(seed: 23)
+        var samples = Samples()
+        let start = Machine.time
+        try with(.gentle, moving) {
+            try work(moving, &random, for: .seconds(2 * limit), resting: 0.02, until: { moving.isMigrated }) {
+                isRead,
+                _,
+                time in
+                if isRead { samples.reads.append(time) } else { samples.writes.append(time) }
+            }
+        }
+        let time = Machine.time - start
+        let isKept = moving.isMigrated && time <= limit
+        close(moving, "target.db")
+        report.section(
+            "pace",
+            "\(options.rows.grouped) messages at the default pace, beside 50 reads and writes a second"
+        )
+        report.table(
+            ["pace", "minutes", "limit", "reads p50", "p99", "writes p50", "p99"],
+            [
+                [Pace.gentle.name, (time / 60).fixed(1), (limit / 60).fixed(0) + (isKept ? " kept" : " EXCEEDED")]
+                    + [samples.reads, samples.writes].flatMap { [$0.median.asTime, $0.percentile(0.99).asTime] }
+            ]
+        )
+        return isKept
+    }
+
     /// How long each pace is measured in a round, in seconds.
     private static let slice = 2.0
 
@@ -136,11 +178,14 @@ struct LatencyBenchmark {
 
     /// Reads and writes like an application that is in use.
     ///
-    /// - Parameter note: Gets whether it was a read, when it ended, and how long it took.
+    /// - Parameters:
+    ///   - rest: How long it rests after each, in seconds.
+    ///   - note: Gets whether it was a read, when it ended, and how long it took.
     private func work(
         _ database: Database,
         _ random: inout Random,
         for duration: Duration,
+        resting rest: Double = 0.0005,
         until isOver: () -> Bool = { false },
         _ note: (Bool, Double, Double) -> Void
     ) throws {
@@ -163,7 +208,7 @@ struct LatencyBenchmark {
             let now = Machine.time
             note(count.isMultiple(of: 2), now - start, now - before)
             count += 1
-            Machine.rest(0.0005)
+            Machine.rest(rest)
         }
     }
 
