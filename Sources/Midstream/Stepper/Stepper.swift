@@ -38,6 +38,9 @@ final class Stepper {
     private var undoStatements: [Int64: UndoSQL] = [:]
     /// A batch of these is on the disk of the source before the target forgets it.
     var undoBatch = BatchSize(wanted: .milliseconds(4), least: 64)
+    /// The pages that a transaction of batches has written when it is committed, whatever time it has: the WAL holds all of them,
+    /// and it may be started anew only behind a transaction.
+    private let longTransaction: Int64
     private var isInGate = false
     private var commitTime: Duration = .milliseconds(1)
     /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of; and since when
@@ -74,7 +77,12 @@ final class Stepper {
         // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
         try connection.execute("PRAGMA temp_store = MEMORY")
         connection.setAutomaticCheckpoint(frames: 0)
+        let pageSize = try connection.fetchValue(Int64.self, "PRAGMA main.page_size") ?? 4096
+        longTransaction = Self.longTransaction / max(512, pageSize)
     }
+
+    /// Together with the pages that are in the cache, and those that the WAL has by then, 64 MB at most.
+    private static let longTransaction: Int64 = 48 << 20
 
     // MARK: Sources
 
@@ -606,6 +614,7 @@ final class Stepper {
                 batch.adapt(took: now - start)
                 if gate.isAwaitedByWriters { contendedUntil = now + Self.contention }
                 if now + (now - start) + commitTime >= deadline || gate.isAwaited { break }
+                if connection.pagesWritten >= longTransaction { break }
             }
             return moved
         }

@@ -198,14 +198,19 @@ extension Connection {
 }
 
 extension Connection {
-    /// The pages that the connection has written to its files since it was asked last.
+    /// The pages that the connection has written to its files since ``takePagesWritten()`` was called last.
     ///
     /// Source: <https://www.sqlite.org/c3ref/c_dbstatus_options.html>.
-    public func takePagesWritten() -> Int64 {
+    public var pagesWritten: Int64 { pagesWritten(forgetting: false) }
+
+    /// The pages that the connection has written to its files since this was called last.
+    public func takePagesWritten() -> Int64 { pagesWritten(forgetting: true) }
+
+    private func pagesWritten(forgetting: Bool) -> Int64 {
         guard !isClosed else { return 0 }
         var current: Int32 = 0
         var highest: Int32 = 0
-        sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_WRITE, &current, &highest, 1)
+        sqlite3_db_status(db, SQLITE_DBSTATUS_CACHE_WRITE, &current, &highest, forgetting ? 1 : 0)
         return Int64(current)
     }
 }

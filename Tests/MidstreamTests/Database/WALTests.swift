@@ -46,6 +46,27 @@ private final class Flag: Sendable {
         #expect(largest < 64 << 20, "the WAL grew to \(largest) bytes")
     }
 
+    @Test func theWALStaysShortAlthoughStepsHaveAllTimeThereIs() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)")
+        // 120 MB.
+        try old.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000) "
+                + "INSERT INTO t SELECT i, zeroblob(3900) FROM n"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        var largest = 0
+        while try !database.stepMigration(budget: .seconds(60)).isFinished {
+            largest = max(largest, Files.size(folder.file("new.db-wal")))
+        }
+        #expect(largest < 64 << 20, "the WAL grew to \(largest) bytes")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 30_000)
+    }
+
     /// An old build, say, whose connection reads in the file's old mode.
     @Test func whoReadsInTheOldModeIsWaitedFor() async throws {
         let folder = TemporaryFolder()

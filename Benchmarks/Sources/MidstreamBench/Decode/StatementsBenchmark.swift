@@ -2,8 +2,8 @@ internal import CBaseline
 internal import Midstream
 internal import SQLiteConnection
 
-/// What the Swift layers add to statements of one row: plain C with statements prepared once, `Connection`, and `Database`
-/// on a file in which nothing moves.
+/// What the Swift layers add to statements of one row: plain C with statements prepared once, the same by `Statement`,
+/// `Connection`, which looks them up by their texts, and `Database` on a file in which nothing moves.
 ///
 /// Each way has a file of its own. The ways take turns, so that what else the machine does meets them alike.
 func statementsBenchmark(_ options: Options, _ report: Report) throws {
@@ -14,8 +14,8 @@ func statementsBenchmark(_ options: Options, _ report: Report) throws {
     var random = Random(seed: 31)
     var lines: [[String]] = []
     for work in StatementContenders.Work.allCases {
-        var cell = Cell(ways: 3, countsProcessorTime: options.processorTime)
-        var lengths: [Int64] = [0, 0, 0]
+        var cell = Cell(ways: StatementContenders.ways.count, countsProcessorTime: options.processorTime)
+        var lengths = StatementContenders.ways.map { _ in Int64(0) }
         while cell.slices < 15 || cell.total < 3 * options.seconds {
             let keys = (0..<work.count).map { _ in random.next(1...contenders.rows) }
             try cell.measure { lengths[$0] = try contenders.run(work, keys, by: $0) }
@@ -24,14 +24,17 @@ func statementsBenchmark(_ options: Options, _ report: Report) throws {
             }
         }
         let time = cell.median(of: 0) / Double(work.count)
-        lines.append([work.name, time.asTime] + [1, 2].map { cell.ratio(of: $0, to: 0).short })
+        lines.append(
+            [work.name, time.asTime]
+                + StatementContenders.ways.indices.dropFirst().map { cell.ratio(of: $0, to: 0).short }
+        )
     }
     report.section(
         "statements",
         "one row each, times plain C; \(contenders.rows.grouped) rows"
             + (options.processorTime ? "; processor time" : "")
     )
-    report.table(["statements", "C", "Connection", "Database"], lines)
+    report.table(["statements"] + StatementContenders.ways, lines)
 }
 
 private struct StatementContenders {
@@ -49,10 +52,63 @@ private struct StatementContenders {
         var count: Int { self == .update ? 50 : 200 }
     }
 
+    static let ways = ["C", "Statement", "Connection", "Database"]
+
     let rows: Int64
     private let baseline: OpaquePointer
+    private let statements: Statements
     private let connection: Connection
     private let database: Database
+
+    /// Statements that are prepared once, as in C.
+    private struct Statements {
+        let connection: Connection
+        private let (begin, beginWrite, commit): (Statement, Statement, Statement)
+        private let (select, insert, update): (Statement, Statement, Statement)
+
+        init(_ path: String) throws {
+            connection = try Connection(path: path)
+            try connection.execute("PRAGMA synchronous = NORMAL")
+            begin = try connection.prepare("BEGIN")
+            beginWrite = try connection.prepare("BEGIN IMMEDIATE")
+            commit = try connection.prepare("COMMIT")
+            select = try connection.prepare(StatementContenders.select)
+            insert = try connection.prepare(StatementContenders.insert)
+            update = try connection.prepare(StatementContenders.update)
+        }
+
+        func run(_ work: Work, _ keys: [Int64]) throws -> Int64 {
+            var length: Int64 = 0
+            switch work {
+            case .select:
+                try begin.run()
+                for key in keys {
+                    try select.bind(key, at: 1)
+                    if try select.step() { length += StatementContenders.length(select) }
+                    select.reset()
+                }
+                try commit.run()
+            case .insert:
+                try beginWrite.run()
+                for index in keys.indices {
+                    try insert.bind(Int64(index), at: 1)
+                    try insert.bind(StatementContenders.sender, at: 2)
+                    try insert.bind(StatementContenders.body, at: 3)
+                    try insert.run()
+                }
+                try commit.run()
+            case .update:
+                for (index, key) in keys.enumerated() {
+                    try beginWrite.run()
+                    try update.bind(Int64(index), at: 1)
+                    try update.bind(key, at: 2)
+                    try update.run()
+                    try commit.run()
+                }
+            }
+            return length
+        }
+    }
 
     private static let sender = "user000017"
     private static let body = "The quick brown fox jumps over the lazy dog, and goes on to the next one."
@@ -71,11 +127,12 @@ private struct StatementContenders {
         )
         try made.execute("PRAGMA journal_mode = WAL")
         made.close()
-        for name in ["c.db", "connection.db", "database.db"] { try folder.copy("rows.db", to: name) }
+        for name in ["c.db", "statements.db", "connection.db", "database.db"] { try folder.copy("rows.db", to: name) }
         guard let baseline = baseline_statements_open(folder.file("c.db")) else {
             throw SQLiteError(code: .cannotOpen, message: "the baseline cannot open \(folder.file("c.db"))")
         }
         self.baseline = baseline
+        statements = try Statements(folder.file("statements.db"))
         connection = try Connection(path: folder.file("connection.db"))
         try connection.execute("PRAGMA synchronous = NORMAL")
         database = try Database(path: folder.file("database.db"))
@@ -83,6 +140,7 @@ private struct StatementContenders {
 
     func close() {
         baseline_statements_close(baseline)
+        statements.connection.close()
         connection.close()
         database.close()
     }
@@ -91,7 +149,8 @@ private struct StatementContenders {
     func run(_ work: Work, _ keys: [Int64], by way: Int) throws -> Int64 {
         switch way {
         case 0: try runInC(work, keys)
-        case 1: try run(work, keys, connection)
+        case 1: try statements.run(work, keys)
+        case 2: try run(work, keys, connection)
         default: try run(work, keys, database)
         }
     }
