@@ -111,23 +111,33 @@ struct PreparedCache {
     private var entries: [ExactString: Prepared] = [:]
     private var generation = 0
     private static let capacity = 200
+    /// What was found last: a statement is looked for twice in each run, and loops run the same one again and again.
+    private var last: (text: String, prepared: Prepared)?
 
-    func contains(_ text: String, _ overlay: Overlay) -> Bool {
-        generation == overlay.generation && entries[ExactString(string: text)] != nil
+    mutating func contains(_ text: String, _ overlay: Overlay) -> Bool {
+        find(text, overlay) != nil
     }
 
-    func statement(_ text: String, _ overlay: Overlay) -> Prepared? {
-        guard generation == overlay.generation, let prepared = entries[ExactString(string: text)],
-            !prepared.statement.isBusy
-        else { return nil }
+    mutating func statement(_ text: String, _ overlay: Overlay) -> Prepared? {
+        guard let prepared = find(text, overlay), !prepared.statement.isBusy else { return nil }
+        return prepared
+    }
+
+    private mutating func find(_ text: String, _ overlay: Overlay) -> Prepared? {
+        guard generation == overlay.generation else { return nil }
+        if let last, last.text.hasSameBytes(as: text) { return last.prepared }
+        guard let prepared = entries[ExactString(string: text)] else { return nil }
+        last = (text, prepared)
         return prepared
     }
 
     mutating func removeAll() {
+        last = nil
         entries.removeAll()
     }
 
     mutating func keep(_ prepared: Prepared, _ text: String, _ overlay: Overlay) {
+        last = nil
         if generation != overlay.generation || entries.count >= Self.capacity {
             entries.removeAll()
             generation = overlay.generation

@@ -8,6 +8,8 @@ struct StatementCache {
     private let capacity: Int
     private var entries: [ExactString: Entry] = [:]
     private var clock: UInt64 = 0
+    /// What was found last: loops run the same statement again and again.
+    private var last: (text: String, statement: Statement)?
 
     init(capacity: Int) {
         self.capacity = capacity
@@ -17,9 +19,11 @@ struct StatementCache {
 
     /// The statement of that text.
     mutating func statement(_ sql: String) -> Statement? {
+        if let last, last.text.hasSameBytes(as: sql) { return last.statement }
         guard let index = entries.index(forKey: ExactString(string: sql)) else { return nil }
         clock += 1
         entries.values[index].lastUse = clock
+        last = (sql, entries.values[index].statement)
         return entries.values[index].statement
     }
 
@@ -29,6 +33,7 @@ struct StatementCache {
     ///   finalizing one can close a virtual table's cursor, whose code may come back to the cache.
     mutating func insert(_ statement: Statement) -> [Statement] {
         clock += 1
+        last = nil
         let key = ExactString(string: statement.sql)
         let replaced = entries.updateValue(Entry(statement: statement, lastUse: clock), forKey: key)
         let evicted = entries.count > capacity ? evict() : []
@@ -39,6 +44,7 @@ struct StatementCache {
     ///
     /// - Returns: The statements, as ``insert(_:)`` does.
     mutating func removeAll() -> [Statement] {
+        last = nil
         let statements = entries.values.map(\.statement)
         entries.removeAll()
         return statements
