@@ -138,7 +138,8 @@ enum WholeFile {
         // Where it fails, the file stays, and the next launch goes on with it.
         _ = try? SourceFile.delete(path, attachedTo: connection, as: "main", lockingBy: copyTable) {
             let now = try objects(connection)
-            guard now == made ?? now, !now.contains("midstream_state"), try notedInTransaction(connection) == note else {
+            guard now == made ?? now, !now.contains("midstream_state"), try notedInTransaction(connection) == note
+            else {
                 return false
             }
             return try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in

@@ -227,6 +227,27 @@ struct MoveSQL: Sendable {
         }
     }
 
+    /// Whether a source row has, in a key of the target, the values of the row that is called `midstream_target`.
+    func hasKey(_ index: TableSchema.Index, of target: TableSchema) -> String {
+        let terms = index.terms.compactMap { term -> String? in
+            guard let column = term.column, column >= 0 else { return nil }
+            let name = "midstream_target." + SQLIdentifier.quoted(target.columns[column].name)
+            let mapped = columns[column]
+            return "\(mapped.value) = \(mapped.converted(name)) COLLATE \(SQLIdentifier.quoted(term.collation))"
+        }
+        return terms.joined(separator: " AND ")
+    }
+
+    /// Whether a row that is pending beyond the key ?1… has, in that key of the target, the values of the target's row ?1….
+    func collides(by index: TableSchema.Index, of target: TableSchema) -> String {
+        let parameters = key.parameters(from: 1)
+        return
+            "SELECT 1 FROM \(self.target) AS midstream_target WHERE "
+            + key.equals(key.target.map { "midstream_target." + $0 }, parameters)
+            + " AND EXISTS (SELECT 1 FROM \(source) WHERE \(hasKey(index, of: target)) AND "
+            + "\(key.compares(key.source, .after, parameters)) AND \(isUnsettled))"
+    }
+
     /// The source's rows that have the values ?1, ?2, … in a key of the target.
     func lookup(by index: TableSchema.Index) -> String {
         let terms = index.terms.enumerated().map { offset, term in

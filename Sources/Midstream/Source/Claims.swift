@@ -395,10 +395,7 @@ struct Claims {
         return try Self.fences(in: "main", connection).compactMap { fence in
             guard fence.name.hasPrefix(prefix), let id = Int64(fence.name.dropFirst(prefix.count)), !ids.contains(id)
             else { return nil }
-            let bytes = Array(fence.sql.utf8)
-            let strings = SQLTokenizer(fence.sql).filter { $0.kind == .string }.map {
-                SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self))
-            }
+            let strings = fence.strings
             // Those of an older release do not tell.
             guard strings.count > 1 else { return nil }
             return Claim(
@@ -417,6 +414,14 @@ struct Claims {
         var name: String
         var table: String
         var sql: String
+
+        /// The texts in its program: what it says, and in the target's own file what it tells besides.
+        var strings: [String] {
+            let bytes = Array(sql.utf8)
+            return SQLTokenizer(sql).filter { $0.kind == .string }.map {
+                SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self))
+            }
+        }
     }
 
     /// The fences of a file.

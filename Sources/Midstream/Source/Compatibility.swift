@@ -244,15 +244,7 @@ struct Compatibility {
         // Without rowids, the key is among the indexes.
         let rowID = sql.key.isRowID ? "midstream_target.\(sql.key.target[0])" : "NULL"
         var comparisons = sql.key.isRowID ? ["\(sql.key.source[0]) = \(rowID)"] : []
-        for index in target.comparableKeys {
-            let terms = index.terms.compactMap { term -> String? in
-                guard let column = term.column, column >= 0 else { return nil }
-                let name = "midstream_target." + SQLIdentifier.quoted(target.columns[column].name)
-                let mapped = sql.columns[column]
-                return "\(mapped.value) = \(mapped.converted(name)) COLLATE \(SQLIdentifier.quoted(term.collation))"
-            }
-            comparisons.append(terms.joined(separator: " AND "))
-        }
+        comparisons += target.comparableKeys.map { sql.hasKey($0, of: target) }
         for comparison in comparisons {
             let row = try connection.fetchOne(
                 "SELECT \(rowID) FROM \(sql.target) AS midstream_target WHERE EXISTS "

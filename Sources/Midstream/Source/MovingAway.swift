@@ -22,6 +22,17 @@ struct MovingAway {
         return try store.destination(of: table)
     }
 
+    /// The views, in lower case, that stand where tables were whose rows have moved to another file.
+    func views() throws -> Set<String> {
+        let fenced = Set(try Claims.fences(in: SQLIdentifier.quoted(schema), connection).map(\.table))
+        return Set(
+            try fenced.filter {
+                let sql = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE type = 'view' AND name = ?"
+                return try connection.fetchOne(sql, [$0]) != nil
+            }.map(SQLIdentifier.lowercased)
+        )
+    }
+
     /// - Throws: ``MigrationError`` where a table's rows are moving, and a change of it would lose them.
     func checkChange(of table: String) throws {
         guard let destination = try destination(of: table) else { return }

@@ -140,13 +140,34 @@ struct RefusedRows {
             replaced.append((column, value))
         }
         replaced.sort { $0.column < $1.column }
-        try mover.statements.movingRows(of: mover.sql) {
-            _ = try mover.run(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
-                try mover.sql.bind(key, way, to: statement)
-                for (offset, replacement) in replaced.enumerated() {
-                    try statement.bind(replacement.value, at: mover.sql.firstReplacement + offset)
+        try connection.savepoint("midstream_answer") {
+            try mover.statements.movingRows(of: mover.sql) {
+                _ = try mover.run(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
+                    try mover.sql.bind(key, way, to: statement)
+                    for (offset, replacement) in replaced.enumerated() {
+                        try statement.bind(replacement.value, at: mover.sql.firstReplacement + offset)
+                    }
                 }
             }
+            try checkKeys(of: key)
+        }
+    }
+
+    /// A row that has other values than in the source may have those of one that has yet to move, which SQLite does not see.
+    private func checkKeys(of key: RowKey) throws {
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else { return }
+        for index in target.comparableKeys {
+            let statement = try mover.statements.statement(mover.sql.collides(by: index, of: target))
+            defer { statement.reset() }
+            try statement.bind(key, at: 1)
+            guard try statement.step() else { continue }
+            let columns = index.terms.compactMap(\.column).filter { $0 >= 0 }.map {
+                "\(target.name).\(target.columns[$0].name)"
+            }
+            throw SQLiteError(
+                code: .constraintUnique,
+                message: "UNIQUE constraint failed: \(columns.joined(separator: ", "))"
+            )
         }
     }
 

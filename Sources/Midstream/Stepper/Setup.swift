@@ -355,6 +355,14 @@ struct Setup {
                 table: target
             )
         }
+        guard let fence = try Claims.fences(of: target, in: "main", stepper.connection).first else { return }
+        let words = fence.strings.first ?? "the rows of table \(target) have moved"
+        throw MigrationError(
+            .misuse,
+            "\(words). What is left of it here is kept as it was, and takes no rows: move those of table \(source) there, or drop "
+                + "the table and create it anew",
+            table: target
+        )
     }
 
     /// Triggers that fire for rows that move must not touch what moves then.

@@ -489,13 +489,14 @@ final class Stepper {
 
     /// Runs `body`, which relies on what was read of a table before.
     ///
-    /// - Returns: `nil` when it fails since another process has brought the table further: what was missed is rightly gone.
+    /// - Returns: `nil` when it fails since another process has brought the table further, or another connection has changed the
+    ///   schema: what was missed is rightly gone, and what is still wrong fails again.
     @discardableResult
     func unlessOvertaken<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
         do {
             return try body()
         } catch {
-            guard try store.table(record.id)?.phase != record.phase else { throw error }
+            guard try store.table(record.id)?.phase != record.phase || !isCurrent() else { throw error }
             return nil
         }
     }

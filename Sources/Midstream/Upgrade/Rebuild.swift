@@ -17,6 +17,8 @@ struct Rebuild {
     func run() throws -> RebuiltTable {
         let (migrations, records) = try store.load()
         let feeds = records.filter { SQLIdentifier.equal($0.target, old.name) && $0.phase == .copying }
+        // Its rows have moved, and what is left of them must not be written.
+        let fences = try Claims.fences(of: old.name, in: "main", connection)
         for trigger in feeds.flatMap({ MoveSQL.dropTriggers($0.id) }) + (try dropTriggers()) {
             try connection.execute(trigger)
         }
@@ -60,7 +62,7 @@ struct Rebuild {
         let isOnline = move != nil && !isSmall
         if isOnline { try checkOtherKeys(columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
-        for trigger in wish.triggers { try connection.execute(trigger) }
+        for trigger in wish.triggers + fences.map(\.sql) { try connection.execute(trigger) }
         if canJoin {
             for (chain, joined) in zip(chains, joined) {
                 if let joined { try chain.store(joined, in: store) }

@@ -10,10 +10,13 @@ public struct SchemaPlan: Sendable {
     /// What the schema does not declare, and stays since drops are not allowed: `table.column`, or another object's name.
     public internal(set) var undeclared: [String] = []
 
+    /// The declared tables whose rows have moved to another file. What is left of each refuses writes, and stays as it is.
+    public internal(set) var movedAway: [String] = []
+
     /// The tables that were rebuilt, and how; nothing of a plan that has not been carried out.
     public internal(set) var rebuilt: [RebuiltTable] = []
 
-    /// Whether the file has all that the schema declares.
+    /// Whether the file has all that the schema declares, but for what has moved to another one.
     public var isEmpty: Bool { changes.isEmpty }
 }
 
@@ -67,6 +70,9 @@ extension SchemaPlan: CustomStringConvertible {
             lines += change.sql.flatMap { $0.split(separator: "\n", omittingEmptySubsequences: false) }.map {
                 "    " + $0
             }
+        }
+        if !movedAway.isEmpty {
+            lines.append("has moved to another file, and is left alone: " + movedAway.joined(separator: ", "))
         }
         if !undeclared.isEmpty { lines.append("not declared, and stays: " + undeclared.joined(separator: ", ")) }
         return lines.isEmpty ? "nothing to change" : lines.joined(separator: "\n")

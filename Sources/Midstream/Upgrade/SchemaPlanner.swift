@@ -6,7 +6,7 @@ internal import SQLiteConnection
 /// What a statement comes to is not foretold but tried, on an empty copy of the schema: where ALTER TABLE gives the shape that
 /// is wanted, it is taken. Where nothing changes, no copy is made.
 struct SchemaPlanner {
-    let wanted: SchemaImage
+    var wanted: SchemaImage
     let options: SchemaOptions
     let file: File
     /// The file's schema, as the changes that are planned leave its names, views and triggers.
@@ -20,6 +20,8 @@ struct SchemaPlanner {
     private var copy: SchemaScratch?
     /// Objects that are not declared, and go with what they are on: they are created again.
     private var remade: [SchemaObject] = []
+    /// The views, in lower case, that stand where tables were whose rows have moved to another file.
+    private var movedAway: Set<String> = []
 
     /// What the file's tables are like, by the names that they have now.
     struct File {
@@ -44,6 +46,7 @@ struct SchemaPlanner {
 
     mutating func make() throws -> SchemaPlan {
         defer { copy?.close() }
+        try leaveWhatHasMovedAway()
         for table in wanted.tables {
             if let object = present.unreadable.named(table.name) { throw Self.unreadable(object.name) }
         }
@@ -63,6 +66,14 @@ struct SchemaPlanner {
         try createNewPrograms()
         try checkPrograms()
         return plan
+    }
+
+    /// Leaves the tables alone of which a view is left that refuses writes.
+    private mutating func leaveWhatHasMovedAway() throws {
+        movedAway = try file.movingAway.views()
+        func hasMoved(_ table: TableImage) -> Bool { movedAway.contains(SQLIdentifier.lowercased(table.name)) }
+        plan.movedAway = wanted.tables.filter(hasMoved).map(\.name)
+        wanted.tables.removeAll(where: hasMoved)
     }
 
     // MARK: Statements
@@ -250,6 +261,7 @@ struct SchemaPlanner {
             let isReplaced = wanted.table(view.name) != nil
             let new = wanted.views.named(view.name)
             if let new, view.isSame(as: new) { continue }
+            if new == nil, movedAway.contains(SQLIdentifier.lowercased(view.name)) { continue }
             if new != nil || isReplaced {
                 try drop(view, "drop, to be made anew")
             } else if !remade.contains(where: { $0.type == .view && $0.name == view.name }) {

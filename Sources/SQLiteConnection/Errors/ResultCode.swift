@@ -76,6 +76,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
     /// A trigger has refused it, by `RAISE`.
     public static let constraintTrigger = ResultCode(rawValue: SQLITE_CONSTRAINT | 7 << 8)
+    /// A UNIQUE constraint was violated.
+    public static let constraintUnique = ResultCode(rawValue: SQLITE_CONSTRAINT | 8 << 8)
     /// A CHECK constraint was violated.
     public static let constraintCheck = ResultCode(rawValue: SQLITE_CONSTRAINT | 1 << 8)
     /// A value is not of the type that its column in a STRICT table is declared with (3.37).

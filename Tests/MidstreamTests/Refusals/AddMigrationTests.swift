@@ -316,6 +316,35 @@ final class Collected: Sendable {
     }
 
     /// Those that had moved before have changed since, or are no more.
+    /// What is kept of a table that has moved is written by nobody: rows would end where they cannot be reached.
+    @Test(arguments: [false, true]) func aTableWhoseRowsHaveMovedTakesNone(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, v);"
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: create + "INSERT INTO t VALUES (1, 1), (2, 2)")
+        old.close()
+        let middle = try Database(path: folder.file("middle.db"))
+        try middle.execute(create + "INSERT INTO t VALUES (9, 9); CREATE TABLE u(id INTEGER PRIMARY KEY, v)")
+        let new = isSameFile ? middle : try Database(path: folder.file("new.db"))
+        if !isSameFile { try new.execute("CREATE TABLE u(id INTEGER PRIMARY KEY, v)") }
+        let source = isSameFile ? MigrationSource.sameDatabase : .file(folder.file("middle.db"))
+        try new.addMigration(source: source, retirement: .keep) { $0.sourceTable = $0.name == "u" ? "t" : nil }
+        try finishMigration(new)
+        let error = #expect(throws: MigrationError.self) {
+            try middle.addMigration(source: .file(folder.file("old.db"))) {
+                $0.sourceTable = $0.name == "t" ? "t" : nil
+            }
+        }
+        #expect(error?.code == .misuse)
+        #expect(error?.message.contains("table t is moving to table u of") == true, "\(error?.message ?? "none")")
+        #expect(try new.fetchValue(Int.self, "SELECT count(*) FROM u") == 1)
+        // Made anew, it is any other table.
+        try middle.execute("DROP TABLE t;" + create)
+        try middle.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name == "t" ? "t" : nil }
+        try finishMigration(middle)
+        #expect(try middle.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
     @Test(arguments: [false, true]) func whatFollowsDoesNotReturn(_ isSameFile: Bool) throws {
         let (folder, database, add) = try makePartOfTable(.keep, isSameFile: isSameFile)
         defer { _ = folder }

@@ -124,6 +124,39 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1000)
     }
 
+    /// A reader would find two rows of one key.
+    @Test(arguments: ["TEXT COLLATE NOCASE UNIQUE", "TEXT UNIQUE"], ["N2", "n2", "n1"])
+    func anAnswerHasNoKeyOfARowThatIsToCome(_ type: String, _ name: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, name \(type), b);
+                INSERT INTO t VALUES (1, 'n1', NULL), (2, 'n2', 0), (3, 'n3', 0)
+                """
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, name \(type), b NOT NULL)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "t"
+            table.refusedRows = .ask { _ in .replace(["name": .text(name), "b": .integer(0)]) }
+        }
+        if name == "n1" || name == "N2" && !type.contains("NOCASE") {
+            try finishMigration(database)
+        } else {
+            let error = #expect(throws: MigrationError.self) { try database.stepMigration(rows: 1) }
+            #expect(error?.code == .rowRefused && error?.key == 1)
+            #expect(error?.cause.map { "\($0)" }?.contains("UNIQUE constraint failed: t.name") == true)
+        }
+        for term in ["name", "+name"] {
+            #expect(
+                texts(try database.fetchAll("SELECT id FROM t WHERE \(term) = 'n2' ORDER BY id")) == ["2"]
+            )
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
+    }
+
     @Test(arguments: ["id", "nowhere"]) func whatCannotBeReplacedIsAnError(_ column: String) throws {
         let database = try database(policy: .ask { _ in .replace([column: .integer(1)]) })
         let error = #expect(throws: MigrationError.self) { try finishMigration(database) }

@@ -34,6 +34,30 @@ import Testing
         }
     }
 
+    /// A view that refuses writes is left of it: a table in its place would take rows that nobody reads.
+    @Test(arguments: [false, true]) func aDeclaredTableThatHasMovedAwayIsLeftAlone(_ allowsDrops: Bool) throws {
+        let folder = TemporaryFolder()
+        let old = try Database(path: folder.file("old.db"))
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE INDEX by_v ON t(v); CREATE TABLE u(x);"
+        try old.execute(schema + "INSERT INTO t VALUES (1, 1)")
+        let new = try Database(path: folder.file("new.db"))
+        try new.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+        func add() throws {
+            try new.addMigration(source: .file(old.path)) { $0.sourceTable = $0.name == "t" ? "t" : nil }
+        }
+        try add()
+        try finishMigration(new)
+        var options = SchemaOptions()
+        options.allowsDrops = allowsDrops
+        for sql in [schema, schema + "CREATE TABLE w(y);", "CREATE TABLE u(x);"] {
+            let plan = try old.upgrade(to: DatabaseSchema(sql: sql), options: options)
+            #expect(plan.movedAway == (sql.contains("TABLE t(") ? ["t"] : []))
+            #expect(throws: SQLiteError.self) { try old.execute("INSERT INTO t VALUES (1, 5)") }
+        }
+        try add()
+        #expect(try new.fetchValue(Int.self, "SELECT sum(v) FROM t") == 1)
+    }
+
     @Test func whatIsThereIsNotChanged() throws {
         let other = """
             create table "MESSAGES" (ID integer not null primary key /* the key */, Date varchar(10), [body] text);

@@ -4,6 +4,12 @@ import SQLiteConnection
 import Synchronization
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// Rebuilds beside other migrations, savepoints, connections and clauses that could lose rows.
 @Suite struct RebuildEdgeTests {
     /// Rows 1 to `count`, which `select` makes of `i`.
@@ -24,6 +30,81 @@ import Testing
                 change(&table)
             }
         }
+    }
+
+    // MARK: Sources that have moved
+
+    /// In the same file its fence is all that tells that the rows have moved.
+    @Test(arguments: [0, 1000])
+    func aKeptSourceOfTheSameFileStaysOneThatHasMoved(_ atOnce: Int) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES (1, 1), (2, 2); CREATE TABLE u(id INTEGER PRIMARY KEY, v)"
+        )
+        func add() throws {
+            try database.addMigration(source: .sameDatabase, retirement: .keep) {
+                if $0.name == "u" { $0.sourceTable = "t" }
+            }
+            try finishMigration(database)
+        }
+        try add()
+        try database.execute("DELETE FROM u")
+        try rebuild(database, "CREATE TABLE t(id INTEGER PRIMARY KEY, v INT)") { $0.rowsCopiedAtOnce = atOnce }
+        #expect(throws: SQLiteError.self) { try database.execute("UPDATE t SET v = 3") }
+        try finishMigration(database)
+        try add()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM u") == 0)
+        #expect(throws: SQLiteError.self) { try database.execute("UPDATE t SET v = 3") }
+        #expect(try rows(database, "SELECT id, v FROM t") == ["1|1", "2|2"])
+    }
+
+    @Test(arguments: [0, 1000])
+    func aKeptSourceOfAnotherFileStaysFenced(_ atOnce: Int) throws {
+        let folder = TemporaryFolder()
+        let old = try Database(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES (1, 1)")
+        let new = try Database(path: folder.file("new.db"))
+        try new.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+        try new.addMigration(source: .file(old.path), retirement: .keep) {
+            $0.sourceTable = $0.name == "t" ? "t" : nil
+        }
+        try finishMigration(new)
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = atOnce
+        try old.upgrade(to: DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, v INT)"), options: options)
+        for _ in 0..<2 {
+            #expect(throws: SQLiteError.self) { try old.execute("UPDATE t SET v = 2") }
+            try finishMigration(old)
+        }
+        #expect(try rows(old, "SELECT id, v FROM t") == ["1|1"])
+    }
+
+    /// Else it would fail with what to do about a change that a program without Midstream has made.
+    @Test func stepsBesideRebuildsDoNotFail() async throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY, v);" + Self.rows(200, into: "t", "i, i"))
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+        try database.addMigration(source: .file(folder.file("old.db"))) {
+            $0.sourceTable = $0.name == "t" ? "t" : nil
+        }
+        let threads = Threads()
+        threads.loop("steps") { _ in try database.stepMigration(rows: 0) }
+        for number in 0..<Sample.size(60) {
+            try rebuild(database, "CREATE TABLE t(id INTEGER PRIMARY KEY, v, x\(number) DEFAULT 1)") {
+                $0.columns["x\(number)"] = .defaultValue
+                $0.unmatchedColumns = .ignored
+                usleep(1000)
+            }
+            usleep(1000)
+        }
+        threads.end()
+        await threads.join()
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM t") == 20_100)
     }
 
     // MARK: Chains
