@@ -29,13 +29,14 @@ public struct UpgradeComparison {
             fresh.close()
         }
         let texts = try chain.fetchAll(
-            "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name NOT LIKE 'midstream\\_%' ESCAPE '\\' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
-        ).map { try $0.get(0, as: String.self) }
+            "SELECT sql, tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY rowid"
+        ).filter { try !OwnNames.isTable($0.get(1)) }.map { try $0.get(0, as: String.self) }
         var options = SchemaOptions()
         options.allowsDrops = true
         let plan = try fresh.plan(for: DatabaseSchema(sql: texts.joined(separator: ";\n")), options: options)
-        return plan.changes.map { "\($0.name): \($0.summary)" } + (try rowDifferences(chain, fresh))
+        return plan.changes.map { "\($0.name): \($0.summary)" } + (try virtualDifferences(chain, fresh))
+            + (try rowDifferences(chain, fresh))
             + (try versionDifferences(chain, fresh))
     }
 
@@ -46,11 +47,26 @@ public struct UpgradeComparison {
         return database
     }
 
+    /// Declared schemas have no virtual tables.
+    private func virtualDifferences(_ chain: Database, _ fresh: Database) throws -> [String] {
+        let sql = "SELECT name, sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%'"
+        let (made, shortcut) = try (Self.texts(chain, sql), Self.texts(fresh, sql))
+        return Set(made.keys).union(shortcut.keys).sorted().compactMap { name in
+            if made[name] == shortcut[name] { return nil }
+            return made[name] == nil || shortcut[name] == nil
+                ? "\(name): a virtual table that is not there in both" : "\(name): another virtual table"
+        }
+    }
+
+    private static func texts(_ database: Database, _ sql: String) throws -> [String: String] {
+        Dictionary(try database.fetchAll(sql).map { (try $0.get(0), try $0.get(1)) }) { first, _ in first }
+    }
+
     private func rowDifferences(_ chain: Database, _ fresh: Database) throws -> [String] {
-        let names = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'midstream\\_%' ESCAPE '\\'"
+        let names = "SELECT name FROM sqlite_master WHERE type = 'table'"
         let common = Set(try fresh.fetchAll(names).map { try $0.get(0, as: String.self) })
         return try chain.fetchAll(names).map { try $0.get(0, as: String.self) }.filter { name in
-            guard common.contains(name) else { return false }
+            guard common.contains(name), !OwnNames.isTable(name) else { return false }
             let columns = try chain.fetchAll("PRAGMA table_info(\(Self.quoted(name)))").map { row in
                 Self.quoted(try row.get("name"))
             }

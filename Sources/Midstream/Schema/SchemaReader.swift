@@ -9,15 +9,19 @@ struct SchemaReader {
 
     private var prefix: String { SQLIdentifier.quoted(schema) }
 
-    /// Whether a table has at most so many rows.
+    /// Whether a table has at most so many rows, of a kilobyte on average.
     ///
     /// - Complexity: O(n) in that number.
-    func hasAtMost(_ rows: Int, _ table: String) throws -> Bool {
-        try connection.fetchOne(
-            "SELECT 1 FROM \(prefix).\(SQLIdentifier.quoted(table)) LIMIT 1 OFFSET ?",
-            [max(0, rows)]
-        )
-            == nil
+    func isSmall(_ table: String, rows: Int) throws -> Bool {
+        let statement = try connection.prepare("SELECT * FROM \(prefix).\(SQLIdentifier.quoted(table))")
+        defer { statement.reset() }
+        var (count, bytes) = (0, 0)
+        while try statement.step() {
+            count += 1
+            for column in 0..<statement.columnCount { bytes += statement.byteCount(at: column) }
+            if count > rows || bytes >> 10 > rows { return false }
+        }
+        return true
     }
 
     /// The texts that a table, or a view of its name, and its indexes were created by; `nil` where there is none.

@@ -732,7 +732,7 @@ final class Stepper {
         MigrationError(
             .rowRefused,
             "target table \(record.target) refuses the row \(refusal.key.words) of source table \(record.source). It stays there and is read as before. The migration goes on when it is "
-                + "deleted, or changed so that the target takes it",
+                + "deleted or, where a CHECK refuses it, changed so that the target takes it",
             table: record.target,
             row: refusal.key,
             cause: refusal.error

@@ -23,12 +23,14 @@ extension DatabaseAccess {
     /// - Throws: As ``upgrade(to:options:)``.
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
         let wanted = try schema.image()
+        let present = try SchemaImage(connection)
+        try checkTemporaryNames(wanted.tables.map(\.name) + present.tables.map(\.name))
         let moving = try StateStore(connection: connection).load().tables.filter {
             $0.phase == .copying || $0.phase == .starting
         }.map(\.target)
         let file = SchemaPlanner.File(
             isSmall: { [connection] name, rows in
-                try SchemaReader(connection: connection, schema: "main").hasAtMost(rows, name)
+                try SchemaReader(connection: connection, schema: "main").isSmall(name, rows: rows)
             },
             isMoving: { name in moving.contains { SQLIdentifier.equal($0, name) } },
             movingAway: MovingAway(connection: connection),
@@ -50,10 +52,30 @@ extension DatabaseAccess {
         var planner = SchemaPlanner(
             wanted: wanted,
             options: options,
-            present: try SchemaImage(connection),
+            present: present,
             file: file
         )
         return try planner.make()
+    }
+
+    /// - Throws: ``MigrationError`` where a TEMP table or view of the application's has a table's name: statements would mean that.
+    private func checkTemporaryNames(_ names: [String]) throws {
+        let temporary = Set(
+            try connection.fetchAll("SELECT name FROM temp.sqlite_master WHERE type IN ('table', 'view')").map {
+                SQLIdentifier.lowercased(try $0.get(0))
+            }
+        )
+        for name in names
+        where temporary.contains(SQLIdentifier.lowercased(name)) && overlay.table(named: name) == nil
+            && !overlay.twins.contains(where: { SQLIdentifier.equal($0, name) })
+        {
+            throw MigrationError(
+                .misuse,
+                "a TEMP table or view has the name of table \(name), so that statements mean that: drop it before the schema is "
+                    + "upgraded",
+                table: name
+            )
+        }
     }
 
     /// Brings the file to a declared schema by the cheapest exact way: tables, indexes, views and triggers are created, what

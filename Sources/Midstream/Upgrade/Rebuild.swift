@@ -58,7 +58,7 @@ struct Rebuild {
 
         // Only a move can set rows aside.
         let isSmall =
-            try (move == nil || !wish.refusedRows.setsAside) && reader.hasAtMost(wish.rowsCopiedAtOnce, backup.name)
+            try (move == nil || !wish.refusedRows.setsAside) && reader.isSmall(backup.name, rows: wish.rowsCopiedAtOnce)
         let isOnline = move != nil && !isSmall
         if isOnline { try checkOtherKeys(columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
@@ -115,7 +115,20 @@ struct Rebuild {
         try connection.fetchAll(
             "SELECT name FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
             [old.name]
-        ).map { "DROP TRIGGER IF EXISTS main." + SQLIdentifier.quoted(try $0.get(0)) }
+        ).map { "DROP TRIGGER IF EXISTS main." + SQLIdentifier.quoted(try $0.get(0)) } + dropTemporaryTriggers()
+    }
+
+    /// Those of this connection go, as they do when a table is dropped: SQLite would take them along with the backup's name.
+    private func dropTemporaryTriggers() throws -> [String] {
+        let isHidden = try connection.fetchOne(
+            "SELECT 1 FROM temp.sqlite_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE",
+            [old.name]
+        )
+        if isHidden != nil { return [] }
+        return try connection.fetchAll(
+            "SELECT name FROM temp.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
+            [old.name]
+        ).map { "DROP TRIGGER temp." + SQLIdentifier.quoted(try $0.get(0)) }
     }
 
     /// Where the rows of an earlier move into the table come from.

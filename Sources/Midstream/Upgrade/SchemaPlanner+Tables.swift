@@ -109,13 +109,37 @@ extension SchemaPlanner {
                 )
             }
             let isRenamed = renamed.values.contains { SQLIdentifier.equal($0, name) }
-            if !isRenamed, let was = old.shape.columns[key], was.type == new.type, was.collation == new.collation,
-                was.isNotNull == new.isNotNull
+            let was = old.shape.columns[key]
+            if !isRenamed, let was, was.affinity == new.affinity, was.collation == new.collation,
+                old.definition.isNotNull(name) == declared.definition.isNotNull(name)
             {
                 return false
             }
-            return hasColumns(of: mapping, old)
+            if hasColumns(of: mapping, old) { return true }
+            if !isRenamed, was == nil { try checkMeant(name, old, declared, renamed) }
+            return false
         }
+    }
+
+    /// A new column is made of nothing where its mapping names what the table has not. That may be right, for a table that never
+    /// had it; it may be misspelt, and then what was meant must not be dropped.
+    private func checkMeant(
+        _ name: String,
+        _ old: TableImage,
+        _ declared: TableImage,
+        _ renamed: [String: String]
+    ) throws {
+        let dropped = old.schema.columns.map(\.name).filter {
+            declared.schema.columnIndex($0) == nil && renamed[SQLIdentifier.lowercased($0)] == nil
+        }
+        guard options.allowsDrops, !dropped.isEmpty else { return }
+        throw MigrationError(
+            .misuse,
+            "SchemaOptions.columns makes column \(name) of table \(old.name) of a column that the table has not, and what may be "
+                + "meant would be dropped: \(dropped.joined(separator: ", ")). Correct the name, or drop columns in an upgrade of "
+                + "their own",
+            table: old.name
+        )
     }
 
     private func hasColumns(of mapping: ColumnMapping, _ old: TableImage) -> Bool {
@@ -124,6 +148,9 @@ extension SchemaPlanner {
         case .expression(let text):
             // In double quotes, a name that is none is a string.
             let renamed = SchemaOptions.value(of: old.name, in: options.renamedColumns) ?? [:]
+            if ExpressionShape.doubleQuotedNames(in: text).contains(where: { !old.schema.hasColumn($0) }) {
+                return false
+            }
             let names = ExpressionShape.names(in: text)
             let isOld = renamed.keys.contains { name in
                 old.schema.columnIndex(name) == nil && names.contains(SQLIdentifier.lowercased(name))
@@ -172,7 +199,7 @@ extension SchemaPlanner {
             }
         }
         let text = declared.definition.adding(
-            columns: columns.map { old.definition.text($0.range) },
+            columns: columns.map { old.text(of: $0, isStrict: declared.schema.isStrict) },
             constraints: constraints.map { old.definition.text($0.range) }
         )
         let connection = try Connection(path: ":memory:")
@@ -312,5 +339,29 @@ extension SchemaPlanner {
 extension SchemaImage {
     fileprivate mutating func setTriggers(_ triggers: [SchemaObject], of name: String) {
         for index in tables.indices where tables[index].name == name { tables[index].triggers = triggers }
+    }
+}
+
+extension CreateTable {
+    /// Whether a column's definition says NOT NULL. A PRIMARY KEY may come to the same without saying so.
+    fileprivate func isNotNull(_ column: String) -> Bool {
+        columns.first { SQLIdentifier.equal($0.name, column) }?.constraints.contains { $0.kind == .notNull } ?? false
+    }
+}
+
+extension TableImage {
+    private static let strictTypes: Set = ["int", "integer", "real", "text", "blob", "any"]
+
+    /// The definition of a column in a table that may be STRICT where this one is not, or the other way round, such that its values
+    /// stay what they are.
+    fileprivate func text(of column: CreateTable.Column, isStrict: Bool) -> String {
+        let text = definition.text(column.range)
+        guard isStrict != schema.isStrict, let index = schema.columnIndex(column.name) else { return text }
+        let type = SQLIdentifier.lowercased(schema.columns[index].type)
+        let rest = (column.constraints.first?.range.lowerBound ?? column.range.upperBound)..<column.range.upperBound
+        let name = definition.text(column.nameRange)
+        // Any type is one of numbers, elsewhere.
+        if !isStrict { return type == "any" ? "\(name) \(definition.text(rest))" : text }
+        return Self.strictTypes.contains(type) ? text : "\(name) ANY \(definition.text(rest))"
     }
 }

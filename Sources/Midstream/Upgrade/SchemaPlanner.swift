@@ -117,7 +117,8 @@ struct SchemaPlanner {
 
     private mutating func drop(_ table: TableImage) throws {
         let isView = wanted.views.named(table.name) != nil
-        if try !options.allowsDrops || present.isShadow(table.name) || isSource(table) {
+        let isRecord = SQLIdentifier.equal(table.name, UpgradeRecords.grdbTable)
+        if try !options.allowsDrops || present.isShadow(table.name) || isSource(table) || isRecord {
             if isView {
                 throw MigrationError(
                     .misuse,

@@ -18,7 +18,8 @@ public struct TableRebuild: Sendable {
     public var refusedRows = RefusedRowPolicy.stop
     /// How it is made sure that the new shape has what the present one has.
     public var verification = MigrationVerification.batches
-    /// A table of at most so many rows is copied at once: about what a step of 10 ms moves. Where rows may be set aside, it moves.
+    /// A table of at most so many rows, and as many kilobytes, is copied at once: about what a step of 10 ms moves. Where rows may
+    /// be set aside, it moves.
     public var rowsCopiedAtOnce = 1000
 
     init(name: String, schema: String, indexes: [String], triggers: [String]) {

@@ -14,6 +14,8 @@ struct TableShape: Hashable {
 
     struct Column: Hashable {
         var type: String
+        /// What the type does to values, which a STRICT table's and another's may have in common.
+        var affinity: String
         var collation: String
         var isNotNull: Bool
         /// The words; `nil` when there is none.
@@ -36,6 +38,7 @@ struct TableShape: Hashable {
                 .first { $0.kind == .generated }
             columns[SQLIdentifier.lowercased(column.name)] = Column(
                 type: table.isStrict ? SQLIdentifier.lowercased(column.type) : column.affinity.typeName,
+                affinity: column.affinity.typeName,
                 collation: SQLIdentifier.lowercased(column.collation),
                 isNotNull: column.isNotNull,
                 defaultValue: column.defaultValue.map(CreateTable.words),
@@ -103,7 +106,8 @@ struct TableShape: Hashable {
 extension TableShape.Column {
     fileprivate func differences(to other: Self) -> [String] {
         var words: [String] = []
-        if type != other.type { words.append("has type \(other.type.uppercased()) instead of \(type.uppercased())") }
+        let (was, becomes) = (type.uppercased(), other.type.uppercased())
+        if was != becomes { words.append("has type \(becomes) instead of \(was)") }
         if collation != other.collation { words.append("has another collation") }
         if isNotNull != other.isNotNull { words.append(other.isNotNull ? "is NOT NULL" : "may be NULL") }
         if defaultValue != other.defaultValue { words.append("has another default") }

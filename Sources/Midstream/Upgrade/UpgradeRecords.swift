@@ -20,6 +20,8 @@ struct UpgradeRecords {
     }
 
     static let table = OwnNames.prefix + "upgrades"
+    /// Where GRDB's migrator records the identifiers of what has run.
+    static let grdbTable = "grdb_migrations"
     private var connection: Connection { access.connection }
 
     func state() throws -> State {
@@ -34,8 +36,8 @@ struct UpgradeRecords {
             return State(names: names, isRecorded: true, isFresh: false, unknown: unknown + newer)
         }
         if let version = try upgrades.versionBefore?(access) { return try state(of: version) }
-        if try exists("grdb_migrations") {
-            let names = try names("SELECT identifier FROM main.grdb_migrations")
+        if try exists(Self.grdbTable) {
+            let names = try names("SELECT identifier FROM main.\(Self.grdbTable)")
             return State(names: names, isRecorded: false, isFresh: false, unknown: names.subtracting(known).sorted())
         }
         return try state(of: userVersion())

@@ -70,7 +70,8 @@ struct UpgradeCommand: Command {
             try isPlan ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
         }
         output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n" + Self.copied(plan))
-        if isPlan || !plan.changes.contains(where: { $0.way == .rebuild }) { return .success }
+        // Or an earlier upgrade's rows have yet to arrive.
+        if isPlan || database.isMigrated { return .success }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         return run.show(try run.move(database, target: target, keys: keys))
     }
@@ -99,7 +100,7 @@ struct UpgradeCommand: Command {
         }
         let members = [
             ("changes", JSON(array: changes)), ("undeclared", JSON(array: plan.undeclared.map { JSON($0) })),
-            ("rebuilt", JSON(array: rebuilt)),
+            ("movedAway", JSON(array: plan.movedAway.map { JSON($0) })), ("rebuilt", JSON(array: rebuilt)),
         ]
         return JSON(object: ["plan": JSON(members: members)])
     }

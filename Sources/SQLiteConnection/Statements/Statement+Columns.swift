@@ -26,6 +26,11 @@ extension Statement {
         sqlite3_column_double(handle, Int32(clamping: index))
     }
 
+    /// How many bytes the column has, of a number those of its text.
+    public func byteCount(at index: Int) -> Int {
+        Int(sqlite3_column_bytes(handle, Int32(clamping: index)))
+    }
+
     /// The column as text, converted as CAST does; empty for NULL. Bytes that are not UTF-8 are repaired.
     @inlinable
     public func text(at index: Int) -> String {

@@ -32,6 +32,43 @@ import Testing
         }
     }
 
+    /// As they go when a table is dropped. They would hold on to the table's backup, and to no table in the end.
+    @Test(arguments: [0, 1000]) func temporaryTriggersGoAndBreakNothing(_ atOnce: Int) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("app.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE TABLE o(x); INSERT INTO t VALUES (1, 1)"
+        )
+        try database.write { try $0.execute("CREATE TEMP TRIGGER tt AFTER DELETE ON t BEGIN SELECT 1; END") }
+        try rebuild(database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT)") { $0.rowsCopiedAtOnce = atOnce }
+        #expect(try database.write { try $0.fetchAll("SELECT * FROM temp.sqlite_master WHERE name = 'tt'") }.isEmpty)
+        try finishMigration(database)
+        try database.execute("ALTER TABLE o RENAME TO o2")
+        try rebuild(database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try finishMigration(database)
+        #expect(try rows(database, "SELECT * FROM t") == ["1|1"])
+    }
+
+    /// A thousand rows may be a gigabyte.
+    @Test func fewLargeRowsAreNotCopiedAtOnce() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("app.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a);" + Self.rows(30, into: "t", "i, zeroblob(100000)")
+        )
+        let ways = try database.write { access in
+            let large = try access.rebuild("t") { $0.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a BLOB)" }
+            try access.execute(
+                "CREATE TABLE u(id INTEGER PRIMARY KEY, a);" + Self.rows(900, into: "u", "i, zeroblob(900)")
+            )
+            let small = try access.rebuild("u") { $0.schema = "CREATE TABLE u(id INTEGER PRIMARY KEY, a BLOB)" }
+            return [large.way, small.way]
+        }
+        #expect(ways == [.online, .atOnce])
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT sum(length(a)) FROM t") == 3_000_000)
+    }
+
     // MARK: Sources that have moved
 
     /// In the same file its fence is all that tells that the rows have moved.

@@ -1,6 +1,7 @@
 import Midstream
 import MidstreamTesting
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 /// Schemas that are described in Swift, or by the types of records.
@@ -111,6 +112,24 @@ import Testing
                 "a: rebuild, since column y has another default", "settings: other rows",
             ]
         )
+    }
+
+    @Test(.needs(.fullText5)) func virtualTablesAreComparedToo() throws {
+        func lines(_ chain: String, _ fresh: String) throws -> [String] {
+            var upgrades = SchemaUpgrades()
+            upgrades.add("all", version: 1) { try $0.execute("CREATE TABLE a(x);" + chain) }
+            upgrades.freshSchema = { try $0.execute("CREATE TABLE a(x);" + fresh) }
+            let folder = TemporaryFolder()
+            return try differences(upgrades, folder)
+        }
+        let (plain, porter) = (
+            "CREATE VIRTUAL TABLE f USING fts5(x)", "CREATE VIRTUAL TABLE f USING fts5(x, tokenize='porter')"
+        )
+        #expect(try lines(plain, plain).isEmpty)
+        #expect(try lines(plain, porter) == ["f: another virtual table"])
+        #expect(try lines("", plain).contains("f: a virtual table that is not there in both"))
+        #expect(try lines(plain, "").contains("f: a virtual table that is not there in both"))
+        #expect(try lines("CREATE TABLE midstream_x(y)", "") == ["midstream_x: create"])
     }
 
     private func differences(_ upgrades: SchemaUpgrades, _ folder: TemporaryFolder) throws -> [String] {

@@ -26,7 +26,59 @@ import Testing
         return error?.message ?? ""
     }
 
+    // MARK: Values
+
+    /// In other tables, ANY is a type of numbers.
+    @Test(.needs(.strict)) func valuesOfAnyTypeStayWhatTheyAre() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("app.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a ANY, b TEXT) STRICT; INSERT INTO t VALUES (1, '01', 'x'), (2, 1e3, 'y')"
+        )
+        func contents() throws -> [String] {
+            texts(try database.fetchAll("SELECT id, quote(a), typeof(a), quote(c) FROM t"))
+        }
+        let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, c DATETIME)"
+        try database.upgrade(to: DatabaseSchema(sql: sql))
+        #expect(try contents() == ["1|'01'|text|NULL", "2|1000.0|real|NULL"])
+        try database.execute("UPDATE t SET c = '2026-01-02', a = '007' WHERE id = 1")
+        // And back, where the declared column is none any more.
+        try database.upgrade(to: DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT) STRICT"))
+        #expect(try contents() == ["1|'007'|text|'2026-01-02'", "2|1000.0|real|NULL"])
+    }
+
     // MARK: Names
+
+    @Test func aTemporaryTableOfTheNameIsToldAndNotChanged() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("app.db"))
+        try database.execute("CREATE TABLE cache(x)")
+        var options = SchemaOptions()
+        options.allowsDrops = true
+        try database.write { access in
+            try access.execute("CREATE TEMP TABLE cache(y); INSERT INTO temp.cache VALUES (1)")
+            for sql in [
+                "CREATE TABLE z(a)", "CREATE TABLE cache(x, z)", "CREATE TABLE cache(x); CREATE INDEX i ON cache(x)",
+            ] {
+                let error = #expect(throws: MigrationError.self) {
+                    try access.upgrade(to: DatabaseSchema(sql: sql), options: options)
+                }
+                #expect(error?.code == .misuse && error?.table == "cache")
+            }
+            #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM temp.cache") == 1)
+            #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM main.cache") == 0)
+        }
+    }
+
+    @Test func whatAnotherLibraryHasRecordedIsNotDropped() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("app.db"))
+        try database.execute("CREATE TABLE grdb_migrations(identifier TEXT NOT NULL PRIMARY KEY); CREATE TABLE gone(x)")
+        var options = SchemaOptions()
+        options.allowsDrops = true
+        let plan = try database.upgrade(to: DatabaseSchema(sql: "CREATE TABLE z(a)"), options: options)
+        #expect(plan.changes.map(\.name) == ["z", "gone"] && plan.undeclared == ["grdb_migrations"])
+    }
 
     @Test(.needs(.renameColumn), arguments: [false, true]) func whatNamesARenamedColumnGoesOnNamingIt(_ moves: Bool)
         throws
