@@ -182,10 +182,15 @@ struct Rebuild {
             values.append(value)
         }
         let source = "main." + SQLIdentifier.quoted(backup.name)
-        try connection.execute(
-            "INSERT OR ABORT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
-                + "SELECT \(values.joined(separator: ", ")) FROM \(source)"
-        )
+        do {
+            try connection.execute(
+                "INSERT OR ABORT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
+                    + "SELECT \(values.joined(separator: ", ")) FROM \(source)"
+            )
+        } catch {
+            // The backup is gone when it is read.
+            throw ResultCode.constraint ~= error.code ? error.naming(wish.schema) : error
+        }
         if new.isAutoIncrement, let sequence = try AutoIncrement.sequence(of: backup.name, in: "main", connection) {
             try AutoIncrement.raise(of: new.name, in: "main", to: sequence, connection)
         }
