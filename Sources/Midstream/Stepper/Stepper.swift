@@ -162,6 +162,17 @@ final class Stepper {
         return sql
     }
 
+    /// What a step of a table that was read before runs; `nil` when it does not fit since another connection has given the table
+    /// another shape in between, which the next step reads.
+    private func currentSQL(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL? {
+        do {
+            return try sql(for: record, migration)
+        } catch {
+            if try isCurrent() { throw error }
+            return nil
+        }
+    }
+
     /// Reads the stored state, and forgets what belongs to older shapes of the tables.
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         // A change that comes in between is seen by its number, in the transaction that counts.
@@ -489,14 +500,13 @@ final class Stepper {
 
     /// Runs `body`, which relies on what was read of a table before.
     ///
-    /// - Returns: `nil` when it fails since another process has brought the table further, or another connection has changed the
-    ///   schema: what was missed is rightly gone, and what is still wrong fails again.
+    /// - Returns: `nil` when it fails since another process has brought the table further: what was missed is rightly gone.
     @discardableResult
     func unlessOvertaken<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
         do {
             return try body()
         } catch {
-            guard try store.table(record.id)?.phase != record.phase || !isCurrent() else { throw error }
+            guard try store.table(record.id)?.phase != record.phase else { throw error }
             return nil
         }
     }
@@ -523,7 +533,7 @@ final class Stepper {
         _ limit: Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
-        let sql = try sql(for: record, migration)
+        guard let sql = try currentSQL(for: record, migration) else { return (0, .worked) }
         // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
         let isCountable = !damaged.contains(record.id) && record.unreadableRowsTable == nil
         if record.total == nil && isCountable || record.isPassed {

@@ -59,9 +59,9 @@ extension DatabaseAccess {
     }
 
     /// - Throws: ``MigrationError`` where a TEMP table or view of the application's has a table's name: statements would mean that.
-    private func checkTemporaryNames(_ names: [String]) throws {
+    func checkTemporaryNames(_ names: [String]) throws {
         let temporary = Set(
-            try connection.fetchAll("SELECT name FROM temp.sqlite_master WHERE type IN ('table', 'view')").map {
+            try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')").map {
                 SQLIdentifier.lowercased(try $0.get(0))
             }
         )
@@ -71,8 +71,8 @@ extension DatabaseAccess {
         {
             throw MigrationError(
                 .misuse,
-                "a TEMP table or view has the name of table \(name), so that statements mean that: drop it before the schema is "
-                    + "upgraded",
+                "a TEMP table or view has the name of table \(name), so that statements mean that: drop it before the table "
+                    + "gets another shape",
                 table: name
             )
         }

@@ -91,6 +91,7 @@ extension DatabaseAccess {
             )
         }
         try MovingAway(connection: connection).checkChange(of: old.name)
+        try checkTemporaryNames([old.name])
     }
 
     private static func isIndex(_ kind: StatementKind) -> Bool {

@@ -121,12 +121,12 @@ struct Rebuild {
     /// Those of this connection go, as they do when a table is dropped: SQLite would take them along with the backup's name.
     private func dropTemporaryTriggers() throws -> [String] {
         let isHidden = try connection.fetchOne(
-            "SELECT 1 FROM temp.sqlite_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE",
+            "SELECT 1 FROM sqlite_temp_master WHERE type IN ('table', 'view') AND name = ? COLLATE NOCASE",
             [old.name]
         )
         if isHidden != nil { return [] }
         return try connection.fetchAll(
-            "SELECT name FROM temp.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
+            "SELECT name FROM sqlite_temp_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
             [old.name]
         ).map { "DROP TRIGGER temp." + SQLIdentifier.quoted(try $0.get(0)) }
     }

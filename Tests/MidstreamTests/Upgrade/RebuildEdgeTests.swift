@@ -41,7 +41,7 @@ import Testing
         )
         try database.write { try $0.execute("CREATE TEMP TRIGGER tt AFTER DELETE ON t BEGIN SELECT 1; END") }
         try rebuild(database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT)") { $0.rowsCopiedAtOnce = atOnce }
-        #expect(try database.write { try $0.fetchAll("SELECT * FROM temp.sqlite_master WHERE name = 'tt'") }.isEmpty)
+        #expect(try database.write { try $0.fetchAll("SELECT * FROM sqlite_temp_master WHERE name = 'tt'") }.isEmpty)
         try finishMigration(database)
         try database.execute("ALTER TABLE o RENAME TO o2")
         try rebuild(database, "CREATE TABLE t(id INTEGER PRIMARY KEY, a)")

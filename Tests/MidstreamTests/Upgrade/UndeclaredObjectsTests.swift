@@ -65,6 +65,9 @@ import Testing
                 }
                 #expect(error?.code == .misuse && error?.table == "cache")
             }
+            #expect(throws: MigrationError.self) {
+                try access.rebuild("cache") { $0.schema = "CREATE TABLE cache(x INT)" }
+            }
             #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM temp.cache") == 1)
             #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM main.cache") == 0)
         }
