@@ -38,6 +38,8 @@ public struct SchemaChange: Sendable {
     public internal(set) var summary: String
     /// The statements; of a rebuild those of the new shape.
     public internal(set) var sql: [String]
+    /// What columns of a rebuilt table are made of, by their names; others have what the present ones of their names have.
+    public var columns: [String: ColumnMapping] { rebuild?.columns ?? [:] }
     /// What is rebuilt.
     var rebuild: Rebuilding?
 
@@ -70,11 +72,24 @@ extension SchemaPlan: CustomStringConvertible {
             lines += change.sql.flatMap { $0.split(separator: "\n", omittingEmptySubsequences: false) }.map {
                 "    " + $0
             }
+            lines += change.columns.sorted { $0.key < $1.key }.map { "    \($0.key) is made of \($0.value.words)" }
         }
         if !movedAway.isEmpty {
             lines.append("has moved to another file, and is left alone: " + movedAway.joined(separator: ", "))
         }
         if !undeclared.isEmpty { lines.append("not declared, and stays: " + undeclared.joined(separator: ", ")) }
         return lines.isEmpty ? "nothing to change" : lines.joined(separator: "\n")
+    }
+}
+
+extension ColumnMapping {
+    /// What it says, but for values.
+    fileprivate var words: String {
+        switch self {
+        case .column(let name): "column \(name)"
+        case .expression(let sql): sql
+        case .value: "a value"
+        case .defaultValue: "its default"
+        }
     }
 }

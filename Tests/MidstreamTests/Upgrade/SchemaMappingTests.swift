@@ -49,6 +49,21 @@ import Testing
         }
     }
 
+    @Test func thePlanTellsWhatColumnsAreMadeOf() throws {
+        let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY, first TEXT); INSERT INTO t VALUES (1, 'Ann')")
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT, seen INT, age INT)")
+        let mappings: [String: ColumnMapping] = [
+            "name": .expression("upper(first)"), "seen": .value(.integer(42)), "age": .column("id"),
+        ]
+        let plan = try database.plan(for: schema, options: options(mappings, allowsDrops: true))
+        #expect(plan.changes.map(\.columns) == [mappings])
+        #expect(
+            plan.description.hasSuffix(
+                "\n    age is made of column id\n    name is made of upper(first)\n    seen is made of a value"
+            )
+        )
+    }
+
     @Test func aMisspeltMappingDropsNothing() throws {
         let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY, first TEXT); INSERT INTO t VALUES (1, 'Ann')")
         let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)")
