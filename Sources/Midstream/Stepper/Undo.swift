@@ -106,6 +106,7 @@ struct Undo {
     func begin(_ record: TableRecord, among all: [TableRecord]) throws {
         guard let now = all.first(where: { $0.id == record.id }) else { throw Overtaken() }
         if now.undoStage != nil { return }
+        guard now.phase == .copying else { throw Overtaken() }
         try check(now, among: all)
         try connection.execute(stepper.undoSQL(now, migration).createTable)
         try Returns(connection: connection).create()
