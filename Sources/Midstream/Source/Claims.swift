@@ -119,6 +119,7 @@ struct Claims {
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
         }
+        try checkOwnFile(record)
         let rowIDs = try rowIDs(of: record)
         try connection.execute(
             """
@@ -352,13 +353,32 @@ struct Claims {
             Int64.self,
             "SELECT 1 FROM \(source) WHERE \(conditions.joined(separator: " AND ")) LIMIT 1"
         )
-        guard shared == nil else {
-            throw MigrationError(
-                .foreignState,
-                "rows of source table \(record.source) already belong to the migration into table \(other.targetTable) of "
-                    + "\(other.targetFile): give conditions that no row meets both of, or open that file",
-                table: record.target
-            )
+        guard shared == nil else { throw Self.belongs(record, to: other.destination) }
+    }
+
+    private static func belongs(_ record: TableRecord, to owner: String) -> MigrationError {
+        MigrationError(
+            .foreignState,
+            "rows of source table \(record.source) already belong to the migration into \(owner): give conditions that no row "
+                + "meets both of, or open that file",
+            table: record.target
+        )
+    }
+
+    /// Rows that move within the source's file, or have moved and stayed, belong to a table there. There are no claims of that:
+    /// a fence tells.
+    func checkOwnFile(_ record: TableRecord) throws {
+        let isClaimed = try all().contains { SQLIdentifier.equal($0.sourceTable, record.source) }
+        for fence in try fences(of: record.source) {
+            if let other = Self.claim(of: fence, targetFile: file(of: migration.schema)) {
+                // Rows that have gone are not there to be compared.
+                guard record.condition != nil, other.condition != nil else {
+                    throw Self.belongs(record, to: other.destination)
+                }
+                try checkDisjoint(record, other)
+            } else if !isClaimed, fence.strings.count == 1 {
+                throw Self.belongs(record, to: "a table of \(file(of: migration.schema))")
+            }
         }
     }
 
@@ -390,23 +410,27 @@ struct Claims {
     ///
     /// - Parameter moving: The tables that have yet to arrive, and are left out.
     func movedHere(besides moving: [TableRecord] = []) throws -> [Claim] {
-        let prefix = "midstream_fence_insert_"
         let ids = Set(moving.filter { $0.phase != .done }.map(\.id))
         return try Self.fences(in: "main", connection).compactMap { fence in
-            guard fence.name.hasPrefix(prefix), let id = Int64(fence.name.dropFirst(prefix.count)), !ids.contains(id)
-            else { return nil }
-            let strings = fence.strings
-            // Those of an older release do not tell.
-            guard strings.count > 1 else { return nil }
-            return Claim(
-                id: id,
-                sourceTable: fence.table,
-                targetFile: targetFile(),
-                targetTable: strings[1],
-                condition: strings.count > 2 ? strings[2] : nil,
-                moved: 0
-            )
+            Self.claim(of: fence, targetFile: targetFile()).flatMap { ids.contains($0.id) ? nil : $0 }
         }
+    }
+
+    /// What the fence of a move within a file tells: each move has three of them.
+    private static func claim(of fence: Fence, targetFile: String) -> Claim? {
+        let prefix = "midstream_fence_insert_"
+        guard fence.name.hasPrefix(prefix), let id = Int64(fence.name.dropFirst(prefix.count)) else { return nil }
+        let strings = fence.strings
+        // Those of an older release do not tell, and those of other files have claims for it.
+        guard strings.count > 1 else { return nil }
+        return Claim(
+            id: id,
+            sourceTable: fence.table,
+            targetFile: targetFile,
+            targetTable: strings[1],
+            condition: strings.count > 2 ? strings[2] : nil,
+            moved: 0
+        )
     }
 
     /// A trigger that refuses writes to a source table.

@@ -74,9 +74,9 @@ extension Setup {
         _ migration: MigrationRecord
     ) throws -> (Chain, TableRecord) {
         let first = former.record
+        if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
-            if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
             let others = try Claims.all(in: migration.schema, connection).filter { claim in
                 claim.id != record.id && claim.moved == nil && SQLIdentifier.equal(claim.sourceTable, record.source)
             }

@@ -245,6 +245,11 @@ extension Setup {
     /// Lets one move, in the transaction that is open.
     private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
         try checkDefinitions(record, migration)
+        do {
+            try checkUnclaimed(record.target, record.source, migration)
+        } catch let error as MigrationError {
+            throw Taken(error: error)
+        }
         guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
             let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else { throw Changed() }

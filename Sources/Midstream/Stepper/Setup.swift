@@ -153,6 +153,16 @@ struct Setup {
         )
     }
 
+    private static func isRenamed(_ claim: Claims.Claim, _ wish: TableMigration) -> MigrationError {
+        MigrationError(
+            .foreignState,
+            "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), and there is none of that "
+                + "name any more: if it was renamed \(wish.name), all is done, and addMigration is to be left out. If it was "
+                + "dropped, its rows are gone",
+            table: wish.name
+        )
+    }
+
     private static func isReturning(_ record: TableRecord) -> MigrationError {
         MigrationError(
             .misuse,
@@ -237,8 +247,11 @@ struct Setup {
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable else { continue }
-            if let returning = records.first(where: { $0.undoStage != nil && SQLIdentifier.equal($0.target, wish.name) }
-            ) {
+            // Neither what goes to a source may come into a table from another one, nor move on.
+            for name in [wish.name] + (isSameFile ? [sourceName] : []) {
+                let returning = records.first { $0.undoStage != nil && SQLIdentifier.equal($0.target, name) }
+                guard let returning else { continue }
+                if returning.phase == .copied { throw Returning(record: returning) }
                 throw Self.isReturning(returning)
             }
             let own = staked.filter {
@@ -287,7 +300,17 @@ struct Setup {
             // Before they are looked at: what changes after that is noticed.
             let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
             guard let target = try targets.table(wish.name) else { continue }
-            guard let source = try sources.table(sourceName) else {
+            let former = staked.first { claim in
+                SQLIdentifier.equal(claim.sourceTable, sourceName) && Self.isSame(claim.condition, wish.condition)
+                    && claim.targetFile.hasSameBytes(as: claims.targetFile())
+            }
+            let source = try sources.table(sourceName)
+            if let former, source == nil || !former.isDropped,
+                !names.contains(where: { SQLIdentifier.equal($0, former.targetTable) })
+            {
+                throw Self.isRenamed(former, wish)
+            }
+            guard let source else {
                 // Of the same file: it has moved and was dropped.
                 if isSameFile { continue }
                 throw MigrationError(
@@ -316,6 +339,7 @@ struct Setup {
             let shares = (records + begun.map(\.record)).contains {
                 $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
             }
+            if !isSameFile { try claims.checkOwnFile(record) }
             try checkFormers(of: record, migration, isShared: shares)
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
             let claimed = staked.filter { !$0.isDropped }
@@ -346,7 +370,7 @@ struct Setup {
     }
 
     /// Neither the target nor a source in its own file may be another file's.
-    private func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
+    func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
         for table in [target] + (migration.sourcePath == nil ? [source] : []) {
             guard let destination = try stepper.store.destination(of: table) else { continue }
             throw MigrationError(

@@ -382,6 +382,13 @@ struct Undo {
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
             refusals = try copyOneByOne(sql, lower, upper)
         }
+        if let misplaced = sql.misplaced(isBounded: lower != nil, isEnded: upper != nil) {
+            let cause = SQLiteError(
+                code: .constraint,
+                message: "\(sql.separateKey ?? "") has another value than the rowid, and both are the key in the source"
+            )
+            refusals += try keys(misplaced, sql, lower, upper).map { Progress.Refusal(key: $0, cause: cause) }
+        }
         guard let strangers else { return refusals }
         for stranger in try keys(strangers, sql, lower, upper) where !before.contains(sql.sql.key.folded(stranger)) {
             refusals.append(Progress.Refusal(key: stranger, cause: nil))

@@ -8,6 +8,8 @@ struct UndoSQL: Sendable {
     let returning: String
     private let inserted: String
     private let selected: String
+    /// The target's column for the source's key, where it is not the target's own: the key of a row is its rowid there.
+    let separateKey: String?
 
     /// - Throws: ``MigrationError`` when not all that a row of either side has can be told from one of the other.
     init(_ record: TableRecord, _ sql: MoveSQL, target: TableSchema, source: TableSchema) throws(MigrationError) {
@@ -34,6 +36,9 @@ struct UndoSQL: Sendable {
             names.append(sql.key.source[0])
             values.append(sql.key.target[0])
         }
+        let origin = source.rowIDColumn.flatMap { origins[$0] }
+        separateKey =
+            sql.key.isRowID ? origin.flatMap { $0 == target.rowIDColumn ? nil : target.columns[$0].name } : nil
         inserted = KeySQL.list(names)
         selected = KeySQL.list(values)
     }
@@ -161,17 +166,31 @@ struct UndoSQL: Sendable {
             + sql.condition
     }
 
+    /// Of the target's rows, those that have the key of the source which they are known by.
+    private var areKeyed: String {
+        separateKey.map { " AND \(SQLIdentifier.quoted($0)) IS \(key.target[0])" } ?? ""
+    }
+
+    /// The keys of the target's rows of a range that would get another one in the source; `nil` where there can be none.
+    func misplaced(isBounded: Bool, isEnded: Bool) -> String? {
+        separateKey.map { column in
+            "SELECT \(key.target[0]) FROM \(sql.target) "
+                + "WHERE \(key.target[0]) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
+                + "AND \(SQLIdentifier.quoted(column)) IS NOT \(key.target[0])"
+        }
+    }
+
     /// Copies the target's rows of a range into the source.
     func copy(isBounded: Bool, isEnded: Bool) -> String {
         "INSERT OR ABORT INTO \(sql.source)(\(inserted)) SELECT \(selected) FROM \(sql.target) "
-            + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
+            + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded)))\(areKeyed) "
             + "ORDER BY \(key.order(key.target))"
     }
 
     /// Copies the row with the key ?1….
     var copyRow: String {
         "INSERT OR ABORT INTO \(sql.source)(\(inserted)) SELECT \(selected) FROM \(sql.target) "
-            + "WHERE \(key.equals(key.target, key.parameters(from: 1)))"
+            + "WHERE \(key.equals(key.target, key.parameters(from: 1)))\(areKeyed)"
     }
 
     /// The keys of a range whose rows are to be brought back.

@@ -71,7 +71,7 @@ import Testing
         let count = try await Self.operations(scenario, folder.path)
         for manner in KillingVFS.Manner.allCases {
             var tried = 0
-            for point in Self.points(count, about: 2) {
+            for point in Self.points(count, about: Sample.size(2)) {
                 try workload.prepare()
                 unlink(workload.committed)
                 await Self.die(scenario, folder.path, at: point, manner)

@@ -215,7 +215,7 @@ import Testing
 
     // MARK: Tests
 
-    @Test(arguments: Shape.allCases, Damage.allCases)
+    @Test(arguments: Sample.pairs(Shape.allCases, Damage.allCases))
     func theRowsBeforeItMoveAndTheErrorNamesIt(_ shape: Shape, _ damage: Damage) throws {
         try makeSource(shape)
         try begin(shape, .stop).close()
@@ -236,12 +236,12 @@ import Testing
         #expect(try database.readMigrationProgress().tables.first?.unreadableRowsTable == nil)
     }
 
-    @Test(arguments: Shape.allCases, Damage.allCases)
+    @Test(arguments: Sample.pairs(Shape.allCases, Damage.allCases))
     func theRestMovesIfToldTo(_ shape: Shape, _ damage: Damage) throws {
         try theRestMoves(shape, damage, hasIndex: false)
     }
 
-    @Test(arguments: Shape.allCases, Damage.allCases)
+    @Test(arguments: Sample.pairs(Shape.allCases, Damage.allCases))
     func whatAnotherIndexListsMoves(_ shape: Shape, _ damage: Damage) throws {
         try theRestMoves(shape, damage, hasIndex: true)
     }
@@ -290,7 +290,7 @@ import Testing
     /// A seek reads the whole of each row that it compares with, and so may fail on its way to others.
     ///
     /// - Parameter other: Where in the order of the keys another page is damaged; 0 for nowhere.
-    @Test(arguments: Shape.allCases, [0, 900, 2500])
+    @Test(arguments: Sample.pairs(Shape.allCases, [0, 900, 2500]))
     func rowsBesideALongOneMove(_ shape: Shape, _ other: Int) throws {
         // A binary search looks at the middle of its page first.
         let longRow = try #require(

@@ -21,6 +21,8 @@ import Testing
 
     /// Runs that a kind gets of a scenario in a short sweep.
     static let shortCount = Sample.size(2)
+    /// One of how many kinds a short sweep of a scenario has; the next scenario has the next ones.
+    static let shortShare = 3
     /// Allocations that fail in a full sweep of a scenario; there are too many to try all.
     static let mostAllocations = 2000
     /// A run that takes longer hangs.
@@ -61,10 +63,7 @@ import Testing
             Files.copyDatabase(file, to: file + "-kept")
         }
         let expected = try workload.expectations()
-        let kinds = FaultKind.allCases.filter { kind in
-            guard let names = chosen?.filter({ !isScenario($0) }), !names.isEmpty else { return true }
-            return names.contains("\(kind)")
-        }
+        let kinds = kinds(for: scenario)
         for kind in kinds {
             let count = try operations(workload, expected, kind)
             let wanted = isFull ? (kind == .memory ? mostAllocations : count) : shortCount
@@ -98,6 +97,16 @@ import Testing
                 "tried \(kind): \(tried) runs for \(count) operations, struck in \(struck), \(errors) errors, \(problems) problems"
             )
         }
+    }
+
+    private static func kinds(for scenario: CrashScenario) -> [FaultKind] {
+        let all = FaultKind.allCases
+        if let names = chosen?.filter({ !isScenario($0) }), !names.isEmpty {
+            return all.filter { names.contains("\($0)") }
+        }
+        if isFull || number != nil { return all }
+        let first = CrashScenario.allCases.firstIndex(of: scenario) ?? 0
+        return all.enumerated().filter { ($0.offset + first) % shortShare == 0 }.map(\.element)
     }
 
     /// How many operations of a kind there are in a run that is not touched.

@@ -107,7 +107,7 @@ import Testing
                 var wasTouched = false
                 do {
                     try database.write { access in
-                        FailingMemory.fail(at: number * 7, persistently: true)
+                        FailingMemory.fail(at: number * 7 * Sample.share, persistently: true)
                         try? access.execute("ALTER TABLE extra ADD COLUMN x\(number)")
                         let rows = try? access.fetchValue(Int.self, FaultTests.sum)
                         wasTouched = FailingMemory.failures > 0
@@ -156,7 +156,7 @@ import Testing
                 try database.withoutTransaction { access in
                     try access.execute("BEGIN IMMEDIATE")
                     try access.execute("UPDATE accounts SET amount = 0 WHERE id = 150")
-                    FailingMemory.fail(at: number)
+                    FailingMemory.fail(at: number * Sample.share)
                     let code = FaultTests.code {
                         for sql in statements { _ = try access.fetchAll("\(sql) /* \(number) */") }
                     }

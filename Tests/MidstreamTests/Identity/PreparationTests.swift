@@ -38,7 +38,7 @@ import Testing
         #expect(preparations.redirected > (tables.contains("t") ? 60 : 0) && preparations.untouched > 60)
     }
 
-    @Test(arguments: LogicFiles.own + LogicFiles.all, [0, 50])
+    @Test(arguments: Sample.pairs(LogicFiles.own + LogicFiles.all, [0, 50]))
     func statementsOfScriptsArePreparedAsNatively(_ path: String, _ percent: Int64) throws {
         let script = try Self.script(path)
         let start = LogicStart.position(in: script, try NativeRun(script), isEarly: Self.isWhole(path))
@@ -85,7 +85,8 @@ import Testing
 
     @Test(arguments: [0, 50]) func randomStatementsArePreparedAsNatively(_ percent: Int) throws {
         var preparations = Preparations()
-        for number in 0..<40 {
+        let cases = Sample.size(40)
+        for number in 0..<cases {
             var generator = CaseGenerator(seed: 1, number: number)
             let oracleCase = generator.generate(statements: 80)
             let files = try CaseFiles(oracleCase)
@@ -97,8 +98,8 @@ import Testing
                 }
             }
         }
-        preparations.report("40 random cases at \(percent) %")
-        #expect(preparations.redirected > 1000 && preparations.untouched > 500)
+        preparations.report("\(cases) random cases at \(percent) %")
+        #expect(preparations.redirected > 25 * cases && preparations.untouched > 12 * cases)
     }
 
     @Test(arguments: [UInt64(1), 2]) func mutatedStatementsArePreparedAsNatively(_ seed: UInt64) throws {

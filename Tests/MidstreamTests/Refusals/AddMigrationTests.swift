@@ -315,7 +315,6 @@ final class Collected: Sendable {
         if isSameFile, stays { #expect(throws: SQLiteError.self) { try database.execute("DELETE FROM s") } }
     }
 
-    /// Those that had moved before have changed since, or are no more.
     /// What is kept of a table that has moved is written by nobody: rows would end where they cannot be reached.
     @Test(arguments: [false, true]) func aTableWhoseRowsHaveMovedTakesNone(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()
@@ -345,6 +344,31 @@ final class Collected: Sendable {
         #expect(try middle.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
+    @Test(arguments: [SourceRetirement.drop, .keep], [false, true])
+    func aTableThatWasRenamedSinceItsRowsCameIsToldOf(_ retirement: SourceRetirement, _ isRetired: Bool) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE a(id INTEGER PRIMARY KEY, v); INSERT INTO a VALUES (1, 1), (2, 2)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE b(id INTEGER PRIMARY KEY, v)")
+        let add: (String) throws -> Void = { name in
+            try database.addMigration(source: .file(folder.file("old.db")), retirement: retirement) {
+                $0.sourceTable = $0.name == name ? "a" : nil
+            }
+        }
+        try add("b")
+        try database.stepMigration(rows: 1)
+        if isRetired { try finishMigration(database) }
+        try database.execute("ALTER TABLE b RENAME TO c")
+        let error = #expect(throws: MigrationError.self) { try add("c") }
+        #expect(error?.code == .foreignState, "\(String(describing: error))")
+        #expect(error?.message.contains("if it was renamed c, all is done") == true, "\(error?.message ?? "none")")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM c") == 3)
+    }
+
+    /// Those that had moved before have changed since, or are no more.
     @Test(arguments: [false, true]) func whatFollowsDoesNotReturn(_ isSameFile: Bool) throws {
         let (folder, database, add) = try makePartOfTable(.keep, isSameFile: isSameFile)
         defer { _ = folder }

@@ -14,7 +14,7 @@ import Testing
 
     @Test(
         .enabled(if: !LogicFiles.all.isEmpty, "neither MIDSTREAM_SQLLOGIC nor MIDSTREAM_SHARED names scripts"),
-        arguments: LogicFiles.all
+        arguments: LogicFiles.chosen != nil || LogicFiles.isFull ? LogicFiles.all : Sample.part(of: LogicFiles.all)
     )
     func answersStayTheSameWhileTablesMove(_ path: String) throws {
         let report = Self.runner.run(try LogicFiles.script(path))

@@ -632,6 +632,40 @@ import Testing
         #expect(try world.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 120)
     }
 
+    /// Its rows are known by their rowids, which the source has in a column that is an ordinary one here.
+    @Test(arguments: [0, 2] as [Int64], ["id = rowid", "id = 94", "id = NULL", ""])
+    func aRowReturnsUnderTheKeyThatItIsKnownBy(_ moved: Int64, _ mend: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE a(id INTEGER PRIMARY KEY, v)")
+        try old.execute("INSERT INTO a VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE b(id INTEGER, v)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "b" { $0.sourceTable = "a" } }
+        try database.stepMigration(rows: moved)
+        try database.execute("INSERT INTO b(id, v) VALUES (94, 'new')")
+        try database.cancelMigration(of: ["b"])
+        let refused = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(refused?.code == .rowRefused && refused?.key == 4, "\(String(describing: refused))")
+        #expect(texts(try database.fetchAll("SELECT rowid, * FROM b WHERE v = 'new'")) == ["4|94|new"])
+        #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM a WHERE v = 'new'") == 0)
+        // Nothing of it is in the source, whatever becomes of it.
+        if mend.isEmpty {
+            try database.execute("DELETE FROM b WHERE rowid = 4")
+        } else {
+            try database.execute("UPDATE b SET \(mend) WHERE rowid = 4")
+        }
+        if mend.isEmpty || mend == "id = rowid" {
+            try finishMigration(database)
+        } else {
+            #expect(throws: MigrationError.self) { try finishMigration(database) }
+            try database.execute("DELETE FROM b WHERE rowid = 4")
+            try finishMigration(database)
+        }
+        let last = mend == "id = rowid" ? ["4|new"] : []
+        #expect(texts(try old.fetchAll("SELECT * FROM a ORDER BY id")) == ["1|a", "2|b", "3|c"] + last)
+    }
+
     /// A step sets rows aside between the look at what is stored and the storing.
     @Test func aTableWhoseRowsAreSetAsideMeanwhileDoesNotReturn() async throws {
         let folder = TemporaryFolder()

@@ -125,4 +125,40 @@ import Testing
         try finishMigration(database)
         #expect(texts(try database.fetchAll("SELECT made FROM c ORDER BY 1")) == ["xa", "yb", "zc"])
     }
+
+    /// Its rows go to its source, whoever would take them meanwhile.
+    @Test(arguments: [0, 4] as [Int64]) func aTableThatReturnsDoesNotMoveOn(_ moved: Int64) throws {
+        let source = try Connection(path: folder.file("old.db"))
+        try source.execute(
+            script:
+                "CREATE TABLE a(id INTEGER PRIMARY KEY, v TEXT); INSERT INTO a VALUES (1, '1'), (2, '2'), (3, '3'), (4, '4'), (5, '5')"
+        )
+        source.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE b(id INTEGER PRIMARY KEY, v TEXT); CREATE TABLE c(id INTEGER PRIMARY KEY, v TEXT)"
+        )
+        let other = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: old) { if $0.name == "b" { $0.sourceTable = "a" } }
+        try database.stepMigration(rows: moved)
+        let takesOver: @Sendable (inout TableMigration) -> Void = { if $0.name == "c" { $0.sourceTable = "b" } }
+        try database.cancelMigration(of: ["b"])
+        for database in [database, other] {
+            let error = #expect(throws: MigrationError.self) {
+                try database.addMigration(source: .sameDatabase, filter: takesOver)
+            }
+            #expect(
+                error?.code == .misuse && error?.message.contains("moved back to table a") == true,
+                "\(String(describing: error))"
+            )
+        }
+        try database.execute("INSERT INTO b VALUES (9, 'new')")
+        try finishMigration(database)
+        try database.addMigration(source: .sameDatabase, filter: takesOver)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM c") == 0)
+        database.close()
+        other.close()
+        let returned = try Connection(path: folder.file("old.db"))
+        #expect(texts(try returned.fetchAll("SELECT id FROM a ORDER BY id")) == ["1", "2", "3", "4", "5", "9"])
+    }
 }

@@ -15,7 +15,7 @@ import Testing
         CREATE VIEW vv AS SELECT id, s, u FROM t; CREATE VIEW rv AS SELECT rowid AS r FROM f;
         """
 
-    enum Content: String, CaseIterable {
+    enum Content: Int, CaseIterable {
         case table5, view5, table4, view4
 
         var index: String {
@@ -33,7 +33,7 @@ import Testing
         var isAvailable: Bool { self == .table4 || self == .view4 || SQLiteFeature.fullText5.isAvailable }
     }
 
-    enum Way: CaseIterable {
+    enum Way: Int, CaseIterable {
         case alone, block, transaction, reader
     }
 
@@ -101,7 +101,7 @@ import Testing
 
     @Test(arguments: Content.allCases.filter(\.isAvailable), Way.allCases)
     func findsTheContentOfAllRows(_ content: Content, _ way: Way) throws {
-        for sql in Self.statements {
+        for sql in Sample.part(of: Self.statements, from: content.rawValue + way.rawValue) {
             if way == .reader, !sql.hasPrefix("SELECT") { continue }
             for isWarm in [false, true] {
                 let pair = try Pair(

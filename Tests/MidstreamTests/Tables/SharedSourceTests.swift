@@ -159,4 +159,37 @@ import Testing
         #expect(try texts(b.fetchAll(others)) == expected)
         #expect(try rows("SELECT count(*) FROM s WHERE b < 2") == ["11"])
     }
+
+    /// Rows that move within their file belong to the table there, when they have moved and stayed as well.
+    @Test(arguments: [SourceRetirement.drop, .keep], [0, 1, 4] as [Int64])
+    func whatMovesWithinItsFileIsNotTakenByAnother(_ retirement: SourceRetirement, _ moved: Int64) throws {
+        let folder = TemporaryFolder()
+        let create = "(id INTEGER PRIMARY KEY, v)"
+        let database = try Database(path: folder.file("app.db"))
+        try database.execute("CREATE TABLE a\(create); CREATE TABLE b\(create)")
+        try database.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
+        try database.addMigration(source: .sameDatabase, retirement: retirement) {
+            $0.sourceTable = $0.name == "b" ? "a" : nil
+        }
+        if moved > 3 { try finishMigration(database) } else { try database.stepMigration(rows: moved) }
+        try database.execute("UPDATE b SET v = 9 WHERE id = 3")
+        let isGone = moved > 3 && retirement == .drop
+        let other = try Database(path: folder.file("other.db"))
+        try other.execute("CREATE TABLE c\(create)")
+        for condition in [nil, "id < 3"] {
+            let error = #expect(throws: MigrationError.self) {
+                try other.addMigration(source: .file(folder.file("app.db"))) { table in
+                    guard table.name == "c" else { return }
+                    table.sourceTable = "a"
+                    table.condition = condition
+                }
+            }
+            #expect(error?.code == (isGone ? .missingTable : .foreignState), "\(String(describing: error))")
+            #expect(isGone || error?.message.contains("table b of app.db") == true, "\(error?.message ?? "none")")
+        }
+        #expect(try other.fetchValue(Int.self, "SELECT count(*) FROM c") == 0)
+        try finishMigration(other)
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2", "3|9"])
+    }
 }

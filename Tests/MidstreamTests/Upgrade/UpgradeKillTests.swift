@@ -49,7 +49,7 @@ import Testing
         #expect(count > 20)
         for manner in KillingVFS.Manner.allCases {
             var tried = 0
-            for point in KillTests.points(count, about: 7) {
+            for point in KillTests.points(count, about: Sample.size(8)) {
                 try workload.prepare()
                 unlink(workload.committed)
                 await Self.die(version, path, at: point, manner)
