@@ -119,7 +119,7 @@ struct Claims {
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
         }
-        try checkOwnFile(record)
+        try checkOwners(record)
         let rowIDs = try rowIDs(of: record)
         try connection.execute(
             """
@@ -365,21 +365,36 @@ struct Claims {
         )
     }
 
-    /// Rows that move within the source's file, or have moved and stayed, belong to a table there. There are no claims of that:
-    /// a fence tells.
-    func checkOwnFile(_ record: TableRecord) throws {
-        let isClaimed = try all().contains { SQLIdentifier.equal($0.sourceTable, record.source) }
+    /// Rows that move within their file, or to another one, or have moved and stayed, belong to the table that takes them. A
+    /// move within a file cannot be one of those that have claims, and one to another file none of those that a fence alone
+    /// tells of.
+    func checkOwners(_ record: TableRecord) throws {
+        let claims = try all().filter {
+            SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped && $0.id != record.id
+        }
+        if isSameFile {
+            for other in claims { try checkApart(record, other) }
+        }
         for fence in try fences(of: record.source) {
             if let other = Self.claim(of: fence, targetFile: file(of: migration.schema)) {
-                // Rows that have gone are not there to be compared.
-                guard record.condition != nil, other.condition != nil else {
-                    throw Self.belongs(record, to: other.destination)
-                }
-                try checkDisjoint(record, other)
-            } else if !isClaimed, fence.strings.count == 1 {
+                if !isSameFile { try checkApart(record, other) }
+            } else if claims.isEmpty, fence.strings.count == 1 {
                 throw Self.belongs(record, to: "a table of \(file(of: migration.schema))")
             }
         }
+    }
+
+    /// Rows that have gone are not there to be compared.
+    private func checkApart(_ record: TableRecord, _ other: Claim) throws {
+        guard record.condition != nil, other.condition != nil else { throw Self.belongs(record, to: other.destination) }
+        try checkDisjoint(record, other)
+    }
+
+    /// Whether a claim names a target that is there no more: it was moved, or deleted.
+    func isStale(_ claim: Claim) -> Bool {
+        let path = connection.fileName(schema: migration.schema) ?? ""
+        return !claim.targetFile.hasSameBytes(as: targetFile())
+            && !FilePath.exists(FilePath.absolute(claim.targetFile, fromFolderOf: path))
     }
 
     /// What the trigger of a fence is called.

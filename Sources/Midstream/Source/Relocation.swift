@@ -31,15 +31,15 @@ struct Relocation {
         guard try store.exists() else { return }
         let (migrations, records) = try store.load()
         for migration in migrations {
-            let own = records.filter { $0.migration == migration.id && $0.phase != .done && $0.isOwn }
-            guard !own.isEmpty, let former = migration.path(fromFolderOf: target), let path = locate(former),
+            let moving = records.filter { $0.migration == migration.id && $0.phase != .done }
+            guard !moving.isEmpty, let former = migration.path(fromFolderOf: target), let path = locate(former),
                 FilePath.exists(path)
             else { continue }
             do {
-                try relocate(migration, own, to: FilePath.resolved(path))
+                try relocate(migration, moving, to: FilePath.resolved(path))
             } catch {
                 // What has yet to begin keeps no database closed.
-                guard own.allSatisfy({ $0.phase == .starting }) else { throw error }
+                guard moving.allSatisfy({ $0.phase == .starting }) else { throw error }
             }
         }
     }
@@ -51,7 +51,9 @@ struct Relocation {
         defer { try? connection.execute("DETACH \(migration.schema)") }
         let claims = Claims(connection: connection, migration: relocated)
         let known = try claims.all()
-        for record in records where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {
+        // What a table of another file has taken over is read here, and claimed by that file.
+        let own = records.filter(\.isOwn)
+        for record in own where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {
             throw MigrationError(
                 .foreignState,
                 "\(path) is not the file that table \(record.target) moves from: have DatabaseConfiguration.sourcePath give the "
@@ -59,7 +61,7 @@ struct Relocation {
                 table: record.target
             )
         }
-        try claim(records, claims, from: path)
+        try claim(own, claims)
         guard !relocated.hasSource(migration.sourcePath) else { return }
         try connection.transaction(.immediate) {
             let store = StateStore(connection: connection)
@@ -72,15 +74,14 @@ struct Relocation {
     }
 
     /// Has the claims on the source name this target, unless the one that they name is there: then this is a copy of it.
-    private func claim(_ records: [TableRecord], _ claims: Claims, from path: String) throws {
+    private func claim(_ records: [TableRecord], _ claims: Claims) throws {
         let own = claims.targetFile()
-        func isStale(_ claim: Claims.Claim) -> Bool {
-            !claim.targetFile.hasSameBytes(as: own)
-                && !FilePath.exists(FilePath.absolute(claim.targetFile, fromFolderOf: path))
-        }
         func stale() throws -> [(record: TableRecord, file: String)] {
-            try claims.all().filter(isStale).compactMap { claim in
-                records.first { $0.id == claim.id }.map { ($0, claim.targetFile) }
+            try claims.all().filter(claims.isStale).compactMap { claim in
+                guard var record = records.first(where: { $0.id == claim.id }) else { return nil }
+                // The table that was asked for stays known, where its rows move on within the target.
+                record.target = claim.targetTable
+                return (record, claim.targetFile)
             }
         }
         guard try !stale().isEmpty else { return }

@@ -247,6 +247,7 @@ extension Setup {
         try checkDefinitions(record, migration)
         do {
             try checkUnclaimed(record.target, record.source, migration)
+            if migration.sourcePath == nil { try claims.checkOwners(record) }
         } catch let error as MigrationError {
             throw Taken(error: error)
         }

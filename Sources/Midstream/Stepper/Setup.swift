@@ -256,7 +256,8 @@ struct Setup {
             }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
-                    && $0.targetFile.hasSameBytes(as: claims.targetFile())
+                    // Once all has moved, nobody has the source's claims name the target where that goes to.
+                    && ($0.targetFile.hasSameBytes(as: claims.targetFile()) || $0.moved != nil && claims.isStale($0))
             }
             // Its target moves on to another table by now; or the source has got another path.
             let isKnown = own.contains { claim in
@@ -339,7 +340,7 @@ struct Setup {
             let shares = (records + begun.map(\.record)).contains {
                 $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
             }
-            if !isSameFile { try claims.checkOwnFile(record) }
+            try claims.checkOwners(record)
             try checkFormers(of: record, migration, isShared: shares)
             stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
             let claimed = staked.filter { !$0.isDropped }

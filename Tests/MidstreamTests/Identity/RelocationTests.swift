@@ -2,6 +2,12 @@ import Midstream
 import SQLiteConnection
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// Target and source in folders that get other paths, each for itself, as an application's containers do.
 @Suite struct RelocationTests {
     enum Move: CaseIterable {
@@ -121,5 +127,89 @@ import Testing
         let database = try Database(path: group.0.file("new.db"), configuration: unknown)
         try finishMigration(database)
         #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+    }
+
+    /// The calls that began a chain are said at each launch.
+    @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
+    func aChainIsKnownByTheTablesThatWereAskedFor(_ retirement: SourceRetirement) throws {
+        var database = try make()
+        // As seen from there, the target has another path than the one that the source knows.
+        mkdir(app.1.file("deeper"), 0o755)
+        let moved = app.1.file("deeper/old.db")
+        let add: (String, MigrationSource) throws -> Void = { path, second in
+            try database.addMigration(source: .file(path), retirement: retirement) {
+                $0.sourceTable = $0.name == "t" ? "t" : nil
+            }
+            try database.addMigration(source: second, retirement: .keep) { $0.sourceTable = $0.name == "c" ? "t" : nil }
+        }
+        try database.execute("CREATE TABLE c(id INTEGER PRIMARY KEY, a)")
+        try add(app.0.file("old.db"), .sameDatabase)
+        database.close()
+        Files.moveDatabase(app.0.file("old.db"), to: moved)
+        let sum = Self.sum.replacing("FROM t", with: "FROM c")
+        for launch in 0..<4 {
+            database = try Database(path: group.0.file("new.db"), configuration: configuration(moved))
+            try add(moved, .sameDatabase)
+            #expect(try database.fetchValue(String.self, sum) == Self.whole)
+            if launch == 1 { try database.stepMigration(rows: 10) }
+            if launch > 1 { try finishMigration(database) }
+            database.close()
+        }
+        #expect(Files.exists(moved) == (retirement != .deleteFileWhenEmpty))
+    }
+
+    /// A table of the second file goes on in the third, with the rows that are in the first.
+    @Test func theMiddleOfAChainOfFilesFindsTheFirst() throws {
+        let middle = try make()
+        middle.close()
+        let third = try Database(path: group.1.file("third.db"))
+        try third.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try third.addMigration(source: .file(group.0.file("new.db"))) { $0.sourceTable = $0.name }
+        third.close()
+        Files.moveDatabase(app.0.file("old.db"), to: app.1.file("old.db"))
+        var configuration = DatabaseConfiguration()
+        configuration.sourcePath = { [old = app.1.file("old.db")] in $0.hasSuffix("old.db") ? old : nil }
+        for path in [group.1.file("third.db"), group.0.file("new.db")] {
+            for configuration in [configuration, DatabaseConfiguration()] {
+                let database = try Database(path: path, configuration: configuration)
+                #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+                database.close()
+            }
+        }
+        let last = try Database(path: group.1.file("third.db"))
+        try finishMigration(last)
+        #expect(try last.fetchValue(String.self, Self.sum) == Self.whole)
+    }
+
+    /// Nobody opens it with what was moving, and the calls that began its migration are still said at each launch.
+    @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty], [false, true])
+    func aTargetMayMoveWhenItsMigrationHasEnded(_ retirement: SourceRetirement, _ isEmptied: Bool) throws {
+        let old = try Connection(path: app.0.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1); CREATE TABLE u(x)"
+        )
+        old.close()
+        mkdir(group.1.file("deeper"), 0o755)
+        let moved = group.1.file("deeper/new.db")
+        for path in [group.0.file("new.db"), moved, moved] {
+            let database = try Database(path: path, configuration: configuration(app.0.file("old.db")))
+            try database.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY, a)")
+            try database.addMigration(source: .file(app.0.file("old.db")), retirement: retirement) {
+                $0.sourceTable = $0.name == "t" ? "t" : nil
+            }
+            try finishMigration(database)
+            if isEmptied { try database.execute("DELETE FROM t") }
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == (isEmptied ? 0 : 1))
+            database.close()
+            if path != moved { Files.moveDatabase(path, to: moved) }
+        }
+        // What has been made since is not it.
+        Files.removeDatabase(moved)
+        let fresh = try Database(path: moved)
+        try fresh.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        let error = #expect(throws: MigrationError.self) {
+            try fresh.addMigration(source: .file(app.0.file("old.db"))) { $0.sourceTable = $0.name == "t" ? "t" : nil }
+        }
+        #expect(error?.code == .foreignState, "\(String(describing: error))")
     }
 }

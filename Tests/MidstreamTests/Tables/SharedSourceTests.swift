@@ -192,4 +192,34 @@ import Testing
         try finishMigration(database)
         #expect(texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2", "3|9"])
     }
+
+    /// The other way round.
+    @Test(arguments: [0, 1, 4] as [Int64]) func whatMovesToAnotherFileIsNotTakenWithinItsOwn(_ moved: Int64) throws {
+        let folder = TemporaryFolder()
+        let create = "(id INTEGER PRIMARY KEY, v)"
+        let old = try Database(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE a\(create); CREATE TABLE c\(create)")
+        try old.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE b\(create)")
+        try database.addMigration(source: .file(folder.file("old.db")), retirement: .keep) {
+            $0.sourceTable = $0.name == "b" ? "a" : nil
+        }
+        if moved > 3 { try finishMigration(database) } else { try database.stepMigration(rows: moved) }
+        for condition in [nil, "id < 3"] {
+            let error = #expect(throws: MigrationError.self) {
+                try old.addMigration(source: .sameDatabase) { table in
+                    guard table.name == "c" else { return }
+                    table.sourceTable = "a"
+                    table.condition = condition
+                }
+            }
+            #expect([.misuse, .foreignState].contains(error?.code), "\(String(describing: error))")
+            #expect(error?.message.contains("table b of new.db") == true, "\(error?.message ?? "none")")
+        }
+        try finishMigration(old)
+        try finishMigration(database)
+        #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM c") == 0)
+        #expect(texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2", "3|3"])
+    }
 }
