@@ -81,7 +81,8 @@ struct LifeShape: Sendable {
     /// All values, with the rowid where it is known.
     func dump(_ name: String, rowIDs: Bool, where part: String? = nil) -> String {
         let all = stored + (generated == nil ? [] : ["g"]) + (key == .implicit && rowIDs ? ["rowid"] : [])
-        return "SELECT \(all.joined(separator: ", ")) FROM \(name)\(part.map { " WHERE \($0)" } ?? "") ORDER BY \(key.order)"
+        return
+            "SELECT \(all.joined(separator: ", ")) FROM \(name)\(part.map { " WHERE \($0)" } ?? "") ORDER BY \(key.order)"
     }
 
     /// Rows that a CHECK refuses.
@@ -116,8 +117,10 @@ struct LifeShape: Sendable {
     /// What another version of the application might want, with what its columns are made of where it is not the column of the
     /// same name.
     ///
-    /// - Parameter wild: Whether all kinds of keys and constraints may come.
-    func changed(_ dice: Dice, wild: Bool) -> LifeChange {
+    /// - Parameters:
+    ///   - wild: Whether all kinds of keys and constraints may come.
+    ///   - drops: Whether columns may go.
+    func changed(_ dice: Dice, wild: Bool, drops: Bool = true) -> LifeChange {
         var shape = self
         var made: [String: LifeChange.Origin] = [:]
         if dice.percent(wild ? 40 : 25) { shape.key = dice.pick(wild ? Key.allCases : key.easily) }
@@ -125,7 +128,7 @@ struct LifeShape: Sendable {
         for _ in 0..<dice.between(0, 3) {
             let index = dice.below(shape.columns.count)
             switch dice.below(7) {
-            case 0 where shape.columns.count > 1:
+            case 0 where drops && shape.columns.count > 1:
                 let gone = shape.columns.remove(at: index)
                 shape.forget(gone.quoted)
                 made[gone.name] = nil
@@ -211,7 +214,7 @@ struct LifeChange: Sendable {
             case nil: "\"\(name)\""
             }
         }
-        if shape.key.hasRowID, oldShape.key.hasRowID, !(shape.key == .alias || shape.key == .autoIncrement) {
+        if shape.key == .implicit, [.implicit, .alias, .autoIncrement].contains(oldShape.key) {
             columns.append("rowid")
             values.append("rowid")
         }

@@ -24,7 +24,11 @@ struct LifeMove: Sendable {
         move.made = [:]
         for name in change.shape.columns.map(\.name) {
             let origin = change.made[name] ?? .column(name)
-            if case .column(let middle) = origin { move.made[name] = made[middle] ?? origin } else { move.made[name] = origin }
+            if case .column(let middle) = origin {
+                move.made[name] = made[middle] ?? origin
+            } else {
+                move.made[name] = origin
+            }
         }
         return move
     }
@@ -49,6 +53,10 @@ struct LifeTable: Sendable {
     var knowsRowIDs = true
     /// Whether the plain table gives the same keys under AUTOINCREMENT.
     var knowsSequence = true
+    /// Whether rows that are refused go into a table of their own, its name, and how many it has.
+    var setsAside = false
+    var asideTable = ""
+    var aside = 0
     /// Which rows of the place are its own, where another table's are there too. It takes no writes then.
     var part: String?
     /// How many parts the place has.
@@ -67,6 +75,7 @@ struct LifeCall: Sendable {
         var condition: String?
         var change: LifeChange
         var verification = MigrationVerification.batches
+        var setsAside = false
     }
 
     var target: Int
@@ -79,6 +88,8 @@ struct LifeCall: Sendable {
 struct LifeKept: Sendable {
     var place: LifePlace
     var shape: LifeShape
+    /// The file that has the rows.
+    var target: Int
 }
 
 /// All that a life knows of its files, besides what they hold.
@@ -89,6 +100,6 @@ struct LifeState: Sendable {
     var kept: [LifeKept] = []
     var names = 0
     var indexes = 0
-    /// The folder that the files are in, by its number.
-    var folder = 0
+    /// The folder that each file is in, by its number.
+    var folders = [Int](repeating: 0, count: LifeWorld.fileCount)
 }

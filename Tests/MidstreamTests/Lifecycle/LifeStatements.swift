@@ -45,7 +45,9 @@ struct LifeStatements {
     }
 
     private func insertWithoutKey() -> String {
-        guard shape.key.isChosenBySQLite, table.knowsSequence || shape.key != .autoIncrement else { return insert("OR IGNORE") }
+        guard shape.key.isChosenBySQLite, table.knowsSequence || shape.key != .autoIncrement else {
+            return insert("OR IGNORE")
+        }
         let names = ["k"] + shape.columns.map(\.quoted)
         return "INSERT INTO \(name)(\(names.joined(separator: ", "))) VALUES "
             + "(\((["\(dice.below(9))"] + shape.columns.map { value($0) }).joined(separator: ", ")))"

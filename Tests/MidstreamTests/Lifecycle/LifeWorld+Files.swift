@@ -15,7 +15,16 @@ extension LifeWorld {
         guard saysCalls else { return }
         for call in state.calls {
             note("  again: f\(call.source) -> f\(call.target), \(call.entries.map { "\($0.source)->\($0.target)" })")
-            do { try begin(call) } catch { throw LifeProblem("said again: \(error)") }
+            do {
+                try begin(call)
+            } catch let error as MigrationError
+                where !LifeOpenDefects.saysAgainElsewhere
+                && [.missingTable, .misuse, .keyCollision, .foreignState].contains(error.code) && folders.count > 1
+            {
+                note("  refused: \(error)")
+            } catch {
+                throw LifeProblem("said again: \(error)")
+            }
         }
         try settle()
     }
@@ -28,7 +37,9 @@ extension LifeWorld {
         note("open f\(file) twice")
         let second = try Database(path: path(file), configuration: configuration())
         databases[file] = second
+        isOpenTwice = true
         defer {
+            isOpenTwice = false
             second.close()
             databases[file] = first
         }
@@ -133,20 +144,18 @@ extension LifeWorld {
     /// Keeps a copy of all files, or puts back the last one.
     func backUpOrRestore(_ dice: Dice) throws {
         closeAll()
-        let names = (0..<Self.fileCount).map { path($0) }
-        if let former = backup, dice.percent(50), former.folder == state.folder {
+        func names() -> [String] { (0..<Self.fileCount).map { path($0) } }
+        if let former = backup, dice.percent(50) {
             note("restore all files")
-            for name in names {
-                Files.removeDatabase(name)
-                if Files.exists(name + "-saved") { Files.copyDatabase(name + "-saved", to: name) }
-            }
+            for name in names() { Files.removeDatabase(name) }
             let (count, indexes) = (state.names, state.indexes)
             state = former
             (state.names, state.indexes) = (count, indexes)
+            for name in names() where Files.exists(name + "-saved") { Files.copyDatabase(name + "-saved", to: name) }
             try restoreOracle()
         } else {
             note("back up all files")
-            for name in names {
+            for name in names() {
                 Files.removeDatabase(name + "-saved")
                 if Files.exists(name) { Files.copyDatabase(name, to: name + "-saved") }
             }
@@ -154,6 +163,37 @@ extension LifeWorld {
             Files.copyDatabase(folder.file("oracle.db"), to: folder.file("oracle.db-saved"))
         }
         try launch(saysCalls: dice.percent(50))
+    }
+
+    // MARK: Other folders
+
+    /// Files get other paths: all together, copied or moved, or one alone, of which the application knows.
+    func relocate(_ dice: Dice) throws {
+        closeAll()
+        folders.append(TemporaryFolder())
+        let next = folders.count - 1
+        let areTogether = Set(state.folders).count == 1
+        let former = (0..<Self.fileCount).map { path($0) }
+        if areTogether, dice.percent(60) {
+            let isCopy = dice.percent(50)
+            note("\(isCopy ? "copy" : "move") all files")
+            state.folders = state.folders.map { _ in next }
+            for (file, name) in former.enumerated() where Files.exists(name) {
+                if isCopy { Files.copyDatabase(name, to: path(file)) } else { Files.moveDatabase(name, to: path(file)) }
+            }
+        } else if !hasChainOfFiles || LifeOpenDefects.movesFirstFileOfChain {
+            let file = dice.below(Self.fileCount)
+            note("move f\(file)")
+            state.folders[file] = next
+            if Files.exists(former[file]) { Files.moveDatabase(former[file], to: path(file)) }
+        }
+        try launch(saysCalls: dice.percent(50))
+    }
+
+    /// Whether a file is target and source at once.
+    private var hasChainOfFiles: Bool {
+        let moves = state.calls.filter { $0.source != $0.target }
+        return moves.contains { first in moves.contains { first.target == $0.source } }
     }
 
     private func restoreOracle() throws {

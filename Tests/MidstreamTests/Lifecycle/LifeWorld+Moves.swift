@@ -7,8 +7,9 @@ extension LifeWorld {
     func addMigration(_ dice: Dice) throws {
         guard let table = pick(dice), let index = index(of: table.id) else { return }
         let target = dice.percent(35) ? table.place.file : dice.below(Self.fileCount)
-        // What returns to its source does not move on.
-        if table.move?.isReturning == true, target == table.place.file { return }
+        if table.move?.isReturning == true, target == table.place.file, !LifeOpenDefects.movesOnWhileReturning {
+            return
+        }
         let name = target != table.place.file && dice.percent(50) ? table.place.table : newName()
         let change =
             dice.percent(40) ? LifeChange(shape: table.shape) : table.shape.changed(dice, wild: dice.percent(15))
@@ -33,10 +34,14 @@ extension LifeWorld {
         try applyConversion(table, to: name, change.shape)
         let move = LifeMove(origin: table.place, former: table.shape, made: change.made)
         state.calls.append(call)
-        if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape)) }
+        if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape, target: target)) }
         state.tables[index].place = place
         state.tables[index].shape = change.shape
+        if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         state.tables[index].move = move
+        state.tables[index].setsAside = entry.setsAside
+        state.tables[index].asideTable = "midstream_refused_\(name)"
+        state.tables[index].aside = 0
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
             state.tables[index].knowsRowIDs = false
         }
@@ -45,18 +50,26 @@ extension LifeWorld {
 
     /// Says a call as a launch does.
     func begin(_ call: LifeCall) throws {
-        let database = try database(call.target)
         let entries = call.entries
-        try database.addMigration(
-            source: call.target == call.source ? .sameDatabase : .file(path(call.source)),
-            retirement: call.retirement
-        ) { table in
+        let source: MigrationSource = call.target == call.source ? .sameDatabase : .file(path(call.source))
+        try faulty("begin") {
+            try database(call.target).addMigration(
+                source: source,
+                retirement: call.retirement,
+                filter: Self.filter(entries)
+            )
+        }
+    }
+
+    private static func filter(_ entries: [LifeCall.Entry]) -> @Sendable (inout TableMigration) -> Void {
+        { table in
             guard let entry = entries.first(where: { $0.target == table.name }) else { return }
             table.sourceTable = entry.source
             table.condition = entry.condition
             table.columns = entry.change.mappings
             table.unmatchedColumns = .ignored
             table.verification = entry.verification
+            if entry.setsAside { table.refusedRows = .setAside }
         }
     }
 
@@ -163,15 +176,15 @@ extension LifeWorld {
         guard let table = moving.isEmpty ? pick(dice) : dice.pick(moving) else { return }
         let file = dice.percent(85) ? table.place.file : dice.below(Self.fileCount)
         guard databases[file] != nil || Files.exists(path(file)) else { return }
-        let database = try database(file)
         for _ in 0..<dice.between(1, 4) {
             do {
                 if dice.percent(60) {
                     let rows = Int64(dice.pick([0, 1, 2, 5, 12, 40]))
-                    let progress = try database.stepMigration(rows: rows)
+                    let progress = try faulty("step") { try self.database(file).stepMigration(rows: rows) }
                     note("step f\(file) by \(rows) rows: \(Self.text(progress))")
                 } else {
-                    let progress = try database.stepMigration(budget: .microseconds(dice.pick([1, 300, 5000])))
+                    let budget = Duration.microseconds(dice.pick([1, 300, 5000]))
+                    let progress = try faulty("step") { try self.database(file).stepMigration(budget: budget) }
                     note("step f\(file): \(Self.text(progress))")
                 }
             } catch let error as MigrationError where error.code == .rowRefused {
@@ -193,11 +206,10 @@ extension LifeWorld {
 
     /// Moves everything that a file has to get.
     func finish(_ file: Int) throws {
-        let database = try database(file)
         note("finish f\(file)")
         for _ in 0..<400 {
             do {
-                let progress = try database.stepMigration()
+                let progress = try faulty("step") { try self.database(file).stepMigration() }
                 if progress.isFinished { break }
                 if progress.outcome == .busy || progress.outcome == .waitingForReaders {
                     note("  \(Self.text(progress))")
@@ -241,10 +253,9 @@ extension LifeWorld {
     // MARK: Going back
 
     func cancel(_ dice: Dice) throws {
-        // What has other keys there does not come back.
         let moving = state.tables.filter { table in
             guard let move = table.move else { return false }
-            return table.shape.key != .implicit || move.former.key == .implicit
+            return table.shape.key != .implicit || move.former.key == .implicit || LifeOpenDefects.returnsToOtherKeys
         }
         guard !moving.isEmpty else { return }
         let table = dice.pick(moving)
@@ -252,11 +263,14 @@ extension LifeWorld {
         // Those that share its source return with it.
         let group = moving.filter { other in
             other.id == table.id
-                || table.move?.condition != nil && other.move?.condition != nil && other.move?.origin == table.move?.origin
+                || table.move?.condition != nil && other.move?.condition != nil
+                    && other.move?.origin == table.move?.origin
         }
         note("cancel \(isOfAll ? "all of f\(table.place.file)" : "\(group.map(\.place))")")
         do {
-            try database(table.place.file).cancelMigration(of: isOfAll ? nil : group.map(\.place.table))
+            try faulty("cancel") {
+                try database(table.place.file).cancelMigration(of: isOfAll ? nil : group.map(\.place.table))
+            }
         } catch {
             return try refuse("cancel", error)
         }

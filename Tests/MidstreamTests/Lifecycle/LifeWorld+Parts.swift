@@ -5,7 +5,9 @@ import SQLiteConnection
 extension LifeWorld {
     /// Has the rows of a table move into two others.
     func split(_ dice: Dice) throws {
-        guard let table = pick(dice), table.move == nil || dice.percent(20), table.move?.isReturning != true else { return }
+        guard let table = pick(dice), table.move == nil || dice.percent(20), table.move?.isReturning != true else {
+            return
+        }
         let target = dice.below(Self.fileCount)
         let border = dice.between(0, 9)
         let conditions = ["k < \(border)", dice.percent(50) ? "k >= \(border)" : "NOT (k < \(border))"]
@@ -27,8 +29,10 @@ extension LifeWorld {
             halves.append(half)
             call.entries.append(entry)
         }
-        note("split \(table.place) -> f\(target).\(halves.map(\.place.table)), \(conditions), \(retirement.rawValue): "
-            + "\(halves.map { $0.shape.createTable($0.place.table) }); \(call.entries.map(\.change.made))")
+        note(
+            "split \(table.place) -> f\(target).\(halves.map(\.place.table)), \(conditions), \(retirement.rawValue): "
+                + "\(halves.map { $0.shape.createTable($0.place.table) }); \(call.entries.map(\.change.made))"
+        )
         try oracle.execute("SAVEPOINT conversion")
         let converted = zip(halves, call.entries).allSatisfy { half, entry in
             prepareConversion(table, entry.change, half.plain, where: entry.condition, savepoint: false)
@@ -44,7 +48,9 @@ extension LifeWorld {
         try oracle.execute("DROP TABLE \(table.plain)")
         try oracle.execute("RELEASE conversion")
         state.calls.append(call)
-        if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape)) }
+        if retirement == .keep {
+            state.kept.append(LifeKept(place: table.place, shape: table.shape, target: call.target))
+        }
         state.tables.removeAll { $0.id == table.id }
         state.tables += halves
         try settle()
@@ -55,7 +61,8 @@ extension LifeWorld {
         guard let table = pick(dice), table.move?.isReturning != true else { return }
         let others = state.tables.filter { other in
             other.id != table.id && other.part == nil && other.move?.isReturning != true
-                && other.shape.key.hasText == table.shape.key.hasText && other.shape.key.hasRowID == table.shape.key.hasRowID
+                && other.shape.key.hasText == table.shape.key.hasText
+                && other.shape.key.hasRowID == table.shape.key.hasRowID
         }
         guard !others.isEmpty else { return }
         let other = dice.pick(others)
@@ -74,7 +81,12 @@ extension LifeWorld {
             change: change
         )
         let retirement = dice.weighted([(3, SourceRetirement.drop), (2, .keep)])
-        let call = LifeCall(target: other.place.file, source: table.place.file, retirement: retirement, entries: [entry])
+        let call = LifeCall(
+            target: other.place.file,
+            source: table.place.file,
+            retirement: retirement,
+            entries: [entry]
+        )
         note("join \(table.place) -> \(other.place), \(retirement.rawValue): \(change.made)")
         let inserted = prepareInsertion(table, change, into: other.plain)
         do {
@@ -87,7 +99,9 @@ extension LifeWorld {
         try oracle.execute("DROP TABLE \(table.plain)")
         try oracle.execute("RELEASE conversion")
         state.calls.append(call)
-        if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape)) }
+        if retirement == .keep {
+            state.kept.append(LifeKept(place: table.place, shape: table.shape, target: call.target))
+        }
         state.tables[index].move = LifeMove(origin: table.place, former: table.shape, made: change.made)
         state.tables[index].knowsSequence = false
         if other.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {

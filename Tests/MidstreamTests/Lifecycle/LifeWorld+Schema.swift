@@ -12,6 +12,9 @@ extension LifeWorld {
         let indexes = change.shape.createIndexes(name, number: &state.indexes)
         note("rebuild \(table.place), \(atOnce) at once: \(change.shape.createTable(name)); \(indexes); \(change.made)")
         let converted = prepareConversion(table, change, "new_table")
+        let before = try definition(table.place)
+        startFault()
+        defer { endFault() }
         do {
             let database = try database(table.place.file)
             let rebuilt = try database.write { access in
@@ -24,6 +27,8 @@ extension LifeWorld {
                 }
             }
             note("  \(rebuilt.way), \(rebuilt.reason ?? "")")
+        } catch let error where hasStruck {
+            if try !isDone(in: table.place, before, error) { return try forgetConversion() }
         } catch {
             try forgetConversion()
             // Rows that do not fit may be told by SQLite's own error.
@@ -36,6 +41,7 @@ extension LifeWorld {
         guard converted else { throw LifeProblem("rebuild: done although rows cannot fit") }
         try applyConversion(table, to: name, change.shape)
         state.tables[index].shape = change.shape
+        if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
             state.tables[index].knowsRowIDs = false
         }

@@ -4,6 +4,9 @@ import SQLiteConnection
 /// What the application writes.
 extension LifeWorld {
     private struct RolledBack: Error {}
+    private struct Struck: Error {
+        let text: String
+    }
     private struct CheckInTheWay: Error {}
     private struct Refused: Error {
         let error: any Error
@@ -18,6 +21,9 @@ extension LifeWorld {
         let usesSavepoint = dice.percent(25)
         let count = dice.pick([1, 1, 2, 3, 6])
         let database = try database(file)
+        var statements: [String] = []
+        startFault()
+        defer { endFault() }
         note("write f\(file)\(isRolledBack ? ", rolled back" : "")\(usesSavepoint ? ", savepoint" : "")")
         try oracle.execute("BEGIN")
         var isOpen = true
@@ -26,11 +32,14 @@ extension LifeWorld {
             try database.write { access in
                 func both(_ sql: String) throws {
                     note("  \(sql)")
+                    statements.append(sql)
                     let mine = try outcome { try access.execute(sql) }
+                    if hasStruck { throw Struck(text: mine) }
                     let changes = (access.changes, access.lastInsertRowID)
+                    let mayRefuse = try mine.contains("CHECK constraint failed") && hasRefusedRows()
                     let native = try outcome { try oracle.execute(sql) }
                     // A row that its CHECK refuses is in the way of an INSERT.
-                    if mine != native, mine.contains("CHECK constraint failed"), try hasRefusedRows() {
+                    if mine != native, mayRefuse {
                         throw CheckInTheWay()
                     }
                     guard mine == native else { throw LifeProblem("\(sql): \(mine), not \(native)") }
@@ -51,6 +60,18 @@ extension LifeWorld {
             }
             try oracle.execute("COMMIT")
             isOpen = false
+        } catch let error where hasStruck {
+            note("  fault: \(error)")
+            endFault()
+            if dice.percent(50), !isOpenTwice { close(file) }
+            try oracle.execute("ROLLBACK")
+            isOpen = false
+            // What was told to have failed may be there as a whole.
+            do { try check() } catch {
+                if error is LifeProblem, isRolledBack { throw error }
+                for sql in statements { try? oracle.execute(sql) }
+                note("  it may be there")
+            }
         } catch is RolledBack {
         } catch is CheckInTheWay {
             note("  a CHECK is in the way")
@@ -82,16 +103,19 @@ extension LifeWorld {
     /// Has the application go on without a row that was refused, and those that a new CHECK refuses.
     func delete(_ refused: MigrationError) throws {
         try deleteRefusedRows()
-        for table in state.tables where table.place.table == refused.table {
-            let keys = table.shape.key == .pair ? ["id", "k"] : ["id"]
-            var values = refused.keyColumns
-            if let key = refused.key { values = [.integer(key)] }
-            let names = refused.key == nil ? keys : ["rowid"]
-            guard names.count == values.count else { continue }
-            let sql = "DELETE FROM \(table.place.table) WHERE \(names.map { "\($0) = ?" }.joined(separator: " AND "))"
-            note("  \(sql): \(values)")
-            try database(table.place.file).execute(sql, Arguments(values))
-            try oracle.execute(sql, Arguments(values))
+        for table in state.tables where table.place.table == refused.table && table.part == nil {
+            var keys = refused.keyColumns
+            if let key = refused.key {
+                let sql = "SELECT id, k FROM \(table.place.table) WHERE rowid = ?"
+                keys = try database(table.place.file).fetchOne(sql, [key])?.values ?? []
+            } else if table.shape.key != .pair {
+                keys.append(.null)
+            }
+            guard keys.count == 2 else { continue }
+            let sql = "DELETE FROM \(table.place.table) WHERE id IS ?1 AND ifnull(?2, k) = k"
+            note("  \(sql): \(keys)")
+            try database(table.place.file).execute(sql, Arguments(keys))
+            try oracle.execute(sql, Arguments(keys))
         }
     }
 

@@ -1,3 +1,4 @@
+import MidstreamTesting
 import Testing
 
 #if canImport(Glibc)
@@ -16,7 +17,8 @@ import Testing
         Files.environment("MIDSTREAM_LIFECYCLE_" + name).flatMap { UInt64($0) }
     }
 
-    @Test func whateverHappensEveryRowIsThereOnce() {
+    @Test func whateverHappensEveryRowIsThereOnce() throws {
+        try FailingVFS.register()
         let seconds = Self.setting("SECONDS").map { Int64(clamping: $0) }
         let seed = Self.setting("SEED") ?? (seconds == nil ? 1 : UInt64(time(nil)))
         let first = Int(Self.setting("LIFE") ?? 0)
