@@ -19,7 +19,8 @@ extension LifeWorld {
                 try begin(call)
             } catch let error as MigrationError
                 where !LifeOpenDefects.saysAgainElsewhere
-                && [.missingTable, .misuse, .keyCollision, .foreignState].contains(error.code) && folders.count > 1
+                && [.missingTable, .misuse, .keyCollision, .foreignState].contains(error.code)
+                && (folders.count > 1 || !isOfHeads(call))
             {
                 note("  refused: \(error)")
             } catch {
@@ -27,6 +28,13 @@ extension LifeWorld {
             }
         }
         try settle()
+    }
+
+    /// Whether the tables that a call names still are where the application has them.
+    private func isOfHeads(_ call: LifeCall) -> Bool {
+        call.entries.allSatisfy { entry in
+            state.tables.contains { $0.place == LifePlace(file: call.target, table: entry.target) }
+        }
     }
 
     /// Goes on with another `Database` of the same file, while the first is still there.
@@ -44,11 +52,16 @@ extension LifeWorld {
             databases[file] = first
         }
         for _ in 0..<dice.between(1, 3) {
-            switch dice.below(3) {
-            case 0: try write(dice)
-            case 1: try step(dice)
-            default: try check()
+            switch dice.below(9) {
+            case 0: try addMigration(dice)
+            case 1: try cancel(dice)
+            case 2: try rebuild(dice)
+            case 3: try upgrade(dice)
+            case 4: try alter(dice)
+            case 5: try step(dice)
+            default: try write(dice)
             }
+            try check()
             if dice.percent(50) {
                 databases[file] = first
                 try check()

@@ -38,6 +38,7 @@ extension LifeWorld {
             }
             return try refuse("rebuild", error)
         }
+        endFault()
         guard converted else { throw LifeProblem("rebuild: done although rows cannot fit") }
         try applyConversion(table, to: name, change.shape)
         state.tables[index].shape = change.shape

@@ -61,6 +61,7 @@ extension LifeWorld {
             }
             return try refuse("upgrade", error)
         }
+        endFault()
         guard converted else { throw LifeProblem("upgrade: done although rows cannot fit") }
         try applyConversion(table, to: name, change.shape)
         state.tables[index].shape = change.shape

@@ -22,7 +22,7 @@ import Testing
         let seconds = Self.setting("SECONDS").map { Int64(clamping: $0) }
         let seed = Self.setting("SEED") ?? (seconds == nil ? 1 : UInt64(time(nil)))
         let first = Int(Self.setting("LIFE") ?? 0)
-        let count = seconds == nil ? Int(Self.setting("COUNT") ?? 20) : Int.max
+        let count = seconds == nil ? Self.setting("COUNT").map { Int($0) } ?? Sample.size(24) : Int.max
         let wanted = Int(Self.setting("FAILURES") ?? 1)
         let isVerbose = Self.setting("VERBOSE") != nil
         let end = ContinuousClock.now + .seconds(seconds ?? 100_000_000)
