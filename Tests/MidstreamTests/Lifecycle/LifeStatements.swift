@@ -104,10 +104,12 @@ struct LifeStatements {
         let number = dice.below(1000)
         // Those of unique columns seldom meet.
         if column.isUnique { return dice.percent(80) ? "\(number * 1000 + dice.below(1000))" : "NULL" }
+        let largest =
+            SQLiteFeature.largestIntegersInRealColumns.isAvailable ? "9223372036854775807" : "4611686018427387904"
         return dice.pick([
             "NULL", "\(number % 7)", "\(number).5", "'\(number)'", "'t\(number % 5)'", "'T\(number % 5) '", "''",
             "x'00ff'",
-            "'ä''\"'", "-1e300", "9223372036854775807", "1.0", "' 5'", "zeroblob(\(number * 5))", "x''",
+            "'ä''\"'", "-1e300", largest, "1.0", "' 5'", "zeroblob(\(number * 5))", "x''",
             "'a' || char(0) || 'b'",
         ])
     }

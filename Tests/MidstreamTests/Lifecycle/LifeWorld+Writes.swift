@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 
 /// What the application writes.
 extension LifeWorld {
@@ -43,6 +44,7 @@ extension LifeWorld {
                         throw CheckInTheWay()
                     }
                     guard mine == native else { throw LifeProblem("\(sql): \(mine), not \(native)") }
+                    guard SQLiteFeature.writesOfKeyedTables.isAvailable else { return }
                     if native == "done", !sql.contains("SAVEPOINT"), !sql.hasPrefix("R"), changes.0 != oracle.changes {
                         throw LifeProblem("\(sql): \(changes.0) changes, not \(oracle.changes)")
                     }
