@@ -1,0 +1,105 @@
+import Midstream
+
+/// A table of a file.
+struct LifePlace: Hashable, Sendable, CustomStringConvertible {
+    var file: Int
+    var table: String
+    var description: String { "f\(file).\(table)" }
+}
+
+/// A move of a logical table that goes on.
+struct LifeMove: Sendable {
+    /// Where the rows came from; `nil` for a rebuilt table.
+    var origin: LifePlace?
+    var former: LifeShape
+    /// What the columns were made of.
+    var made: [String: LifeChange.Origin] = [:]
+    var isReturning = false
+    /// Which rows of the origin are its own.
+    var condition: String?
+
+    /// The same, where the table has been rebuilt meanwhile.
+    func followed(by change: LifeChange) -> LifeMove {
+        var move = self
+        move.made = [:]
+        for name in change.shape.columns.map(\.name) {
+            let origin = change.made[name] ?? .column(name)
+            if case .column(let middle) = origin {
+                move.made[name] = made[middle] ?? origin
+            } else {
+                move.made[name] = origin
+            }
+        }
+        return move
+    }
+
+    /// What the former columns are made of, when the rows return.
+    var inverted: [String: LifeChange.Origin] {
+        var inverted: [String: LifeChange.Origin] = [:]
+        for (name, origin) in made {
+            if case .column(let former) = origin { inverted[former] = .column(name) }
+        }
+        return inverted
+    }
+}
+
+/// A table as the application knows it, wherever its rows are.
+struct LifeTable: Sendable {
+    var id: Int
+    var place: LifePlace
+    var shape: LifeShape
+    var move: LifeMove?
+    /// Whether the plain table has the same rowids where they are no column.
+    var knowsRowIDs = true
+    /// Whether the plain table gives the same keys under AUTOINCREMENT.
+    var knowsSequence = true
+    /// Whether rows that are refused go into a table of their own, its name, and how many it has.
+    var setsAside = false
+    var asideTable = ""
+    var aside = 0
+    /// Which rows of the place are its own, where another table's are there too. It takes no writes then.
+    var part: String?
+    /// How many parts the place has.
+    var parts = 1
+
+    /// What its plain table is called.
+    var plain: String { part == nil ? place.table : "part\(id)" }
+}
+
+/// A call of `addMigration`, as the application makes it at each launch.
+struct LifeCall: Sendable {
+    struct Entry: Sendable {
+        var table: Int
+        var target: String
+        var source: String
+        var condition: String?
+        var change: LifeChange
+        var verification = MigrationVerification.batches
+        var setsAside = false
+    }
+
+    var target: Int
+    var source: Int
+    var retirement: SourceRetirement
+    var entries: [Entry]
+}
+
+/// A table whose rows have moved away, and that was kept.
+struct LifeKept: Sendable {
+    var place: LifePlace
+    var shape: LifeShape
+    /// The file that has the rows.
+    var target: Int
+}
+
+/// All that a life knows of its files, besides what they hold.
+struct LifeState: Sendable {
+    var tables: [LifeTable] = []
+    var calls: [LifeCall] = []
+    /// Tables whose rows have moved away, and that were kept: nobody may write them.
+    var kept: [LifeKept] = []
+    var names = 0
+    var indexes = 0
+    /// The folder that each file is in, by its number.
+    var folders = [Int](repeating: 0, count: LifeWorld.fileCount)
+}

@@ -1,0 +1,340 @@
+import Midstream
+import SQLiteConnection
+
+/// Migrations: their beginning, their steps, their end.
+extension LifeWorld {
+    /// Has a logical table move to another place, from wherever its rows are.
+    func addMigration(_ dice: Dice) throws {
+        guard let table = pick(dice), let index = index(of: table.id) else { return }
+        let target = dice.percent(35) ? table.place.file : dice.below(Self.fileCount)
+        if table.move?.isReturning == true, target == table.place.file, !LifeOpenDefects.movesOnWhileReturning {
+            return
+        }
+        let name = target != table.place.file && dice.percent(50) ? table.place.table : newName()
+        let change =
+            dice.percent(40) ? LifeChange(shape: table.shape) : table.shape.changed(dice, wild: dice.percent(15))
+        let retirement = dice.weighted([(4, SourceRetirement.drop), (2, .keep), (1, .deleteFileWhenEmpty)])
+        var entry = LifeCall.Entry(table: table.id, target: name, source: table.place.table, change: change)
+        entry.verification = dice.pick([.batches, .batches, .count, .complete])
+        let call = LifeCall(target: target, source: table.place.file, retirement: retirement, entries: [entry])
+        note(
+            "add \(table.place) -> f\(target).\(name), \(retirement.rawValue): \(change.shape.createTable(name)); \(change.made)"
+        )
+        let place = LifePlace(file: target, table: name)
+        guard try createTarget(place, change.shape) else { return }
+        let converted = prepareConversion(table, change, "new_table")
+        do {
+            try begin(call)
+        } catch {
+            dropTarget(place)
+            try forgetConversion()
+            return try refuse("add", error)
+        }
+        guard converted else { throw LifeProblem("add: begins although rows cannot fit") }
+        try applyConversion(table, to: name, change.shape)
+        let move = LifeMove(origin: table.place, former: table.shape, made: change.made)
+        state.calls.append(call)
+        if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape, target: target)) }
+        state.tables[index].place = place
+        state.tables[index].shape = change.shape
+        if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
+        state.tables[index].move = move
+        state.tables[index].setsAside = entry.setsAside
+        state.tables[index].asideTable = "midstream_refused_\(name)"
+        state.tables[index].aside = 0
+        if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
+            state.tables[index].knowsRowIDs = false
+        }
+        try settle()
+    }
+
+    /// Says a call as a launch does.
+    func begin(_ call: LifeCall) throws {
+        let entries = call.entries
+        let source: MigrationSource = call.target == call.source ? .sameDatabase : .file(path(call.source))
+        try faulty("begin") {
+            try database(call.target).addMigration(
+                source: source,
+                retirement: call.retirement,
+                filter: Self.filter(entries)
+            )
+        }
+    }
+
+    private static func filter(_ entries: [LifeCall.Entry]) -> @Sendable (inout TableMigration) -> Void {
+        { table in
+            guard let entry = entries.first(where: { $0.target == table.name }) else { return }
+            table.sourceTable = entry.source
+            table.condition = entry.condition
+            table.columns = entry.change.mappings
+            table.unmatchedColumns = .ignored
+            table.verification = entry.verification
+            if entry.setsAside { table.refusedRows = .setAside }
+        }
+    }
+
+    // MARK: The target's table
+
+    /// Makes an empty table. What a table that has moved away has left there goes, and what was said of it.
+    func createTarget(_ place: LifePlace, _ shape: LifeShape) throws -> Bool {
+        let database = try database(place.file)
+        do {
+            let type = try database.fetchValue(
+                String.self,
+                "SELECT type FROM sqlite_master WHERE name = ?",
+                [place.table]
+            )
+            if let type {
+                // A table that was kept, or that others still read.
+                guard type == "view" else {
+                    note("  there is a \(type) of that name")
+                    return false
+                }
+                try database.execute("DROP VIEW \(place.table)")
+            }
+            forget(place)
+            try database.execute(shape.createTable(place.table))
+            for sql in shape.createIndexes(place.table, number: &state.indexes) { try database.execute(sql) }
+        } catch let error as MigrationError {
+            try refuse("create", error)
+            return false
+        }
+        return true
+    }
+
+    /// What the application does not say again, since the name means something else from now on.
+    func forget(_ place: LifePlace) {
+        for index in state.calls.indices {
+            let call = state.calls[index]
+            state.calls[index].entries.removeAll { entry in
+                call.source == place.file && entry.source == place.table
+                    || call.target == place.file && entry.target == place.table
+            }
+        }
+        state.calls.removeAll { $0.entries.isEmpty }
+    }
+
+    func dropTarget(_ place: LifePlace) {
+        do {
+            try database(place.file).execute("DROP TABLE \(place.table)")
+        } catch {
+            note("  cannot be dropped: \(error)")
+        }
+    }
+
+    // MARK: The plain table
+
+    /// Copies the plain table into another shape, beside it.
+    ///
+    /// - Returns: Whether all rows fit, but for those that a CHECK refuses.
+    func prepareConversion(
+        _ table: LifeTable,
+        _ change: LifeChange,
+        _ name: String,
+        where condition: String? = nil,
+        savepoint: Bool = true
+    ) -> Bool {
+        do {
+            if savepoint { try oracle.execute("SAVEPOINT conversion") }
+            try oracle.execute(change.shape.createTable(name))
+            for index in change.shape.indexes where index.isUnique {
+                state.indexes += 1
+                try oracle.execute(
+                    "CREATE UNIQUE INDEX n\(state.indexes) ON \(name)(\(index.columns.joined(separator: ", ")))"
+                )
+            }
+            try oracle.execute("PRAGMA ignore_check_constraints = ON")
+            defer { try? oracle.execute("PRAGMA ignore_check_constraints = OFF") }
+            try oracle.execute(change.copy(from: table.plain, table.shape, to: name, condition: condition))
+            if table.shape.key == .autoIncrement, change.shape.key == .autoIncrement {
+                try oracle.execute("DELETE FROM sqlite_sequence WHERE name = '\(name)'")
+                try oracle.execute(
+                    "INSERT INTO sqlite_sequence SELECT '\(name)', seq FROM sqlite_sequence WHERE name = '\(table.plain)'"
+                )
+            }
+            return true
+        } catch {
+            note("  does not fit: \(error)")
+            return false
+        }
+    }
+
+    func forgetConversion() throws {
+        try oracle.execute(script: "ROLLBACK TO conversion; RELEASE conversion")
+    }
+
+    func applyConversion(_ table: LifeTable, to name: String, _ shape: LifeShape) throws {
+        try oracle.execute("DROP TABLE \(table.plain)")
+        try oracle.execute("ALTER TABLE new_table RENAME TO \(name)")
+        try oracle.execute("RELEASE conversion")
+    }
+
+    // MARK: Steps
+
+    func step(_ dice: Dice) throws {
+        let moving = state.tables.filter { $0.move != nil }
+        guard let table = moving.isEmpty ? pick(dice) : dice.pick(moving) else { return }
+        let file = dice.percent(85) ? table.place.file : dice.below(Self.fileCount)
+        guard databases[file] != nil || Files.exists(path(file)) else { return }
+        for _ in 0..<dice.between(1, 4) {
+            do {
+                if dice.percent(60) {
+                    let rows = Int64(dice.pick([0, 1, 2, 5, 12, 40]))
+                    let progress = try faulty("step") { try self.database(file).stepMigration(rows: rows) }
+                    note("step f\(file) by \(rows) rows: \(Self.text(progress))")
+                } else {
+                    let budget = Duration.microseconds(dice.pick([1, 300, 5000]))
+                    let progress = try faulty("step") { try self.database(file).stepMigration(budget: budget) }
+                    note("step f\(file): \(Self.text(progress))")
+                }
+            } catch let error as MigrationError where error.code == .rowRefused {
+                try refuse("step", error)
+                if dice.percent(50) { try delete(error) }
+                break
+            }
+        }
+        try settle()
+    }
+
+    static func text(_ progress: MigrationProgress) -> String {
+        "\(progress.outcome), "
+            + progress.tables.map {
+                "\($0.sourceTable)->\($0.name) \($0.movedRows)/\($0.totalRows ?? -1) \($0.phase)\($0.isReturning ? " returning" : "")"
+            }
+            .joined(separator: ", ")
+    }
+
+    /// Moves everything that a file has to get.
+    func finish(_ file: Int) throws {
+        note("finish f\(file)")
+        for _ in 0..<400 {
+            do {
+                let progress = try faulty("step") { try self.database(file).stepMigration() }
+                if progress.isFinished { break }
+                if progress.outcome == .busy || progress.outcome == .waitingForReaders {
+                    note("  \(Self.text(progress))")
+                    break
+                }
+            } catch let error as MigrationError where error.code == .rowRefused {
+                try refuse("step", error)
+                try delete(error)
+            }
+        }
+        try settle()
+    }
+
+    func finishOne(_ dice: Dice) throws {
+        guard let table = pick(dice) else { return }
+        try finish(table.place.file)
+    }
+
+    /// Finds out which moves have come to their end.
+    func settle() throws {
+        for table in state.tables {
+            guard let move = table.move, let index = index(of: table.id) else { continue }
+            let database = try database(table.place.file)
+            let progress = try database.readMigrationProgress()
+            let isGoingOn = progress.tables.contains { $0.name == table.place.table && $0.phase != .done }
+            if isGoingOn { continue }
+            if move.isReturning, let origin = move.origin {
+                try comeBack(index, origin, move)
+            } else {
+                note("  \(table.place) has moved")
+                state.tables[index].move = nil
+            }
+        }
+        for file in 0..<Self.fileCount where !Files.exists(path(file)) {
+            if databases[file] != nil { close(file) }
+            state.calls.removeAll { $0.source == file }
+            state.kept.removeAll { $0.place.file == file }
+        }
+    }
+
+    // MARK: Going back
+
+    func cancel(_ dice: Dice) throws {
+        let moving = state.tables.filter { table in
+            guard let move = table.move else { return false }
+            return table.shape.key != .implicit || move.former.key == .implicit || LifeOpenDefects.returnsToOtherKeys
+        }
+        guard !moving.isEmpty else { return }
+        let table = dice.pick(moving)
+        let isOfAll = dice.percent(25) && moving.count == state.tables.filter { $0.move != nil }.count
+        // Those that share its source return with it.
+        let group = moving.filter { other in
+            other.id == table.id
+                || table.move?.condition != nil && other.move?.condition != nil
+                    && other.move?.origin == table.move?.origin
+        }
+        note("cancel \(isOfAll ? "all of f\(table.place.file)" : "\(group.map(\.place))")")
+        do {
+            try faulty("cancel") {
+                try database(table.place.file).cancelMigration(of: isOfAll ? nil : group.map(\.place.table))
+            }
+        } catch {
+            return try refuse("cancel", error)
+        }
+        let progress = try database(table.place.file).readMigrationProgress()
+        for (index, other) in state.tables.enumerated() where other.place.file == table.place.file && other.move != nil
+        {
+            let records = progress.tables.filter { $0.name == other.place.table && $0.phase != .done }
+            let isReturning =
+                group.contains { $0.id == other.id } && !isOfAll
+                ? true : (isOfAll ? records.contains { $0.isReturning } || records.isEmpty : nil)
+            guard let isReturning, isReturning else { continue }
+            note("  \(other.place) returns: \(Self.text(progress))")
+            state.tables[index].move?.isReturning = true
+            forgetCalls(of: other)
+        }
+        try settle()
+    }
+
+    private func forgetCalls(of table: LifeTable) {
+        for index in state.calls.indices where state.calls[index].target == table.place.file {
+            state.calls[index].entries.removeAll { $0.target == table.place.table }
+        }
+        state.calls.removeAll { $0.entries.isEmpty }
+    }
+
+    private func comeBack(_ index: Int, _ origin: LifePlace, _ move: LifeMove) throws {
+        let table = state.tables[index]
+        note("  \(table.place) has returned to \(origin)")
+        let shape = move.former
+        guard prepareConversion(table, LifeChange(shape: shape, made: move.inverted), "new_table") else {
+            throw LifeProblem("\(table.place) has returned although its rows cannot")
+        }
+        let left = try database(table.place.file).fetchValue(Int.self, "SELECT count(*) FROM \(table.place.table)")
+        if left != 0 { throw LifeProblem("\(table.place) has returned and has \(left ?? -1) rows") }
+        dropTarget(table.place)
+        state.tables[index].place = origin
+        state.tables[index].shape = shape
+        state.tables[index].move = nil
+        state.tables[index].part = move.condition
+        state.tables[index].parts = move.condition == nil ? 1 : 2
+        try applyConversion(table, to: state.tables[index].plain, shape)
+        state.kept.removeAll { $0.place == origin }
+        try reunite(origin)
+    }
+
+    /// Makes one table of the parts that have returned to a place, when all have.
+    private func reunite(_ origin: LifePlace) throws {
+        let parts = state.tables.filter { $0.place == origin && $0.part != nil }
+        // What has moved on, or to its end, is no part of it any more.
+        guard let first = parts.first, parts.count == first.parts else { return }
+        note("  \(parts.count) parts of \(origin) are one table again")
+        var whole = first
+        whole.part = nil
+        whole.parts = 1
+        whole.knowsRowIDs = parts.allSatisfy(\.knowsRowIDs)
+        try oracle.execute("ALTER TABLE \(first.plain) RENAME TO \(whole.plain)")
+        for part in parts.dropFirst() {
+            guard prepareInsertion(part, LifeChange(shape: whole.shape), into: whole.plain) else {
+                throw LifeProblem("parts of \(origin) have returned and have the same keys")
+            }
+            try oracle.execute("DROP TABLE \(part.plain)")
+            try oracle.execute("RELEASE conversion")
+        }
+        state.tables.removeAll { $0.place == origin && $0.part != nil }
+        state.tables.append(whole)
+    }
+}

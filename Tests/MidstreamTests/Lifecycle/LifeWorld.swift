@@ -1,0 +1,273 @@
+import Midstream
+import SQLiteConnection
+
+/// What is wrong with Midstream, or looks so.
+struct LifeProblem: Error, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+}
+
+/// Some files whose tables move to and fro, and beside them a plain database of what each logical table holds.
+final class LifeWorld {
+    static let fileCount = 3
+
+    /// Where the oracle is.
+    let folder = TemporaryFolder()
+    /// Where the files are, or have been.
+    var folders = [TemporaryFolder()]
+    var state = LifeState()
+    var oracle: Connection
+    /// Those that are open.
+    var databases: [Int: Database] = [:]
+    /// What has been done, in words.
+    var log: [String] = []
+    /// What was refused, and how often.
+    var refusals: [String: Int] = [:]
+    /// Copies of all files, with what was known then.
+    var backup: LifeState?
+    var isVerbose = false
+    /// Whether two databases of a file are open.
+    var isOpenTwice = false
+    /// What is to fail next.
+    var fault: LifeFault?
+
+    init(_ dice: Dice) throws {
+        oracle = try Self.openOracle(folder)
+        for _ in 0..<dice.between(1, 3) { try createTable(dice) }
+    }
+
+    deinit {
+        for database in databases.values { database.close() }
+        oracle.close()
+    }
+
+    static func openOracle(_ folder: TemporaryFolder) throws -> Connection {
+        let oracle = try Connection(path: folder.file("oracle.db"))
+        try oracle.execute(script: "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF")
+        return oracle
+    }
+
+    // MARK: Files
+
+    func path(_ file: Int) -> String { folders[state.folders[file]].file("f\(file).db") }
+
+    func configuration() -> DatabaseConfiguration {
+        var configuration = DatabaseConfiguration()
+        configuration.busyTimeout = .milliseconds(300)
+        configuration.readerCount = 1
+        let places = (0..<Self.fileCount).map { (name: "f\($0).db", path: path($0)) }
+        configuration.sourcePath = { former in places.first { former.hasSuffix($0.name) }?.path }
+        return configuration
+    }
+
+    /// The database of a file, opened if it is not.
+    func database(_ file: Int) throws -> Database {
+        if let database = databases[file] { return database }
+        let database = try faulty("open f\(file)") { try Database(path: path(file), configuration: configuration()) }
+        databases[file] = database
+        return database
+    }
+
+    func close(_ file: Int) {
+        databases.removeValue(forKey: file)?.close()
+    }
+
+    func closeAll() {
+        for file in Array(databases.keys) { close(file) }
+    }
+
+    func plainly<Result>(_ file: Int, _ body: (Connection) throws -> Result) throws -> Result {
+        let connection = try Connection(path: path(file))
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 300)
+        return try body(connection)
+    }
+
+    func note(_ text: String) {
+        log.append(text)
+        guard isVerbose else { return }
+        print(text)
+    }
+
+    /// Counts a refusal that is documented; everything else is a problem.
+    func refuse(_ operation: String, _ error: any Error) throws {
+        if let error = error as? SQLiteError, error.code.primary == .constraint, try hasRefusedRows() {
+            note("  refused: \(error)")
+            refusals["\(operation): \(error.code)", default: 0] += 1
+            return
+        }
+        guard let error = error as? MigrationError, Self.refusals.contains(error.code) else {
+            throw LifeProblem("\(operation): \(error)")
+        }
+        note("  refused: \(error.code.rawValue): \(error.message)")
+        let words = error.message.prefix(150).map { $0.isNumber ? "#" : $0 }
+        refusals["\(operation): \(error.code.rawValue): \(String(words))", default: 0] += 1
+    }
+
+    /// Whether a table has rows that its CHECK refuses.
+    func hasRefusedRows(_ only: LifeTable? = nil) throws -> Bool {
+        try state.tables.contains { table in
+            guard let refused = table.shape.refused, only == nil || only?.id == table.id else { return false }
+            return try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(table.plain) WHERE \(refused)") != 0
+        }
+    }
+
+    private static let refusals: Set<MigrationError.Code> = [
+        .unsupported, .unequalTables, .keyCollision, .refusedStatement, .misuse, .rowRefused,
+    ]
+
+    // MARK: Tables
+
+    func newName() -> String {
+        state.names += 1
+        return "t\(state.names)"
+    }
+
+    func index(of table: Int) -> Int? { state.tables.firstIndex { $0.id == table } }
+
+    private func createTable(_ dice: Dice) throws {
+        let place = LifePlace(file: dice.below(Self.fileCount), table: newName())
+        let shape = LifeShape(dice)
+        let statements = [shape.createTable(place.table)] + shape.createIndexes(place.table, number: &state.indexes)
+        try oracle.execute(shape.createTable(place.table))
+        let unique = shape.indexes.filter(\.isUnique).map {
+            "CREATE UNIQUE INDEX u\(place.table) ON \(place.table)(\($0.columns.joined(separator: ", ")))"
+        }
+        for sql in unique { try oracle.execute(sql) }
+        let table = LifeTable(id: state.names, place: place, shape: shape)
+        state.tables.append(table)
+        try plainly(place.file) { plain in
+            if dice.percent(50) { try plain.execute("PRAGMA journal_mode = WAL") }
+            for sql in statements { try plain.execute(sql) }
+            var inserts: [String] = []
+            for _ in 0..<dice.pick([0, 3, 20, 60]) {
+                inserts.append(LifeStatements(table, oracle, dice).insert("OR IGNORE"))
+            }
+            for sql in inserts {
+                try plain.execute(sql)
+                try oracle.execute(sql)
+            }
+            note(
+                "\(statements.joined(separator: "; ")) in f\(place.file), \(inserts.count) rows: \(inserts.prefix(60))"
+            )
+        }
+    }
+
+    // MARK: Checks
+
+    /// Compares every logical table with its plain one.
+    func check(plainlyToo: Bool = false) throws {
+        for index in state.tables.indices {
+            let table = state.tables[index]
+            let sql = table.shape.dump(table.place.table, rowIDs: table.knowsRowIDs, where: table.part)
+            let order = table.knowsRowIDs || table.shape.key != .implicit
+            func rows(_ rows: [Row]) -> [String] {
+                let texts = rows.map(Self.text)
+                return order ? texts : texts.sorted()
+            }
+            let expected = try rows(oracle.fetchAll(table.shape.dump(table.plain, rowIDs: table.knowsRowIDs)))
+            func compare(_ found: [String], _ how: String) throws {
+                if found != expected { throw LifeProblem("\(table.place) \(how): " + Self.difference(found, expected)) }
+            }
+            let database = try database(table.place.file)
+            do {
+                let found = try rows(database.fetchAll(sql))
+                if table.setsAside, try takeAside(table, Set(expected).subtracting(found)) {
+                    return try check(plainlyToo: plainlyToo)
+                }
+                try compare(found, "reads")
+                let count =
+                    try database.fetchValue(
+                        Int.self,
+                        "SELECT count(*) FROM \(table.place.table) WHERE \(table.part ?? "1")"
+                    ) ?? -1
+                if count != expected.count {
+                    throw LifeProblem("\(table.place) counts \(count), not \(expected.count)")
+                }
+            } catch let problem as LifeProblem {
+                throw problem
+            } catch {
+                throw LifeProblem("\(table.place) cannot be read: \(error)")
+            }
+            if plainlyToo, table.move == nil {
+                try plainly(table.place.file) { try compare(rows($0.fetchAll(sql)), "reads by SQLite alone") }
+            }
+            if !table.knowsRowIDs, table.part == nil { try learnRowIDs(index) }
+        }
+        guard plainlyToo else { return }
+        for file in 0..<Self.fileCount where Files.exists(path(file)) {
+            let found = try plainly(file) { try $0.fetchValue(String.self, "PRAGMA integrity_check") }
+            // An UPDATE leaves a row as it is that was there before its CHECK.
+            if found?.hasPrefix("CHECK constraint failed") == true { continue }
+            if found != "ok" { throw LifeProblem("f\(file) is damaged: \(found ?? "")") }
+        }
+    }
+
+    /// Takes rows out of the plain table that have been set aside.
+    ///
+    /// - Returns: Whether there were some.
+    private func takeAside(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
+        guard !missing.isEmpty, let refused = table.shape.refused, let index = index(of: table.id) else { return false }
+        let sql = table.shape.dump(table.plain, rowIDs: table.knowsRowIDs, where: refused)
+        let aside = try oracle.fetchAll(sql).filter { missing.contains(Self.text($0)) }
+        guard aside.count == missing.count else { return false }
+        for row in aside {
+            try oracle.execute(
+                "DELETE FROM \(table.plain) WHERE id IS ? AND k = ?",
+                Arguments(Array(row.values.prefix(2)))
+            )
+        }
+        state.tables[index].aside += aside.count
+        let count = try database(table.place.file).fetchValue(Int.self, "SELECT count(*) FROM \(table.asideTable)")
+        note("  \(aside.count) rows of \(table.place) are set aside")
+        guard count == state.tables[index].aside else {
+            throw LifeProblem("\(table.asideTable) has \(count ?? -1) rows, not \(state.tables[index].aside)")
+        }
+        return true
+    }
+
+    /// Takes over which rowids the rows have.
+    private func learnRowIDs(_ index: Int) throws {
+        let table = state.tables[index]
+        guard table.shape.key == .implicit else { return state.tables[index].knowsRowIDs = true }
+        let columns = ["rowid"] + table.shape.stored
+        let rows = try database(table.place.file)
+            .fetchAll("SELECT \(columns.joined(separator: ", ")) FROM \(table.place.table)")
+        try oracle.transaction {
+            try oracle.execute("PRAGMA ignore_check_constraints = ON")
+            try oracle.execute("DELETE FROM \(table.place.table)")
+            let marks = columns.map { _ in "?" }.joined(separator: ", ")
+            for row in rows {
+                try oracle.execute(
+                    "INSERT INTO \(table.place.table)(\(columns.joined(separator: ", "))) VALUES (\(marks))",
+                    Arguments(row.values)
+                )
+            }
+        }
+        try oracle.execute("PRAGMA ignore_check_constraints = OFF")
+        state.tables[index].knowsRowIDs = true
+    }
+
+    /// Unlike SQLite's comparison it tells 1 from 1.0.
+    static func text(_ row: Row) -> String {
+        row.values.map { value in
+            switch value {
+            case .null: "NULL"
+            case .integer(let integer): "\(integer)"
+            case .real(let real): real == 0 ? "0.0" : "r\(real)"
+            case .text(let text): "'\(text)'"
+            case .blob(let bytes): bytes.count > 20 ? "x\(bytes.count):\(bytes.hashValue)" : "x\(bytes)"
+            }
+        }
+        .joined(separator: "|")
+    }
+
+    static func difference(_ found: [String], _ expected: [String]) -> String {
+        var (surplus, missing) = (found, expected)
+        for row in expected { if let index = surplus.firstIndex(of: row) { surplus.remove(at: index) } }
+        for row in found { if let index = missing.firstIndex(of: row) { missing.remove(at: index) } }
+        let order = surplus.isEmpty && missing.isEmpty ? ", in another order" : ""
+        return "\(found.count) rows for \(expected.count)\(order); surplus \(surplus.count): \(surplus.prefix(3)), "
+            + "missing \(missing.count): \(missing.prefix(3))"
+    }
+}
