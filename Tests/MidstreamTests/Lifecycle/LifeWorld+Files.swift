@@ -17,24 +17,11 @@ extension LifeWorld {
             note("  again: f\(call.source) -> f\(call.target), \(call.entries.map { "\($0.source)->\($0.target)" })")
             do {
                 try begin(call)
-            } catch let error as MigrationError
-                where !LifeOpenDefects.saysAgainElsewhere
-                && [.missingTable, .misuse, .keyCollision, .foreignState].contains(error.code)
-                && (folders.count > 1 || !isOfHeads(call))
-            {
-                note("  refused: \(error)")
             } catch {
                 throw LifeProblem("said again: \(error)")
             }
         }
         try settle()
-    }
-
-    /// Whether the tables that a call names still are where the application has them.
-    private func isOfHeads(_ call: LifeCall) -> Bool {
-        call.entries.allSatisfy { entry in
-            state.tables.contains { $0.place == LifePlace(file: call.target, table: entry.target) }
-        }
     }
 
     /// Goes on with another `Database` of the same file, while the first is still there.
@@ -194,19 +181,13 @@ extension LifeWorld {
             for (file, name) in former.enumerated() where Files.exists(name) {
                 if isCopy { Files.copyDatabase(name, to: path(file)) } else { Files.moveDatabase(name, to: path(file)) }
             }
-        } else if !hasChainOfFiles || LifeOpenDefects.movesFirstFileOfChain {
+        } else {
             let file = dice.below(Self.fileCount)
             note("move f\(file)")
             state.folders[file] = next
             if Files.exists(former[file]) { Files.moveDatabase(former[file], to: path(file)) }
         }
         try launch(saysCalls: dice.percent(50))
-    }
-
-    /// Whether a file is target and source at once.
-    private var hasChainOfFiles: Bool {
-        let moves = state.calls.filter { $0.source != $0.target }
-        return moves.contains { first in moves.contains { first.target == $0.source } }
     }
 
     private func restoreOracle() throws {

@@ -7,9 +7,6 @@ extension LifeWorld {
     func addMigration(_ dice: Dice) throws {
         guard let table = pick(dice), let index = index(of: table.id) else { return }
         let target = dice.percent(35) ? table.place.file : dice.below(Self.fileCount)
-        if table.move?.isReturning == true, target == table.place.file, !LifeOpenDefects.movesOnWhileReturning {
-            return
-        }
         let name = target != table.place.file && dice.percent(50) ? table.place.table : newName()
         let change =
             dice.percent(40) ? LifeChange(shape: table.shape) : table.shape.changed(dice, wild: dice.percent(15))
@@ -253,10 +250,7 @@ extension LifeWorld {
     // MARK: Going back
 
     func cancel(_ dice: Dice) throws {
-        let moving = state.tables.filter { table in
-            guard let move = table.move else { return false }
-            return table.shape.key != .implicit || move.former.key == .implicit || LifeOpenDefects.returnsToOtherKeys
-        }
+        let moving = state.tables.filter { $0.move != nil }
         guard !moving.isEmpty else { return }
         let table = dice.pick(moving)
         let isOfAll = dice.percent(25) && moving.count == state.tables.filter { $0.move != nil }.count

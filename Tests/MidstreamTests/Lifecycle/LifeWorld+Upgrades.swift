@@ -93,10 +93,10 @@ extension LifeWorld {
     func useKept(_ dice: Dice) throws {
         let kept = state.kept.filter { kept in
             Files.exists(path(kept.place.file))
-                && !state.tables.contains { $0.place == kept.place || $0.move != nil && !LifeOpenDefects.movesTwice }
+                && !state.tables.contains { $0.place == kept.place }
         }
         guard !kept.isEmpty else { return }
-        let (place, shape, owner) = { ($0.place, $0.shape, $0.target) }(dice.pick(kept))
+        let (place, shape) = { ($0.place, $0.shape) }(dice.pick(kept))
         let database = try database(place.file)
         let isThere = try database.fetchValue(
             Int.self,
@@ -125,8 +125,8 @@ extension LifeWorld {
             for index in state.kept.indices where state.kept[index].place == place {
                 state.kept[index].shape = change.shape
             }
-        case 1 where owner == place.file || LifeOpenDefects.movesTwice:
-            let file = LifeOpenDefects.movesTwice ? dice.below(Self.fileCount) : place.file
+        case 1:
+            let file = dice.below(Self.fileCount)
             let target = LifePlace(file: file, table: newName())
             note("add \(place), which was kept, -> \(target)")
             guard try createTarget(target, shape) else { return }
