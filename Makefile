@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench profile fuzz outline-fuzz crash faults torture sqllogic model sanitize clean
+.PHONY: help deps run test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench profile fuzz lifecycle outline-fuzz crash faults torture sqllogic model sanitize clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -24,7 +24,7 @@ SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARE
 SIDE_BY_SIDE := --no-print-directory --keep-going --jobs=2 \
 	$(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
-# Of `make fuzz`, `make outline-fuzz` and `make torture`.
+# Of `make fuzz`, `make lifecycle`, `make outline-fuzz` and `make torture`.
 SECONDS = $(or $(MIDSTREAM_FUZZ_SECONDS),3600)
 SEED = $(MIDSTREAM_FUZZ_SEED)
 
@@ -39,7 +39,6 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_LIFECYCLE_COUNT    random lives of files'
 	@echo '  MIDSTREAM_LIFECYCLE_SEED     replays the run that printed this seed, with MIDSTREAM_LIFECYCLE_LIFE from that one on'
 	@echo '  MIDSTREAM_LIFECYCLE_SECONDS  runs for this long instead'
-	@echo '  MIDSTREAM_LIFECYCLE_ALL      1 includes what is known to go wrong'
 	@echo 'Environment of the crash tests (make test, make crash):'
 	@echo '  MIDSTREAM_CRASH            only these scenarios: drop,keep'
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
@@ -58,6 +57,7 @@ help: ## Show this list.
 	@echo 'Environment of make test:'
 	@echo '  MIDSTREAM_TEST_FOLDER      where tests make their files; in memory if not said, and in release in /tmp'
 	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
+	@echo '  MIDSTREAM_SQLCIPHER4_FULL  1 runs all tests with SQLCipher 4, not only those of keys, files, crashes and random cases'
 	@echo 'SWIFT=path chooses a toolchain.'
 
 deps:
@@ -112,6 +112,11 @@ fuzz: deps ## Compare random statements with native SQLite for an hour, or: make
 		|| { echo 'make fuzz: there is no test named OracleFuzz' >&2; exit 1; }
 	MIDSTREAM_FUZZ_SECONDS=$(SECONDS) $(if $(SEED),MIDSTREAM_FUZZ_SEED=$(SEED)) \
 		$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter OracleFuzz
+
+lifecycle: deps ## Live random lives of files, with all that may happen to them, for an hour, or: make lifecycle SECONDS=60 SEED=1
+	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	MIDSTREAM_LIFECYCLE_SECONDS=$(SECONDS) $(if $(SEED),MIDSTREAM_LIFECYCLE_SEED=$(SEED)) \
+		$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter LifecycleFuzz
 
 outline-fuzz: deps ## Fuzz the outlines of statements with libFuzzer for an hour, or: make outline-fuzz SECONDS=60 SEED=1
 	@Scripts/fuzz-outline $(SWIFT) $(SECONDS) $(if $(SEED),-seed=$(SEED))
