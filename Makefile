@@ -35,7 +35,7 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_FUZZ_STATEMENTS  statements in a random run'
 	@echo '  MIDSTREAM_FUZZ_SEED        replays the run that printed this seed'
 	@echo '  MIDSTREAM_FUZZ_SECONDS     runs for this long instead'
-	@echo 'Environment of the lifecycle tests (make test):'
+	@echo 'Environment of the lifecycle tests (make test, make lifecycle):'
 	@echo '  MIDSTREAM_LIFECYCLE_COUNT    random lives of files'
 	@echo '  MIDSTREAM_LIFECYCLE_SEED     replays the run that printed this seed, with MIDSTREAM_LIFECYCLE_LIFE from that one on'
 	@echo '  MIDSTREAM_LIFECYCLE_SECONDS  runs for this long instead'

@@ -30,7 +30,7 @@ extension DatabaseAccess {
             } catch {
                 if connection.isInTransaction { try? restoreOverlay() }
                 overlay.forgetSchemaVersion()
-                throw error
+                throw told(error, reason, names, for: sql)
             }
         } else {
             guard !connection.isAmidWrite else {
@@ -52,7 +52,7 @@ extension DatabaseAccess {
             } catch {
                 try? rollBack()
                 overlay.forgetSchemaVersion()
-                throw error
+                throw told(error, reason, names, for: sql)
             }
             try overlay.refresh()
         }
@@ -88,6 +88,20 @@ extension DatabaseAccess {
             table: tables.first,
             reason: reason
         )
+    }
+
+    /// Of a row that a table refuses, the caller learns why it was to come now, and not by which statement.
+    private func told(
+        _ error: any Error,
+        _ reason: MigrationStatistics.Reason,
+        _ tables: [String],
+        for sql: String
+    ) -> any Error {
+        guard let error = error as? SQLiteError, ResultCode.constraint ~= error.code else { return error }
+        let why =
+            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, and one "
+            + "that has yet to move is refused there. Steps name it"
+        return SQLiteError(code: error.code, message: "\(error.message). \(why)", sql: sql)
     }
 
     private func drainWhole(_ ids: Set<Int64>) throws {

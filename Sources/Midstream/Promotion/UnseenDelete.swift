@@ -39,6 +39,7 @@ extension Overlay {
         )
         for row in triggers {
             let (name, sql): (String, String) = (try row.get(0), try row.get(1))
+            if OwnNames.isFence(name) { return false }
             if OwnNames.isTrigger(name) { continue }
             if TriggerTexts.fires(SQLScript(sql).outline(), sql, for: "delete") { return false }
         }

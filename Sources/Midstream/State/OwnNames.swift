@@ -20,8 +20,9 @@ package enum OwnNames {
 
     private static let otherTablesOfMoves = ["pending_", "whole_", "keys_", "names"].map { prefix + $0 }
 
-    /// How the names of triggers begin, of guards and of fences.
-    private static let triggers = ["", "fence_"].flatMap { kind in MoveSQL.guards.map { "\(prefix)\(kind)\($0)_" } }
+    /// How the names of triggers begin.
+    private static let fences = MoveSQL.guards.map { "\(prefix)fence_\($0)_" }
+    private static let triggers = MoveSQL.guards.map { "\(prefix)\($0)_" } + fences
 
     /// Whether a name is one of these beginnings with a number behind it.
     private static func isNumbered(_ name: String, _ beginnings: [String]) -> Bool {
@@ -48,6 +49,9 @@ package enum OwnNames {
     }
 
     static func isTrigger(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, triggers) }
+
+    /// Whether a trigger refuses writes to a source, be it a target as well.
+    static func isFence(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, fences) }
 
     /// Whether an object of a file is one of the engine's own.
     ///

@@ -106,7 +106,9 @@ extension LifeWorld {
         guard isThere == 1 else { return }
         switch dice.below(5) {
         case 0:
-            let change = shape.changed(dice, wild: dice.percent(20))
+            var change = shape.changed(dice, wild: dice.percent(20))
+            // Nobody may mend rows that it refuses.
+            for index in change.shape.columns.indices { change.shape.columns[index].check = nil }
             note("rebuild \(place), which was kept: \(change.shape.createTable(place.table))")
             let atOnce = dice.percent(50) ? 0 : 1000
             do {

@@ -72,6 +72,19 @@ import Testing
         #expect(try database.fetchAll("SELECT id FROM t").map { $0[0] } == [.integer(1), .integer(3)])
     }
 
+    @Test(arguments: ["CREATE INDEX other ON t(x)", "ALTER TABLE t ADD COLUMN more"], [false, true])
+    func aStatementThatNeedsAllRowsInOnePlaceTellsWhy(_ sql: String, _ isBlock: Bool) throws {
+        let folder = TemporaryFolder()
+        let database = try database(folder, "CHECK (x > 0)", Self.rows)
+        let before = texts(try database.fetchAll("SELECT * FROM t ORDER BY id"))
+        let error = #expect(throws: SQLiteError.self) {
+            if isBlock { try database.write { try $0.execute(sql) } } else { try database.execute(sql) }
+        }
+        #expect(error?.code.primary == .constraint && error?.sql == sql, "\(String(describing: error))")
+        #expect(error?.message.contains("t in one place") == true, "\(String(describing: error))")
+        #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == before)
+    }
+
     @Test func theBatchesOfTheStepBeforeItMoveToo() throws {
         let folder = TemporaryFolder()
         let rows =

@@ -119,8 +119,8 @@ import Testing
     }
 
     /// Whoever still opens the second file sees the table as it was when it moved on, and is refused to write it.
-    @Test func theMiddleIsReadAsItWasAndNotWritten() throws {
-        let native = try begin(moved: 3)
+    @Test(arguments: [0, 3] as [Int64]) func theMiddleIsReadAsItWasAndNotWritten(_ moved: Int64) throws {
+        let native = try begin(moved: moved)
         let whole = texts(try native.fetchAll("SELECT * FROM b ORDER BY id"))
         // One that had it open before, in the midst of a transaction too.
         let before = try Database(path: folder.file("new.db"))

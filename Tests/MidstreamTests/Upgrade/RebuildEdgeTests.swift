@@ -117,6 +117,23 @@ import Testing
         #expect(try rows(old, "SELECT id, v FROM t") == ["1|1"])
     }
 
+    /// Not even where no row has been in the table yet.
+    @Test func noRowOfAKeptSourceIsDeletedWhileItIsRebuilt() throws {
+        let folder = TemporaryFolder()
+        let old = try Database(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        let new = try Database(path: folder.file("new.db"))
+        try new.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+        try new.addMigration(source: .file(folder.file("old.db")), retirement: .keep) { $0.sourceTable = $0.name }
+        try finishMigration(new)
+        try rebuild(old, "CREATE TABLE t(id INTEGER PRIMARY KEY, v, w)") { $0.unmatchedColumns = .ignored }
+        for sql in ["DELETE FROM t", "DELETE FROM t WHERE id = 2", "DELETE FROM t WHERE v > 0"] {
+            let error = #expect(throws: SQLiteError.self, "\(sql)") { try old.execute(sql) }
+            #expect(error?.code == .constraintTrigger, "\(String(describing: error))")
+        }
+        #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
+    }
+
     /// Else it would fail with what to do about a change that a program without Midstream has made.
     @Test func stepsBesideRebuildsDoNotFail() async throws {
         let folder = TemporaryFolder()
