@@ -134,15 +134,14 @@ struct Claims {
     /// Whether a claim on a source table belongs to the very table that a table of the target has moved on to.
     func hasMovedOn(_ claim: Claim, _ source: String, _ target: String) throws -> Bool {
         guard SQLIdentifier.equal(claim.sourceTable, source) else { return false }
-        let path = FilePath.absolute(
-            claim.targetFile,
-            fromFolderOf: connection.fileName(schema: migration.schema) ?? ""
-        )
-        let main = connection.fileName(schema: "main") ?? ""
+        let path = path(of: claim, in: migration.schema)
         return try Self.all(in: "main", connection).contains { onward in
-            SQLIdentifier.equal(onward.sourceTable, target)
-                && SQLIdentifier.equal(onward.targetTable, claim.targetTable)
-                && FilePath.absolute(onward.targetFile, fromFolderOf: main) == path
+            guard SQLIdentifier.equal(onward.sourceTable, target),
+                SQLIdentifier.equal(onward.targetTable, claim.targetTable)
+            else { return false }
+            let other = self.path(of: onward, in: "main")
+            // When all has moved on, a file may have got another path than one of them knows.
+            return other == path || onward.moved != nil && !(FilePath.exists(path) && FilePath.exists(other))
         }
     }
 
@@ -392,9 +391,12 @@ struct Claims {
 
     /// Whether a claim names a target that is there no more: it was moved, or deleted.
     func isStale(_ claim: Claim) -> Bool {
-        let path = connection.fileName(schema: migration.schema) ?? ""
-        return !claim.targetFile.hasSameBytes(as: targetFile())
-            && !FilePath.exists(FilePath.absolute(claim.targetFile, fromFolderOf: path))
+        !claim.targetFile.hasSameBytes(as: targetFile()) && !FilePath.exists(path(of: claim, in: migration.schema))
+    }
+
+    /// Where the target of a claim is, or was.
+    private func path(of claim: Claim, in schema: String) -> String {
+        FilePath.absolute(claim.targetFile, fromFolderOf: connection.fileName(schema: schema) ?? "")
     }
 
     /// What the trigger of a fence is called.

@@ -260,6 +260,8 @@ extension LifeWorld {
                 || table.move?.condition != nil && other.move?.condition != nil
                     && other.move?.origin == table.move?.origin
         }
+        // A source of which a part returns, and another moves to its end, is promised to nobody.
+        if table.move?.condition != nil, group.count == 1 { return }
         note("cancel \(isOfAll ? "all of f\(table.place.file)" : "\(group.map(\.place))")")
         do {
             try faulty("cancel") {
