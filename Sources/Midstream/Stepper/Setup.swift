@@ -254,6 +254,10 @@ struct Setup {
                 if returning.phase == .copied { throw Returning(record: returning) }
                 throw Self.isReturning(returning)
             }
+            // It was taken over, with the table that it moved into: see `Setup+Chains`.
+            if try !isSameFile && staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) {
+                continue
+            }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     // Once all has moved, nobody has the source's claims name the target where that goes to.
@@ -293,10 +297,6 @@ struct Setup {
             // Unless its table has been dropped, and one stands there that has been made since.
             let isMadeAnew = try own.contains(where: \.isDropped) && sources.table(sourceName) != nil
             if !isMadeAnew, own.contains(where: { Self.isSame($0.condition, wish.condition) }) { continue }
-            // It was taken over, with the table that it moved into: see `Setup+Chains`.
-            if try !isSameFile && staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) {
-                continue
-            }
             try checkName(wish.name, names)
             // Before they are looked at: what changes after that is noticed.
             let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)

@@ -230,7 +230,15 @@ extension LifeWorld {
         for table in state.tables {
             guard let move = table.move, let index = index(of: table.id) else { continue }
             let database = try database(table.place.file)
-            let progress = try database.readMigrationProgress()
+            var progress = try database.readMigrationProgress()
+            // All rows are back, and the table that they were in is empty, until a step has told so.
+            for _ in 0..<5
+            where progress.tables.contains(where: {
+                $0.name == table.place.table && $0.isReturning && $0.phase == .copied
+            }) {
+                try database.stepMigration()
+                progress = try database.readMigrationProgress()
+            }
             let isGoingOn = progress.tables.contains { $0.name == table.place.table && $0.phase != .done }
             if isGoingOn { continue }
             if move.isReturning, let origin = move.origin {
