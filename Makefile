@@ -115,6 +115,8 @@ fuzz: deps ## Compare random statements with native SQLite for an hour, or: make
 
 lifecycle: deps ## Live random lives of files, with all that may happen to them, for an hour, or: make lifecycle SECONDS=60 SEED=1
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
+	@$(SWIFT) test list --skip-build $(RELEASE_TEST_FLAGS) | grep -c LifecycleFuzz >/dev/null \
+		|| { echo 'make lifecycle: there is no test named LifecycleFuzz' >&2; exit 1; }
 	MIDSTREAM_LIFECYCLE_SECONDS=$(SECONDS) $(if $(SEED),MIDSTREAM_LIFECYCLE_SEED=$(SEED)) \
 		$(SWIFT) test --skip-build $(RELEASE_TEST_FLAGS) --filter LifecycleFuzz
 

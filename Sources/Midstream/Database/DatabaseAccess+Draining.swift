@@ -99,8 +99,8 @@ extension DatabaseAccess {
     ) -> any Error {
         guard let error = error as? SQLiteError, ResultCode.constraint ~= error.code else { return error }
         let why =
-            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, and one "
-            + "that has yet to move is refused there. Steps name it"
+            "for \(reason.construct), the statement needs the rows of \(tables.joined(separator: ", ")) in one place, and a row "
+            + "that has yet to move does not fit there: the error of the next step names it"
         return SQLiteError(code: error.code, message: "\(error.message). \(why)", sql: sql)
     }
 

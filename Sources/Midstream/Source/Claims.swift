@@ -132,16 +132,19 @@ struct Claims {
     }
 
     /// Whether a claim on a source table belongs to the very table that a table of the target has moved on to.
-    func hasMovedOn(_ claim: Claim, _ source: String, _ target: String) throws -> Bool {
+    ///
+    /// - Parameter onward: The claims on tables of the target's file.
+    func hasMovedOn(_ claim: Claim, _ source: String, _ target: String, _ onward: [Claim]) -> Bool {
         guard SQLIdentifier.equal(claim.sourceTable, source) else { return false }
         let path = path(of: claim, in: migration.schema)
-        return try Self.all(in: "main", connection).contains { onward in
+        return onward.contains { onward in
             guard SQLIdentifier.equal(onward.sourceTable, target),
                 SQLIdentifier.equal(onward.targetTable, claim.targetTable)
             else { return false }
             let other = self.path(of: onward, in: "main")
             // When all has moved on, a file may have got another path than one of them knows.
-            return other == path || onward.moved != nil && !(FilePath.exists(path) && FilePath.exists(other))
+            let isOver = onward.moved != nil && !onward.isDropped
+            return other == path || isOver && (FilePath.isGone(path) || FilePath.isGone(other))
         }
     }
 
@@ -193,7 +196,7 @@ struct Claims {
         }
         // It has another name where a program without Midstream has renamed the table.
         let own = MoveSQL.guards.map { Self.fence($0, record) }
-        for name in Set(own + (isSameFile ? [] : try fences(of: record.source).map(\.name))) {
+        for name in Set(own + (isSameFile ? [] : try claimFences(of: record.source).map(\.name))) {
             try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
         }
     }
@@ -340,7 +343,7 @@ struct Claims {
     func hasMoved(from source: String, into target: String, besides moving: [TableRecord]) throws -> Bool {
         try (isSameFile ? movedHere(besides: moving) : all()).contains { claim in
             claim.moved != nil && SQLIdentifier.equal(claim.sourceTable, source)
-                && SQLIdentifier.equal(claim.targetTable, target) && claim.targetFile.hasSameBytes(as: targetFile())
+                && SQLIdentifier.equal(claim.targetTable, target) && isOwn(claim, for: claim.condition)
         }
     }
 
@@ -364,34 +367,46 @@ struct Claims {
         )
     }
 
-    /// Rows that move within their file, or to another one, or have moved and stayed, belong to the table that takes them. A
-    /// move within a file cannot be one of those that have claims, and one to another file none of those that a fence alone
-    /// tells of.
+    /// A table of which rows move within their file, or have moved and stayed, is no source for another file: each of the two
+    /// would not know when the other is done with the table. Nor the other way round, but for a part that has moved and stayed.
     func checkOwners(_ record: TableRecord) throws {
         let claims = try all().filter {
             SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped && $0.id != record.id
         }
         if isSameFile {
-            for other in claims { try checkApart(record, other) }
+            for other in claims {
+                // Rows that have gone are not there to be compared.
+                guard record.condition != nil, other.condition != nil else {
+                    throw Self.belongs(record, to: other.destination)
+                }
+                try checkDisjoint(record, other)
+            }
         }
         for fence in try fences(of: record.source) {
             if let other = Self.claim(of: fence, targetFile: file(of: migration.schema)) {
-                if !isSameFile { try checkApart(record, other) }
+                if !isSameFile { throw Self.belongs(record, to: other.destination) }
             } else if claims.isEmpty, fence.strings.count == 1 {
                 throw Self.belongs(record, to: "a table of \(file(of: migration.schema))")
             }
         }
     }
 
-    /// Rows that have gone are not there to be compared.
-    private func checkApart(_ record: TableRecord, _ other: Claim) throws {
-        guard record.condition != nil, other.condition != nil else { throw Self.belongs(record, to: other.destination) }
-        try checkDisjoint(record, other)
-    }
-
     /// Whether a claim names a target that is there no more: it was moved, or deleted.
     func isStale(_ claim: Claim) -> Bool {
-        !claim.targetFile.hasSameBytes(as: targetFile()) && !FilePath.exists(path(of: claim, in: migration.schema))
+        !claim.targetFile.hasSameBytes(as: targetFile()) && FilePath.isGone(path(of: claim, in: migration.schema))
+    }
+
+    /// Whether a claim is this target's that takes the rows which meet a condition. Once all have moved, nobody has the claim name
+    /// the target where that goes to: then it is the one that asks for the same rows.
+    func isOwn(_ claim: Claim, for condition: String?) -> Bool {
+        claim.targetFile.hasSameBytes(as: targetFile())
+            || claim.moved != nil && Self.isSame(claim.condition, condition) && isStale(claim)
+    }
+
+    /// Whether two conditions are one, written differently at most.
+    static func isSame(_ a: String?, _ b: String?) -> Bool {
+        func words(_ text: String?) -> ExactString? { text.map { ExactString(string: CreateTable.words($0)) } }
+        return words(a) == words(b)
     }
 
     /// Where the target of a claim is, or was.
@@ -405,9 +420,9 @@ struct Claims {
     }
 
     private func fence(_ record: TableRecord, of file: String? = nil) throws {
-        // A fence is enough for a table of another file. In the target's own file, where there are no claims, a fence
+        // A fence is enough for a table that others take. In the target's own file, where there are no claims, a fence
         // that stays is what tells that the table has moved.
-        if try !isSameFile && !fences(of: record.source).isEmpty { return }
+        if try !isSameFile && !claimFences(of: record.source).isEmpty { return }
         let part = isSameFile ? Self.part(record) : ""
         for event in MoveSQL.guards {
             try connection.execute(
@@ -480,6 +495,11 @@ struct Claims {
 
     private func fences(of source: String) throws -> [Fence] {
         try Self.fences(of: source, in: schema, connection)
+    }
+
+    /// Those for tables of other files, which go with the last claim.
+    private func claimFences(of source: String) throws -> [Fence] {
+        try fences(of: source).filter { $0.strings.count == 1 }
     }
 
     /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table by a fence of

@@ -51,9 +51,7 @@ struct Relocation {
         defer { try? connection.execute("DETACH \(migration.schema)") }
         let claims = Claims(connection: connection, migration: relocated)
         let known = try claims.all()
-        // What a table of another file has taken over is read here, and claimed by that file.
-        let own = records.filter(\.isOwn)
-        for record in own where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {
+        for record in records where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {
             throw MigrationError(
                 .foreignState,
                 "\(path) is not the file that table \(record.target) moves from: have DatabaseConfiguration.sourcePath give the "
@@ -61,7 +59,8 @@ struct Relocation {
                 table: record.target
             )
         }
-        try claim(own, claims)
+        // What a table of another file has taken over is read here, and claimed by that file.
+        try claim(records.filter(\.isOwn), claims)
         guard !relocated.hasSource(migration.sourcePath) else { return }
         try connection.transaction(.immediate) {
             let store = StateStore(connection: connection)

@@ -224,9 +224,21 @@ extension Setup {
                 areClaimed = left.allSatisfy { claimed.contains($0.id) }
             }
             guard areClaimed else { return }
-            for record in left { try letMove(record, migration, claims) }
+            for record in Self.inOrder(left, migration) { try letMove(record, migration, claims) }
         }
         return areClaimed
+    }
+
+    /// With tables first that others move on from: these take over what those have yet to get.
+    private static func inOrder(_ records: [TableRecord], _ migration: MigrationRecord) -> [TableRecord] {
+        guard migration.sourcePath == nil else { return records }
+        var (left, ordered) = (records, [TableRecord]())
+        while !left.isEmpty {
+            let next =
+                left.firstIndex { record in !left.contains { SQLIdentifier.equal($0.target, record.source) } } ?? 0
+            ordered.append(left.remove(at: next))
+        }
+        return ordered
     }
 
     /// Makes sure, in the transaction that is open, that a table which is about to move, and its source, are those that were

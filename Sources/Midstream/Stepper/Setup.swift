@@ -78,7 +78,7 @@ struct Setup {
                 $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
-            if let same = known.first(where: { Self.isSame($0.condition, table.condition) || !$0.isOwn }) {
+            if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.isOwn { try setPolicies(table, of: same) }
@@ -135,12 +135,6 @@ struct Setup {
         case .changed: throw Overtaken()
         case .error(let error): throw error
         }
-    }
-
-    /// Whether two conditions are one, written differently at most.
-    private static func isSame(_ a: String?, _ b: String?) -> Bool {
-        func words(_ text: String?) -> ExactString? { text.map { ExactString(string: CreateTable.words($0)) } }
-        return words(a) == words(b)
     }
 
     private static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {
@@ -233,6 +227,7 @@ struct Setup {
         let isSameFile = migration.sourcePath == nil
         let names = try targets.tableNames()
         let staked = try isSameFile ? claims.movedHere() : claims.all()
+        let onward = try isSameFile ? [] : Claims.all(in: "main", connection)
         // What was cancelled before it had begun, while the file was not there, or failed to begin.
         for (id, stored) in try Unreleased(connection: connection).unbegun() {
             if let claim = staked.first(where: { $0.id == id }) {
@@ -255,13 +250,10 @@ struct Setup {
                 throw Self.isReturning(returning)
             }
             // It was taken over, with the table that it moved into: see `Setup+Chains`.
-            if try !isSameFile && staked.contains(where: { try claims.hasMovedOn($0, sourceName, wish.name) }) {
-                continue
-            }
+            if staked.contains(where: { claims.hasMovedOn($0, sourceName, wish.name, onward) }) { continue }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
-                    // Once all has moved, nobody has the source's claims name the target where that goes to.
-                    && ($0.targetFile.hasSameBytes(as: claims.targetFile()) || $0.moved != nil && claims.isStale($0))
+                    && claims.isOwn($0, for: wish.condition)
             }
             // Its target moves on to another table by now; or the source has got another path.
             let isKnown = own.contains { claim in
@@ -296,13 +288,13 @@ struct Setup {
             // It has moved; with sources that stay, this is how the next launch finds out. Other rows of it may follow.
             // Unless its table has been dropped, and one stands there that has been made since.
             let isMadeAnew = try own.contains(where: \.isDropped) && sources.table(sourceName) != nil
-            if !isMadeAnew, own.contains(where: { Self.isSame($0.condition, wish.condition) }) { continue }
+            if !isMadeAnew, own.contains(where: { Claims.isSame($0.condition, wish.condition) }) { continue }
             try checkName(wish.name, names)
             // Before they are looked at: what changes after that is noticed.
             let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
             guard let target = try targets.table(wish.name) else { continue }
             let former = staked.first { claim in
-                SQLIdentifier.equal(claim.sourceTable, sourceName) && Self.isSame(claim.condition, wish.condition)
+                SQLIdentifier.equal(claim.sourceTable, sourceName) && Claims.isSame(claim.condition, wish.condition)
                     && claim.targetFile.hasSameBytes(as: claims.targetFile())
             }
             let source = try sources.table(sourceName)

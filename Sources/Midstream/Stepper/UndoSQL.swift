@@ -9,7 +9,7 @@ struct UndoSQL: Sendable {
     private let inserted: String
     private let selected: String
     /// The target's column for the source's key, where it is not the target's own: the key of a row is its rowid there.
-    let separateKey: String?
+    private let separateKey: String?
 
     /// - Throws: ``MigrationError`` when not all that a row of either side has can be told from one of the other.
     init(_ record: TableRecord, _ sql: MoveSQL, target: TableSchema, source: TableSchema) throws(MigrationError) {

@@ -13,6 +13,11 @@ enum FilePath {
         access(path, F_OK) == 0
     }
 
+    /// Whether nothing is there, as opposed to what cannot be looked at.
+    static func isGone(_ path: String) -> Bool {
+        access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
+    }
+
     /// Removes a file; `false` when it cannot be removed.
     static func remove(_ path: String) -> Bool {
         unlink(path) == 0

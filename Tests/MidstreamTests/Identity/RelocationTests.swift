@@ -212,4 +212,67 @@ import Testing
         }
         #expect(error?.code == .foreignState, "\(String(describing: error))")
     }
+
+    private func part(_ database: Database, _ condition: String, _ retirement: SourceRetirement) throws {
+        try database.addMigration(source: .file(app.0.file("old.db")), retirement: retirement) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            table.condition = condition
+        }
+    }
+
+    private func makeParts() throws -> Database {
+        let old = try Connection(path: app.0.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)"
+        )
+        old.close()
+        let database = try Database(path: group.0.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        return database
+    }
+
+    /// Each account has a target of its own, and the first one's was removed.
+    @Test func aTargetThatIsGoneKeepsNoOtherFromItsRows() throws {
+        let first = try makeParts()
+        try part(first, "id < 3", .drop)
+        try finishMigration(first)
+        first.close()
+        Files.removeDatabase(group.0.file("new.db"))
+        let second = try Database(path: group.1.file("other.db"))
+        try second.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        for _ in 0..<2 { try part(second, "id >= 3", .drop) }
+        try finishMigration(second)
+        #expect(texts(try second.fetchAll("SELECT id FROM t")) == ["3"])
+    }
+
+    @Test func whatHadMovedBeforeTheTargetDidKeepsTheRestFromReturning() throws {
+        let begun = try makeParts()
+        try part(begun, "id < 3", .keep)
+        try finishMigration(begun)
+        begun.close()
+        Files.moveDatabase(group.0.file("new.db"), to: group.1.file("new.db"))
+        let database = try Database(path: group.1.file("new.db"), configuration: configuration(app.0.file("old.db")))
+        try part(database, "id >= 3", .keep)
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+        #expect(error?.message.contains("have moved before") == true, "\(String(describing: error))")
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT id FROM t ORDER BY id")) == ["1", "2", "3"])
+    }
+
+    @Test func theMiddleOfAChainTakesNoOtherFileForTheFirst() throws {
+        try make().close()
+        let third = try Database(path: group.1.file("third.db"))
+        try third.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try third.addMigration(source: .file(group.0.file("new.db"))) { $0.sourceTable = $0.name }
+        third.close()
+        let strange = try Connection(path: app.1.file("strange.db"))
+        try strange.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        strange.close()
+        let error = #expect(throws: MigrationError.self) {
+            _ = try Database(path: group.0.file("new.db"), configuration: configuration(app.1.file("strange.db")))
+        }
+        #expect(error?.code == .foreignState)
+        #expect(try Database(path: group.0.file("new.db")).fetchValue(String.self, Self.sum) == Self.whole)
+    }
 }

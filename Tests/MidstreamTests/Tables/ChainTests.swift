@@ -161,4 +161,18 @@ import Testing
         let returned = try Connection(path: folder.file("old.db"))
         #expect(texts(try returned.fetchAll("SELECT id FROM a ORDER BY id")) == ["1", "2", "3", "4", "5", "9"])
     }
+
+    /// In whatever order the tables were created.
+    @Test(arguments: ["abc", "acb", "bac", "bca", "cab", "cba"]) func oneCallMayBeginAChain(_ order: String) throws {
+        let database = try Database(path: folder.file("new.db"))
+        for name in order { try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, v)") }
+        try database.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
+        try database.addMigration(source: .sameDatabase) { table in
+            if table.name == "b" { table.sourceTable = "a" }
+            if table.name == "c" { table.sourceTable = "b" }
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM c") == 3)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM c") == 6)
+    }
 }

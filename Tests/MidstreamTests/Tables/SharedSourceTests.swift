@@ -161,8 +161,15 @@ import Testing
     }
 
     /// Rows that move within their file belong to the table there, when they have moved and stayed as well.
-    @Test(arguments: [SourceRetirement.drop, .keep], [0, 1, 4] as [Int64])
-    func whatMovesWithinItsFileIsNotTakenByAnother(_ retirement: SourceRetirement, _ moved: Int64) throws {
+    @Test(
+        arguments: [SourceRetirement.drop, .keep],
+        [(0, nil), (1, nil), (4, nil), (1, "id < 3")] as [(Int64, String?)]
+    )
+    func whatMovesWithinItsFileIsNotTakenByAnother(
+        _ retirement: SourceRetirement,
+        _ first: (moved: Int64, condition: String?)
+    ) throws {
+        let moved = first.moved
         let folder = TemporaryFolder()
         let create = "(id INTEGER PRIMARY KEY, v)"
         let database = try Database(path: folder.file("app.db"))
@@ -170,13 +177,14 @@ import Testing
         try database.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
         try database.addMigration(source: .sameDatabase, retirement: retirement) {
             $0.sourceTable = $0.name == "b" ? "a" : nil
+            if $0.name == "b" { $0.condition = first.condition }
         }
         if moved > 3 { try finishMigration(database) } else { try database.stepMigration(rows: moved) }
-        try database.execute("UPDATE b SET v = 9 WHERE id = 3")
+        try database.execute("UPDATE b SET v = 9 WHERE id = 2")
         let isGone = moved > 3 && retirement == .drop
         let other = try Database(path: folder.file("other.db"))
         try other.execute("CREATE TABLE c\(create)")
-        for condition in [nil, "id < 3"] {
+        for condition in [nil, "id < 3", "id >= 3"] {
             let error = #expect(throws: MigrationError.self) {
                 try other.addMigration(source: .file(folder.file("app.db"))) { table in
                     guard table.name == "c" else { return }
@@ -190,7 +198,12 @@ import Testing
         #expect(try other.fetchValue(Int.self, "SELECT count(*) FROM c") == 0)
         try finishMigration(other)
         try finishMigration(database)
-        #expect(texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2", "3|9"])
+        #expect(
+            texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|9"]
+                + (first.condition == nil ? ["3|3"] : [])
+        )
+        // Nothing that was refused has taken its fence down.
+        #expect(isGone || (try? database.execute("INSERT INTO a VALUES (7, 7)")) == nil)
     }
 
     /// The other way round.
@@ -221,5 +234,30 @@ import Testing
         try finishMigration(database)
         #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM c") == 0)
         #expect(texts(try database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2", "3|3"])
+    }
+
+    /// A part that has moved to another file and stayed is closed when another, which moves within the file, returns.
+    @Test func eachOfTwoPartsHasAFenceOfItsOwn() throws {
+        let folder = TemporaryFolder()
+        let create = "(id INTEGER PRIMARY KEY, v)"
+        let old = try Database(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE a\(create); CREATE TABLE c\(create)")
+        try old.execute("INSERT INTO a VALUES (1, 1), (2, 2), (3, 3)")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE b\(create)")
+        func add(_ database: Database, _ source: MigrationSource, _ name: String, _ condition: String) throws {
+            try database.addMigration(source: source, retirement: .keep) { table in
+                guard table.name == name else { return }
+                table.sourceTable = "a"
+                table.condition = condition
+            }
+        }
+        try add(database, .file(folder.file("old.db")), "b", "id < 3")
+        try finishMigration(database)
+        try add(old, .sameDatabase, "c", "id >= 3")
+        try old.cancelMigration()
+        try finishMigration(old)
+        let error = #expect(throws: SQLiteError.self) { try old.execute("UPDATE a SET v = 9 WHERE id = 1") }
+        #expect(error?.message.contains("to table b of new.db") == true, "\(String(describing: error))")
     }
 }
