@@ -55,7 +55,7 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_SQLLOGIC_MODES   only modes that have one of these texts: frozen at 50 %,stepping'
 	@echo '  MIDSTREAM_SQLLOGIC_SEED    chooses other samples'
 	@echo 'Environment of make test:'
-	@echo '  MIDSTREAM_TEST_FOLDER      where tests make their files; in memory if not said, and in release in /tmp'
+	@echo '  MIDSTREAM_TEST_FOLDER      where tests make their files; in memory if not said, and with SQLCipher 4 in /tmp'
 	@echo '  MIDSTREAM_REQUIRE_SQLCIPHER  1 fails where SQLCipher cannot be had'
 	@echo '  MIDSTREAM_SQLCIPHER4_FULL  1 runs all tests with SQLCipher 4, not only those of keys, files, crashes and random cases'
 	@echo 'SWIFT=path chooses a toolchain.'
@@ -77,13 +77,13 @@ test-debug: deps ## The parts of make test.
 
 test-release: deps
 	$(SWIFT) build --build-tests $(RELEASE_TEST_FLAGS)
-	@MIDSTREAM_TEST_FOLDER=$${MIDSTREAM_TEST_FOLDER:-/tmp} Scripts/run-tests $(SWIFT) $(RELEASE_TEST_FLAGS)
+	@Scripts/run-tests $(SWIFT) $(RELEASE_TEST_FLAGS)
 
 test-sqlcipher: deps
 	@Scripts/test-sqlcipher system $(SWIFT) $(STRICT_FLAGS)
 
 test-sqlcipher4: deps
-	@Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
+	@MIDSTREAM_TEST_FOLDER=$${MIDSTREAM_TEST_FOLDER:-/tmp} Scripts/test-sqlcipher 4 $(SWIFT) $(STRICT_FLAGS)
 
 test-model:
 	@Scripts/check-model --quick
