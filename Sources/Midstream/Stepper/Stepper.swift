@@ -77,7 +77,13 @@ final class Stepper {
         // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
         try connection.execute("PRAGMA temp_store = MEMORY")
         connection.setAutomaticCheckpoint(frames: 0)
-        let pageSize = try connection.fetchValue(Int64.self, "PRAGMA main.page_size") ?? 4096
+        // SQLCipher 4 gives it as text.
+        let pageSize: Int64 =
+            switch try connection.fetchValue(SQLiteValue.self, "PRAGMA main.page_size") {
+            case .integer(let size): size
+            case .text(let size): Int64(size) ?? 4096
+            default: 4096
+            }
         longTransaction = Self.longTransaction / max(512, pageSize)
     }
 

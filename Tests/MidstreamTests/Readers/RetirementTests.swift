@@ -294,8 +294,9 @@ import Testing
                 current.withLock { $0 = path }
                 usleep(UInt32.random(in: 0..<3000))
                 let connection = try Connection(path: folder.file("new.db"))
-                connection.setBusyTimeout(milliseconds: 20)
+                connection.setBusyTimeout(milliseconds: 5000)
                 try connection.attach(path, as: "old")
+                connection.setBusyTimeout(milliseconds: 20)
                 _ = try? SourceFile.delete(path, attachedTo: connection, as: "old", lockingBy: "t") { true }
             }
         }
