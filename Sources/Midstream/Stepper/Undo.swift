@@ -385,8 +385,7 @@ struct Undo {
         if let misplaced = sql.misplaced(isBounded: lower != nil, isEnded: upper != nil) {
             let cause = SQLiteError(
                 code: .constraint,
-                message:
-                    "the key of the source is a column here that has another value than the rowid, and both are the key in the source"
+                message: "the target's column for the source's key has another value than the rowid"
             )
             refusals += try keys(misplaced, sql, lower, upper).map { Progress.Refusal(key: $0, cause: cause) }
         }
