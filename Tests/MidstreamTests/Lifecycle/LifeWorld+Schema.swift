@@ -40,14 +40,7 @@ extension LifeWorld {
         }
         endFault()
         guard converted else { throw LifeProblem("rebuild: done although rows cannot fit") }
-        try applyConversion(table, to: name, change.shape)
-        state.tables[index].shape = change.shape
-        if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
-        if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
-            state.tables[index].knowsRowIDs = false
-        }
-        state.tables[index].move = table.move?.followed(by: change) ?? LifeMove(former: table.shape)
-        try settle()
+        try take(change, of: table, at: index)
     }
 
     /// Statements that look at whole tables or change their names.

@@ -63,7 +63,12 @@ extension LifeWorld {
         }
         endFault()
         guard converted else { throw LifeProblem("upgrade: done although rows cannot fit") }
-        try applyConversion(table, to: name, change.shape)
+        try take(change, of: table, at: index)
+    }
+
+    /// What a change of a table in its place makes of it.
+    func take(_ change: LifeChange, of table: LifeTable, at index: Int) throws {
+        try applyConversion(table, to: table.place.table, change.shape)
         state.tables[index].shape = change.shape
         if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
