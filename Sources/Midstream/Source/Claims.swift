@@ -131,19 +131,23 @@ struct Claims {
         try fence(record)
     }
 
-    /// Whether a claim on a source table belongs to the very table that a table of the target has moved on to.
+    /// Whether a claim on a source table belongs to the table that a table of the target has moved on to, or that may have moved on
+    /// from there.
     ///
     /// - Parameter onward: The claims on tables of the target's file.
-    func hasMovedOn(_ claim: Claim, _ source: String, _ target: String, _ onward: [Claim]) -> Bool {
+    func hasMovedOn(_ claim: Claim, _ source: String, _ wish: TableMigration, _ onward: [Claim]) -> Bool {
         guard SQLIdentifier.equal(claim.sourceTable, source) else { return false }
         let path = path(of: claim, in: migration.schema)
         return onward.contains { onward in
-            guard SQLIdentifier.equal(onward.sourceTable, target),
-                SQLIdentifier.equal(onward.targetTable, claim.targetTable)
-            else { return false }
+            guard SQLIdentifier.equal(onward.sourceTable, wish.name) else { return false }
+            let isOver = onward.moved != nil && !onward.isDropped
+            // The next file takes over what rows are to come from, and leaves the rest to end where it is.
+            if isOver, !claim.targetFile.hasSameBytes(as: targetFile()), Self.isSame(claim.condition, wish.condition) {
+                return true
+            }
+            guard SQLIdentifier.equal(onward.targetTable, claim.targetTable) else { return false }
             let other = self.path(of: onward, in: "main")
             // When all has moved on, a file may have got another path than one of them knows.
-            let isOver = onward.moved != nil && !onward.isDropped
             return other == path || isOver && (FilePath.isGone(path) || FilePath.isGone(other))
         }
     }
@@ -337,11 +341,11 @@ struct Claims {
         )
     }
 
-    /// Whether rows of a source table are in a target table for good.
+    /// What has been claimed of a source table and is in a target table for good.
     ///
     /// - Parameter moving: All tables that move.
-    func hasMoved(from source: String, into target: String, besides moving: [TableRecord]) throws -> Bool {
-        try (isSameFile ? movedHere(besides: moving) : all()).contains { claim in
+    func moved(from source: String, into target: String, besides moving: [TableRecord]) throws -> [Claim] {
+        try (isSameFile ? movedHere(besides: moving) : all()).filter { claim in
             claim.moved != nil && SQLIdentifier.equal(claim.sourceTable, source)
                 && SQLIdentifier.equal(claim.targetTable, target) && isOwn(claim, for: claim.condition)
         }

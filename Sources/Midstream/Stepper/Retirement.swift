@@ -68,8 +68,8 @@ struct Retirement {
     /// Whether the file that this move was taken over from may still show its table with the source's rows: until that table
     /// has been released itself, and nobody reads from before.
     private func isInUse(_ record: TableRecord) throws -> Bool {
-        let (migrations, tables) = try stepper.store.load()
-        return try others(record, tables).contains { other in
+        let (migrations, _) = try stepper.store.load()
+        return try others(record).contains { other in
             guard let file = migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
                 return false
             }
@@ -79,9 +79,29 @@ struct Retirement {
         }
     }
 
-    /// The moves into the same table that are not over.
-    private func others(_ record: TableRecord, _ tables: [TableRecord]) -> [TableRecord] {
-        tables.filter { $0.id != record.id && $0.phase != .done && SQLIdentifier.equal($0.target, record.target) }
+    /// The moves into the same table that are not over, and into tables of this file that its rows move on to: a move that had
+    /// rows to come then goes there directly.
+    private func others(_ record: TableRecord) throws -> [TableRecord] {
+        let (migrations, tables) = try stepper.store.load()
+        let onward = tables.filter { table in
+            migrations.contains { $0.id == table.migration && $0.sourcePath == nil }
+        }
+        func destinations(_ table: String) -> Set<String> {
+            var found = [table]
+            var next = 0
+            while next < found.count {
+                let table = found[next]
+                found += onward.filter { SQLIdentifier.equal($0.source, table) && !found.contains($0.target) }.map(
+                    \.target
+                )
+                next += 1
+            }
+            return Set(found.map(SQLIdentifier.lowercased))
+        }
+        let own = destinations(record.target)
+        return tables.filter {
+            $0.id != record.id && $0.phase != .done && !own.isDisjoint(with: destinations($0.target))
+        }
     }
 
     private func isReleased(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
@@ -92,7 +112,7 @@ struct Retirement {
     /// Whether no reader of a file in the middle of a chain can have its table, with rows of another source, from before the
     /// release. That source goes next.
     private func isReleaseSeen(_ record: TableRecord) throws -> Bool {
-        try others(record, stepper.store.load().tables).isEmpty
+        try others(record).isEmpty
             || stepper.isProvenUnread(record.id, since: .released, in: migration.schema)
     }
 

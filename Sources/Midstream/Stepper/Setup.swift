@@ -83,7 +83,14 @@ struct Setup {
                 if same.phase == .starting { isCutShort = true }
                 if same.isOwn { try setPolicies(table, of: same) }
             } else if let other = known.first(where: { $0.phase != .done }) {
-                throw Self.otherRows(other, table)
+                try attach(migration, source)
+                let claims = Claims(connection: connection, migration: migration)
+                // The others may have moved on to it from elsewhere, when those that it asks for were there.
+                guard
+                    try claims.moved(from: sourceTable, into: name, besides: records).contains(where: {
+                        Claims.isSame($0.condition, table.condition)
+                    })
+                else { throw Self.otherRows(other, table) }
             } else {
                 wanted.append(table)
             }
@@ -250,7 +257,7 @@ struct Setup {
                 throw Self.isReturning(returning)
             }
             // It was taken over, with the table that it moved into: see `Setup+Chains`.
-            if staked.contains(where: { claims.hasMovedOn($0, sourceName, wish.name, onward) }) { continue }
+            if staked.contains(where: { claims.hasMovedOn($0, sourceName, wish, onward) }) { continue }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     && claims.isOwn($0, for: wish.condition)

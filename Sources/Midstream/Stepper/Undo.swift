@@ -77,13 +77,13 @@ struct Undo {
         }
         let former = try stepper.unlessOvertaken(record) {
             try stepper.attach(migration)
-            return try Claims(connection: connection, migration: migration).hasMoved(
+            return try Claims(connection: connection, migration: migration).moved(
                 from: record.source,
                 into: record.target,
                 besides: all
             )
         }
-        if former == true { throw UndoSQL.cannot(record, "other rows of that have moved before") }
+        if former?.isEmpty == false { throw UndoSQL.cannot(record, "other rows of that have moved before") }
         if record.firesTriggers {
             throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
         }

@@ -41,6 +41,8 @@ struct Life {
             try made.end()
             refusals.merge(made.refusals, uniquingKeysWith: +)
             return nil
+        } catch is LifeOver {
+            return nil
         } catch {
             return Failure(problem: "\(error)", operations: begun, log: world?.log ?? [])
         }

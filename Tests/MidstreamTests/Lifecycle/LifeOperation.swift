@@ -2,7 +2,7 @@
 struct LifeOperation: Sendable, CustomStringConvertible {
     enum Kind: String, CaseIterable, Sendable {
         case write, step, finish, add, cancel, rebuild, alter, reopen, openTwice, writePlainly, useFile, backUpOrRestore
-        case split, join, relocate, upgrade, useKept, fail
+        case split, movePart, join, relocate, upgrade, useKept, holdReader, fail
     }
 
     var kind: Kind
@@ -13,7 +13,8 @@ struct LifeOperation: Sendable, CustomStringConvertible {
     private static let weights: [(Int, Kind)] = [
         (24, .write), (20, .step), (3, .finish), (14, .add), (6, .cancel), (10, .rebuild), (8, .alter), (8, .reopen),
         (3, .openTwice), (6, .writePlainly), (4, .useFile), (3, .backUpOrRestore),
-        (5, .split), (5, .join), (3, .relocate), (6, .upgrade), (5, .useKept), (12, .fail),
+        (6, .split), (4, .movePart), (4, .holdReader), (5, .join), (3, .relocate), (6, .upgrade), (5, .useKept),
+        (12, .fail),
     ]
 
     static func random(_ dice: Dice) -> LifeOperation {
@@ -36,14 +37,16 @@ struct LifeOperation: Sendable, CustomStringConvertible {
         case .useFile: try world.useFile(dice)
         case .backUpOrRestore: try world.backUpOrRestore(dice)
         case .split: try world.split(dice)
+        case .movePart: try world.movePart(dice)
         case .join: try world.join(dice)
         case .relocate: try world.relocate(dice)
         case .upgrade: try world.upgrade(dice)
         case .useKept: try world.useKept(dice)
+        case .holdReader: try world.holdReader(dice)
         case .fail:
             world.fault = LifeFault(dice)
             let kind = dice.weighted(
-                Self.weights.filter { ![.fail, .useFile, .backUpOrRestore, .relocate].contains($0.1) }
+                Self.weights.filter { ![.fail, .useFile, .backUpOrRestore, .relocate, .holdReader].contains($0.1) }
             )
             world.note("\(kind), in which the \(world.fault?.description ?? "")")
             try LifeOperation(kind: kind, seed: seed &+ 1).run(in: world)

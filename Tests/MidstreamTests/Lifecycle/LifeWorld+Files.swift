@@ -30,7 +30,7 @@ extension LifeWorld {
         let file = table.place.file
         let first = try database(file)
         note("open f\(file) twice")
-        let second = try Database(path: path(file), configuration: configuration())
+        let second = try Database(path: path(file), key: keys[file], configuration: configuration())
         databases[file] = second
         isOpenTwice = true
         defer {
@@ -91,9 +91,10 @@ extension LifeWorld {
     /// Whether rows of it are on both sides.
     private func isGuarded(_ table: LifeTable) throws -> Bool {
         guard table.move != nil else { return false }
-        return try Database.readMigrationProgress(ofFile: path(table.place.file)).tables.contains {
-            $0.name == table.place.table && $0.phase == .copying
-        }
+        return try Database.readMigrationProgress(ofFile: path(table.place.file), key: keys[table.place.file]).tables
+            .contains {
+                $0.name == table.place.table && $0.phase == .copying
+            }
     }
 
     private func outcome(_ body: () throws -> Void) -> String {
@@ -151,7 +152,11 @@ extension LifeWorld {
             let (count, indexes) = (state.names, state.indexes)
             state = former
             (state.names, state.indexes) = (count, indexes)
-            for name in names() where Files.exists(name + "-saved") { Files.copyDatabase(name + "-saved", to: name) }
+            // Elsewhere, if they have been copied or moved since.
+            for name in names() {
+                Files.removeDatabase(name)
+                if Files.exists(name + "-saved") { Files.copyDatabase(name + "-saved", to: name) }
+            }
             try restoreOracle()
         } else {
             note("back up all files")

@@ -13,6 +13,7 @@ extension LifeWorld {
         let retirement = dice.weighted([(4, SourceRetirement.drop), (2, .keep), (1, .deleteFileWhenEmpty)])
         var entry = LifeCall.Entry(table: table.id, target: name, source: table.place.table, change: change)
         entry.verification = dice.pick([.batches, .batches, .count, .complete])
+        entry.setsAside = change.shape.refused != nil && dice.percent(40)
         let call = LifeCall(target: target, source: table.place.file, retirement: retirement, entries: [entry])
         note(
             "add \(table.place) -> f\(target).\(name), \(retirement.rawValue): \(change.shape.createTable(name)); \(change.made)"
@@ -269,18 +270,27 @@ extension LifeWorld {
                     && other.move?.origin == table.move?.origin
         }
         // A source of which a part returns, and another moves to its end, is promised to nobody.
-        if table.move?.condition != nil, group.count == 1 { return }
+        let hasRest = state.tables.contains { $0.part != nil && $0.place == table.move?.origin }
+        if table.move?.condition != nil, group.count == 1, !hasRest { return }
         note("cancel \(isOfAll ? "all of f\(table.place.file)" : "\(group.map(\.place))")")
-        do {
-            try faulty("cancel") {
-                try database(table.place.file).cancelMigration(of: isOfAll ? nil : group.map(\.place.table))
+        let files = Set(group.map(\.place.file)).sorted { a, _ in a == table.place.file }
+        for file in files {
+            let names = group.filter { $0.place.file == file }.map(\.place.table)
+            do {
+                try faulty("cancel") { try database(file).cancelMigration(of: isOfAll ? nil : names) }
+            } catch {
+                try refuse("cancel", error)
+                if file == files.first { return }
+                throw LifeOver()
             }
-        } catch {
-            return try refuse("cancel", error)
         }
-        let progress = try database(table.place.file).readMigrationProgress()
-        for (index, other) in state.tables.enumerated() where other.place.file == table.place.file && other.move != nil
-        {
+        for file in files { try noteReturning(file, group, isOfAll) }
+        try settle()
+    }
+
+    private func noteReturning(_ file: Int, _ group: [LifeTable], _ isOfAll: Bool) throws {
+        let progress = try database(file).readMigrationProgress()
+        for (index, other) in state.tables.enumerated() where other.place.file == file && other.move != nil {
             let records = progress.tables.filter { $0.name == other.place.table && $0.phase != .done }
             let isReturning =
                 group.contains { $0.id == other.id } && !isOfAll
@@ -290,7 +300,6 @@ extension LifeWorld {
             state.tables[index].move?.isReturning = true
             forgetCalls(of: other)
         }
-        try settle()
     }
 
     private func forgetCalls(of table: LifeTable) {

@@ -1,6 +1,9 @@
 import Midstream
 import SQLiteConnection
 
+/// What comes then is promised to nobody.
+struct LifeOver: Error {}
+
 /// Tables that become two, and two that become one.
 extension LifeWorld {
     /// Has the rows of a table move into two others.
@@ -12,6 +15,7 @@ extension LifeWorld {
         let border = dice.between(0, 9)
         let conditions = ["k < \(border)", dice.percent(50) ? "k >= \(border)" : "NOT (k < \(border))"]
         let retirement = dice.weighted([(3, SourceRetirement.drop), (1, .keep), (1, .deleteFileWhenEmpty)])
+        if dice.percent(40) { return try splitOff(conditions, of: table, retirement, dice) }
         var halves: [LifeTable] = []
         var call = LifeCall(target: target, source: table.place.file, retirement: retirement, entries: [])
         for condition in conditions {
@@ -54,6 +58,114 @@ extension LifeWorld {
         state.tables.removeAll { $0.id == table.id }
         state.tables += halves
         try settle()
+    }
+
+    /// Has some rows of a table move into another, and the rest, perhaps, into one of any file.
+    private func splitOff(
+        _ conditions: [String],
+        of table: LifeTable,
+        _ retirement: SourceRetirement,
+        _ dice: Dice
+    ) throws {
+        guard table.move == nil else { return }
+        var halves = conditions.map { condition in
+            state.names += 1
+            var half = LifeTable(id: state.names, place: table.place, shape: table.shape)
+            half.part = condition
+            half.parts = 2
+            half.knowsRowIDs = table.knowsRowIDs
+            return half
+        }
+        note("split \(table.place) by \(conditions)")
+        if dice.percent(50) { halves.reverse() }
+        try oracle.execute("SAVEPOINT conversion")
+        for half in halves {
+            let change = LifeChange(shape: table.shape)
+            guard prepareConversion(table, change, half.plain, where: half.part, savepoint: false) else {
+                throw LifeProblem("rows do not fit into a table as theirs was")
+            }
+        }
+        try oracle.execute("RELEASE conversion")
+        // It is one table until the first half moves.
+        guard try movePart(halves[0], retirement, dice, { state.tables.removeAll { $0.id == table.id } }) else {
+            for half in halves { try oracle.execute("DROP TABLE \(half.plain)") }
+            return
+        }
+        try oracle.execute("DROP TABLE \(table.plain)")
+        guard try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(halves[1].plain)") != 0 else {
+            // What has no rows goes with the last of those that have.
+            try oracle.execute("DROP TABLE \(halves[1].plain)")
+            return try settle()
+        }
+        state.tables.append(halves[1])
+        if dice.percent(75) { _ = try movePart(halves[1], retirement, dice) }
+        try settle()
+    }
+
+    /// Has a part that is left of a table move.
+    func movePart(_ dice: Dice) throws {
+        let parts = state.tables.filter { $0.part != nil }
+        guard !parts.isEmpty else { return }
+        let table = dice.pick(parts)
+        // What has no rows went with the last of those that had.
+        if try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(table.plain)") == 0 { return }
+        let isKept = state.kept.contains { $0.place == table.place }
+        _ = try movePart(table, isKept ? .keep : .drop, dice)
+        try settle()
+    }
+
+    /// - Parameter begun: What is to be done when it has begun.
+    /// - Returns: Whether it moves.
+    private func movePart(
+        _ part: LifeTable,
+        _ retirement: SourceRetirement,
+        _ dice: Dice,
+        _ begun: () -> Void = {}
+    ) throws -> Bool {
+        let change = dice.percent(60) ? LifeChange(shape: part.shape) : part.shape.changed(dice, wild: false)
+        let place = LifePlace(file: dice.below(Self.fileCount), table: newName())
+        var entry = LifeCall.Entry(table: part.id, target: place.table, source: part.place.table, change: change)
+        entry.condition = part.part
+        let call = LifeCall(target: place.file, source: part.place.file, retirement: retirement, entries: [entry])
+        note(
+            "move \(part.place) where \(part.part ?? "") -> \(place), \(retirement.rawValue): "
+                + "\(change.shape.createTable(place.table)); \(change.made)"
+        )
+        guard try createTarget(place, change.shape) else { return false }
+        let converted = prepareConversion(part, change, "new_table")
+        do {
+            try begin(call)
+        } catch {
+            dropTarget(place)
+            try forgetConversion()
+            // Neither may a part move within the file, and another into another file.
+            if let error = error as? MigrationError, error.code == .foreignState,
+                error.message.contains("already belong")
+            {
+                note("  refused: \(error)")
+            } else {
+                try refuse("move a part", error)
+            }
+            return false
+        }
+        guard converted else { throw LifeProblem("move a part: begins although rows cannot fit") }
+        begun()
+        try applyConversion(part, to: place.table, change.shape)
+        state.calls.append(call)
+        if retirement == .keep, !state.kept.contains(where: { $0.place == part.place }) {
+            state.kept.append(LifeKept(place: part.place, shape: part.shape, target: call.target))
+        }
+        var moving = part
+        moving.place = place
+        moving.shape = change.shape
+        moving.move = LifeMove(origin: part.place, former: part.shape, made: change.made, condition: part.part)
+        moving.part = nil
+        moving.parts = 1
+        moving.knowsSequence = false
+        moving.knowsRowIDs = part.knowsRowIDs && (part.shape.key == .implicit || change.shape.key != .implicit)
+        state.tables.removeAll { $0.id == part.id }
+        state.tables.append(moving)
+        return true
     }
 
     /// Has the rows of a table move into one that there is, with its rows.

@@ -30,13 +30,22 @@ final class LifeWorld {
     var isOpenTwice = false
     /// What is to fail next.
     var fault: LifeFault?
+    /// Somebody who reads all the while.
+    var reader: LifeReader?
+    /// What each file is encrypted by.
+    let keys: [EncryptionKey?]
 
     init(_ dice: Dice) throws {
         oracle = try Self.openOracle(folder)
+        let encrypts = Connection.canEncrypt && dice.percent(40)
+        keys = (0..<Self.fileCount).map { file in
+            encrypts && dice.percent(70) ? TestKeys.cheap("key \(file)") { $0.pageSize = 1024 } : nil
+        }
         for _ in 0..<dice.between(1, 3) { try createTable(dice) }
     }
 
     deinit {
+        reader?.end()
         for database in databases.values { database.close() }
         oracle.close()
     }
@@ -57,13 +66,17 @@ final class LifeWorld {
         configuration.readerCount = 1
         let places = (0..<Self.fileCount).map { (name: "f\($0).db", path: path($0)) }
         configuration.sourcePath = { former in places.first { former.hasSuffix($0.name) }?.path }
+        let keys = zip(places, keys).map { ($0.name, $1) }
+        configuration.sourceKey = { path in keys.first { path.hasSuffix($0.0) }?.1 }
         return configuration
     }
 
     /// The database of a file, opened if it is not.
     func database(_ file: Int) throws -> Database {
         if let database = databases[file] { return database }
-        let database = try faulty("open f\(file)") { try Database(path: path(file), configuration: configuration()) }
+        let database = try faulty("open f\(file)") {
+            try Database(path: path(file), key: keys[file], configuration: configuration())
+        }
         databases[file] = database
         return database
     }
@@ -73,11 +86,12 @@ final class LifeWorld {
     }
 
     func closeAll() {
+        endReader()
         for file in Array(databases.keys) { close(file) }
     }
 
     func plainly<Result>(_ file: Int, _ body: (Connection) throws -> Result) throws -> Result {
-        let connection = try Connection(path: path(file))
+        let connection = try Connection(path: path(file), options: OpenOptions(key: keys[file]))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 300)
         return try body(connection)
@@ -95,6 +109,9 @@ final class LifeWorld {
             note("  refused: \(error)")
             refusals["\(operation): \(error.code)", default: 0] += 1
             return
+        }
+        if let error = error as? SQLiteError, error.code.primary == .busy, reader != nil {
+            return note("  a reader is in the way: \(error)")
         }
         guard let error = error as? MigrationError, Self.refusals.contains(error.code) else {
             throw LifeProblem("\(operation): \(error)")
@@ -157,6 +174,7 @@ final class LifeWorld {
 
     /// Compares every logical table with its plain one.
     func check(plainlyToo: Bool = false) throws {
+        try checkReader()
         for index in state.tables.indices {
             let table = state.tables[index]
             let sql = table.shape.dump(table.place.table, rowIDs: table.knowsRowIDs, where: table.part)
@@ -208,20 +226,32 @@ final class LifeWorld {
     /// - Returns: Whether there were some.
     private func takeAside(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
         guard !missing.isEmpty, let refused = table.shape.refused, let index = index(of: table.id) else { return false }
+        let names = table.shape.key.hasRowID ? ["rowid"] : ["id", "k"]
         let sql = table.shape.dump(table.plain, rowIDs: table.knowsRowIDs, where: refused)
-        let aside = try oracle.fetchAll(sql).filter { missing.contains(Self.text($0)) }
+            .replacing(/^SELECT/, with: "SELECT \(names.joined(separator: ", ")),")
+        let aside = try oracle.fetchAll(sql).filter { row in
+            missing.contains(Self.text(Array(row.values.dropFirst(names.count))))
+        }
         guard aside.count == missing.count else { return false }
         for row in aside {
             try oracle.execute(
-                "DELETE FROM \(table.plain) WHERE id IS ? AND k = ?",
-                Arguments(Array(row.values.prefix(2)))
+                "DELETE FROM \(table.plain) WHERE " + names.map { "\($0) = ?" }.joined(separator: " AND "),
+                Arguments(Array(row.values.prefix(names.count)))
             )
         }
         state.tables[index].aside += aside.count
-        let count = try database(table.place.file).fetchValue(Int.self, "SELECT count(*) FROM \(table.asideTable)")
         note("  \(aside.count) rows of \(table.place) are set aside")
+        // Each source's into one of its own.
+        let database = try database(table.place.file)
+        let count = try database.fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND (name = ?1 OR name GLOB ?1 || '_[0-9]*')",
+            [table.asideTable]
+        )
+        .reduce(0) { sum, row in
+            try sum + (database.fetchValue(Int.self, "SELECT count(*) FROM \(row.get(0, as: String.self))") ?? 0)
+        }
         guard count == state.tables[index].aside else {
-            throw LifeProblem("\(table.asideTable) has \(count ?? -1) rows, not \(state.tables[index].aside)")
+            throw LifeProblem("\(table.asideTable) has \(count) rows, not \(state.tables[index].aside)")
         }
         return true
     }
@@ -249,8 +279,10 @@ final class LifeWorld {
     }
 
     /// Unlike SQLite's comparison it tells 1 from 1.0.
-    static func text(_ row: Row) -> String {
-        row.values.map { value in
+    static func text(_ row: Row) -> String { text(row.values) }
+
+    private static func text(_ values: [SQLiteValue]) -> String {
+        values.map { value in
             switch value {
             case .null: "NULL"
             case .integer(let integer): "\(integer)"

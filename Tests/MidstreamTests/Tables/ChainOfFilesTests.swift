@@ -184,6 +184,76 @@ import Testing
         }
     }
 
+    /// The third file, when all rows of the first one are in it, and others are yet to come.
+    private func openThirdWithAllOfTheFirst(_ retirement: SourceRetirement = .drop) throws -> Database {
+        _ = try begin(moved: 0)
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute("CREATE TABLE c\(Self.last)")
+        try third.addMigration(source: new, retirement: retirement, filter: Self.third)
+        func phases() throws -> [String] { try third.readMigrationProgress().tables.map { "\($0.phase)" } }
+        for _ in 0..<20 where try !phases().contains("copied") { try third.stepMigration(rows: 1) }
+        try #require(try phases().sorted() == ["copied", "copying"])
+        return third
+    }
+
+    /// The first source's rows are all there, and those of the second move on within the file: the first one goes no sooner than the
+    /// second, which its own file shows with them.
+    @Test func aSourceStaysWhileTheMiddleOfItsChainIsRead() throws {
+        let third = try openThirdWithAllOfTheFirst()
+        let middle = try Database(path: folder.file("new.db"))
+        let expected = texts(try middle.fetchAll("SELECT * FROM b ORDER BY id"))
+        let rows = texts(try third.fetchAll("SELECT * FROM c ORDER BY id"))
+        try third.execute("CREATE TABLE d\(Self.last)")
+        try third.addMigration(source: .sameDatabase) { if $0.name == "d" { $0.sourceTable = "c" } }
+        for _ in 0..<30 {
+            #expect(texts(try middle.fetchAll("SELECT * FROM b ORDER BY id")) == expected)
+            let another = try Database(path: folder.file("new.db"))
+            #expect(texts(try another.fetchAll("SELECT * FROM b ORDER BY id")) == expected)
+            another.close()
+            #expect(texts(try third.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
+            let isFromMiddle = try third.readMigrationProgress().tables.contains { table in
+                table.sourceTable == "b" && table.phase == .copying
+            }
+            guard isFromMiddle else { break }
+            try third.stepMigration(rows: 1)
+        }
+        middle.close()
+        try finishMigration(third)
+        #expect(texts(try third.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
+        for (file, table) in [("old.db", "a"), ("new.db", "b")] {
+            #expect(try MovingFixture.count(table, in: folder.file(file)) == 0)
+        }
+        #expect(try objects("third.db").filter { $0.contains("midstream") } == [])
+    }
+
+    /// The first source stays the third file's when the fourth takes over what is to come from the second, whose application says
+    /// what it has always said.
+    @Test func whatHasMovedOnTwiceIsSaidAgain() throws {
+        let third = try openThirdWithAllOfTheFirst(.keep)
+        let rows = texts(try third.fetchAll("SELECT * FROM c ORDER BY id"))
+        third.close()
+        func sayAgain() throws {
+            let middle = try Database(path: folder.file("new.db"))
+            defer { middle.close() }
+            try middle.addMigration(source: old, filter: Self.second)
+        }
+        let fourth = try Database(path: folder.file("fourth.db"))
+        try fourth.execute("CREATE TABLE d\(Self.last)")
+        try fourth.addMigration(source: .file(folder.file("third.db")), retirement: .keep) { $0.sourceTable = "c" }
+        for _ in 0..<30 {
+            try sayAgain()
+            if try fourth.stepMigration(rows: 3).isFinished { break }
+        }
+        try finishMigration(fourth)
+        try sayAgain()
+        #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
+        // The third one has yet to tell the first that it is done.
+        let again = try Database(path: folder.file("third.db"))
+        try finishMigration(again)
+        try sayAgain()
+        #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
+    }
+
     /// What cannot go on is refused, and nothing has changed.
     @Test(arguments: ["collision", "shape", "cancelled", "condition", "set aside"])
     func whatCannotMoveOnIsRefused(_ why: String) throws {

@@ -260,4 +260,36 @@ import Testing
         let error = #expect(throws: SQLiteError.self) { try old.execute("UPDATE a SET v = 9 WHERE id = 1") }
         #expect(error?.message.contains("to table b of new.db") == true, "\(String(describing: error))")
     }
+
+    /// One table has its part, and the other moves into it with what it has yet to get: each is said again as before.
+    @Test(arguments: [0, 4] as [Int64]) func twoPartsMayMeetAgain(_ moved: Int64) throws {
+        try makeSource(Self.withKey)
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(Self.withKey); CREATE TABLE u\(Self.withKey)")
+        func add(_ name: String, _ condition: String) throws {
+            try database.addMigration(source: .file(source), retirement: .keep) { table in
+                guard table.name == name else { return }
+                table.sourceTable = "s"
+                table.condition = condition
+            }
+        }
+        try add("t", "b < 2")
+        try finishMigration(database)
+        try add("u", "b >= 2")
+        if moved > 0 { try database.stepMigration(rows: moved) }
+        try database.addMigration(source: .sameDatabase) { if $0.name == "t" { $0.sourceTable = "u" } }
+        for _ in 0..<20 {
+            try add("t", "b < 2")
+            let error = #expect(throws: MigrationError.self) { try add("t", "b < 1") }
+            #expect(error?.code == .misuse)
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
+            let isWhole = try database.readMigrationProgress().tables.allSatisfy { $0.phase != .copying }
+            if isWhole { break }
+            try database.stepMigration(rows: 3)
+        }
+        try finishMigration(database)
+        try add("t", "b < 2")
+        #expect(try database.readMigrationProgress().isFinished)
+        #expect(try texts(database.fetchAll("SELECT * FROM t ORDER BY id")) == rows("SELECT * FROM s ORDER BY id"))
+    }
 }

@@ -1,0 +1,95 @@
+import Dispatch
+import Midstream
+import SQLiteConnection
+
+/// A read transaction of a file that stays open while other things happen, and sees what it saw.
+final class LifeReader: @unchecked Sendable {
+    let file: Int
+    private let statements: [String]
+    private let requests = DispatchSemaphore(value: 0)
+    private let answers = DispatchSemaphore(value: 0)
+    /// Written by one thread while the other waits.
+    private var isOver = false
+    private var found: Result<[[String]], any Error> = .success([])
+    private var first: [[String]] = []
+
+    /// - Parameter statements: What is read, and must not change.
+    init(_ file: Int, _ statements: [String], open: @escaping @Sendable () throws -> Database) throws {
+        self.file = file
+        self.statements = statements
+        DispatchQueue(label: "midstream.tests.reader").async { self.live(open) }
+        answers.wait()
+        first = try found.get()
+    }
+
+    private func live(_ open: () throws -> Database) {
+        do {
+            let database = try open()
+            defer { database.close() }
+            try database.read { access in
+                repeat {
+                    // Where rows are known by no column, they come in any order.
+                    found = Result { try statements.map { try access.fetchAll($0).map(LifeWorld.text).sorted() } }
+                    answers.signal()
+                    requests.wait()
+                } while !isOver
+            }
+        } catch {
+            found = .failure(error)
+        }
+        answers.signal()
+    }
+
+    /// What it sees that it has not seen in the beginning, in words.
+    func difference() -> String? {
+        requests.signal()
+        answers.wait()
+        switch found {
+        case .failure(let error): return "a reader of f\(file) fails: \(error)"
+        case .success(let rows):
+            guard let index = rows.indices.first(where: { rows[$0] != first[$0] }) else { return nil }
+            return "a reader of f\(file) sees what came later: \(statements[index]): "
+                + LifeWorld.difference(rows[index], first[index])
+        }
+    }
+
+    func end() {
+        isOver = true
+        requests.signal()
+        answers.wait()
+    }
+}
+
+extension LifeWorld {
+    /// Has somebody read a file from now on, or until now.
+    func holdReader(_ dice: Dice) throws {
+        guard let file = state.tables.randomElement(dice)?.place.file else { return }
+        let former = reader
+        endReader()
+        if former != nil, dice.percent(50) { return }
+        note("a reader of f\(file)")
+        let statements = state.tables.filter { $0.place.file == file }.flatMap { table in
+            [
+                table.shape.dump(table.place.table, rowIDs: false, where: table.part),
+                "SELECT count(*), max(k), min(id) FROM \(table.place.table) WHERE \(table.part ?? "1")",
+            ]
+        }
+        let (path, key, configuration) = (path(file), keys[file], configuration())
+        reader = try LifeReader(file, statements) { try Database(path: path, key: key, configuration: configuration) }
+    }
+
+    func endReader() {
+        guard let ended = reader else { return }
+        note("  the reader of f\(ended.file) ends")
+        ended.end()
+        reader = nil
+    }
+
+    func checkReader() throws {
+        if let difference = reader?.difference() { throw LifeProblem(difference) }
+    }
+}
+
+extension Array {
+    fileprivate func randomElement(_ dice: Dice) -> Element? { isEmpty ? nil : dice.pick(self) }
+}
