@@ -53,10 +53,8 @@ struct LifeTable: Sendable {
     var knowsRowIDs = true
     /// Whether the plain table gives the same keys under AUTOINCREMENT.
     var knowsSequence = true
-    /// Whether rows that are refused go into a table of their own, its name, and how many it has.
+    /// Whether rows that are refused are set aside.
     var setsAside = false
-    var asideTable = ""
-    var aside = 0
     /// Which rows of the place are its own, where another table's are there too. It takes no writes then.
     var part: String?
     /// How many parts the place has.
@@ -100,6 +98,8 @@ struct LifeState: Sendable {
     var kept: [LifeKept] = []
     var names = 0
     var indexes = 0
+    /// How many rows have been set aside in each file.
+    var aside = [Int](repeating: 0, count: LifeWorld.fileCount)
     /// The folder that each file is in, by its number.
     var folders = [Int](repeating: 0, count: LifeWorld.fileCount)
 }

@@ -38,8 +38,6 @@ extension LifeWorld {
         if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         state.tables[index].move = move
         state.tables[index].setsAside = entry.setsAside
-        state.tables[index].asideTable = "midstream_refused_\(name)"
-        state.tables[index].aside = 0
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
             state.tables[index].knowsRowIDs = false
         }

@@ -225,7 +225,7 @@ final class LifeWorld {
     ///
     /// - Returns: Whether there were some.
     private func takeAside(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
-        guard !missing.isEmpty, let refused = table.shape.refused, let index = index(of: table.id) else { return false }
+        guard !missing.isEmpty, let refused = table.shape.refused else { return false }
         let names = table.shape.key.hasRowID ? ["rowid"] : ["id", "k"]
         let sql = table.shape.dump(table.plain, rowIDs: table.knowsRowIDs, where: refused)
             .replacing(/^SELECT/, with: "SELECT \(names.joined(separator: ", ")),")
@@ -239,19 +239,17 @@ final class LifeWorld {
                 Arguments(Array(row.values.prefix(names.count)))
             )
         }
-        state.tables[index].aside += aside.count
+        state.aside[table.place.file] += aside.count
         note("  \(aside.count) rows of \(table.place) are set aside")
-        // Each source's into one of its own.
         let database = try database(table.place.file)
         let count = try database.fetchAll(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND (name = ?1 OR name GLOB ?1 || '_[0-9]*')",
-            [table.asideTable]
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name GLOB 'midstream_refused_*'"
         )
         .reduce(0) { sum, row in
             try sum + (database.fetchValue(Int.self, "SELECT count(*) FROM \(row.get(0, as: String.self))") ?? 0)
         }
-        guard count == state.tables[index].aside else {
-            throw LifeProblem("\(table.asideTable) has \(count) rows, not \(state.tables[index].aside)")
+        guard count == state.aside[table.place.file] else {
+            throw LifeProblem("f\(table.place.file): \(count) rows are set aside, not \(state.aside[table.place.file])")
         }
         return true
     }
