@@ -229,6 +229,7 @@ struct MoveSQL: Sendable {
 
     /// Whether a source row has, in a key of the target, the values of the row that is called `midstream_target`.
     func hasKey(_ index: TableSchema.Index, of target: TableSchema) -> String {
+        if columns.areNull(in: index) { return "0" }
         let terms = index.terms.compactMap { term -> String? in
             guard let column = term.column, column >= 0 else { return nil }
             let name = "midstream_target." + SQLIdentifier.quoted(target.columns[column].name)

@@ -33,11 +33,19 @@ struct MappedColumns: Sendable {
         /// How a value that it is compared with must be converted; `nil` where SQLite does that.
         fileprivate let conversion: Affinity?
 
+        /// Whether it will be NULL in every row.
+        var isNull: Bool { value == MappedColumns.null }
+
         /// A value to compare the column with.
         func converted(_ sql: String) -> String { StoredValue.call(sql, conversion) }
     }
 
     subscript(_ column: Int) -> Column { columns[column] }
+
+    /// Whether all rows have NULL in a key of the target, so that none is equal to another.
+    func areNull(in index: TableSchema.Index) -> Bool {
+        index.terms.contains { term in term.column.map { $0 >= 0 && columns[$0].isNull } ?? false }
+    }
 
     init(target: TableSchema, source: TableSchema, records: [ColumnRecord]) {
         let origins = Dictionary(records.map { (SQLIdentifier.lowercased($0.name), $0.origin) }) { first, _ in first }
@@ -71,9 +79,13 @@ struct MappedColumns: Sendable {
         )
     }
 
+    private static let null = "NULL"
+
     private static func expression(_ text: String, _ target: TableSchema.Column) -> Column {
+        // It is of any type.
+        if ExpressionShape.isNull(text) { return made(null, target, isStored: true) }
         // On lines of its own, so that a comment cannot reach what follows.
-        made("(\(text)\n)", target, isStored: target.affinity == .text && ExpressionShape.givesText(text))
+        return made("(\(text)\n)", target, isStored: target.affinity == .text && ExpressionShape.givesText(text))
     }
 
     /// - Parameter isStored: Whether the values have the column's type already. Then an index on the very expression serves.

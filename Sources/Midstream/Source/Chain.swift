@@ -128,6 +128,7 @@ struct Chain {
     /// Whether what is unique in C is so in B, for the rows of both sources together.
     private func isUniqueInB(_ index: TableSchema.Index, _ outer: MappedColumns) -> Bool {
         guard index.isPlain else { return false }
+        if outer.areNull(in: index) { return true }
         func set(_ terms: [(Int?, String)]) -> Set<String> {
             Set(terms.map { "\($0 ?? -2) " + SQLIdentifier.lowercased($1) })
         }

@@ -53,7 +53,7 @@ struct Compatibility {
 
     private func checkKeys() throws {
         try target.hasRowID ? checkRowID() : checkPrimaryKey()
-        for index in target.comparableKeys {
+        for index in target.comparableKeys where !sql.columns.areNull(in: index) {
             let terms = index.terms.compactMap(\.column).filter { $0 >= 0 }
             let isPlain = terms.allSatisfy { sql.columns[$0].plain != nil }
             if try isPlain ? hasIndex(for: index) : isSearched(sql.lookup(by: index)) { continue }
@@ -200,7 +200,7 @@ struct Compatibility {
     /// - Complexity: O(1) for what is unique in the source too, otherwise O(n log n).
     private func checkUniqueness() throws {
         let plain = target.uniqueIndexes.filter { $0.isPlain && !$0.isPrimaryKey || $0.isPlain && target.hasRowID }
-        for index in plain where !isUniqueInSource(index) {
+        for index in plain where !sql.columns.areNull(in: index) && !isUniqueInSource(index) {
             let operands = index.terms.map { term in
                 let value = term.column.flatMap { $0 >= 0 ? sql.columns[$0].value : nil } ?? sql.key.source[0]
                 return "\(value) COLLATE \(SQLIdentifier.quoted(term.collation))"
@@ -267,7 +267,7 @@ struct Compatibility {
     private func checkCollisions(with other: MoveSQL) throws {
         let rows = sql.renamedRows(Array(target.columns.indices), " WHERE 1\(sql.condition)")
         var comparisons = [other.key.equals(other.key.source, sql.keyAliases)]
-        for index in target.comparableKeys {
+        for index in target.comparableKeys where !sql.columns.areNull(in: index) && !other.columns.areNull(in: index) {
             let terms = index.terms.compactMap { term -> String? in
                 guard let column = term.column, column >= 0 else { return nil }
                 let collation = SQLIdentifier.quoted(term.collation)

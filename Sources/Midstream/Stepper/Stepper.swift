@@ -745,10 +745,16 @@ final class Stepper {
     }
 
     private func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
-        MigrationError(
+        // Of a rebuilt table the source's name is nobody's business.
+        let (target, origin, other) =
+            record.isRebuild
+            ? ("the new shape of table", "", ", or when the table is rebuilt once more, with another value for the row")
+            : ("target table", " of source table \(record.source)", "")
+        return MigrationError(
             .rowRefused,
-            "target table \(record.target) refuses the row \(refusal.key.words) of source table \(record.source). It stays there and is read as before. The migration goes on when it is "
-                + "deleted or, where a CHECK refuses it, changed so that the target takes it",
+            "\(target) \(record.target) refuses the row \(refusal.key.words)\(origin). It stays there and is read as before. "
+                + "The migration goes on when it is deleted or, where a CHECK refuses it, changed so that the target takes it"
+                + other,
             table: record.target,
             row: refusal.key,
             cause: refusal.error

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The tables that an application wants, with their indexes, views and triggers, as statements of SQL.
+/// The tables that an application wants, virtual ones among them, with their indexes, views and triggers, as statements of SQL.
 ///
 ///     let schema = DatabaseSchema(
 ///         sql: """
@@ -27,35 +27,85 @@ public struct DatabaseSchema: Sendable, Hashable {
     func image() throws -> SchemaImage {
         let connection = try Connection(path: ":memory:")
         defer { connection.close() }
-        for statement in statements {
-            let outline = SQLScript(statement).outline()
-            switch outline.kind {
-            case .createTable, .createIndex, .createView, .createTrigger:
-                guard !outline.isTemporary, let name = outline.target,
-                    outline.query == nil || outline.kind == .createView
-                else { throw Self.unexpected(statement) }
-                // What the sqlite3 shell prints of a schema has them.
-                if name.name.hasPrefix("sqlite_") { continue }
-                if outline.kind == .createTable || outline.kind == .createView,
-                    OwnNames.isTable(name.name)
-                {
-                    throw MigrationError(
-                        .misuse,
-                        "\(name.name) is the name of a table of Midstream's own: give it another name, or leave it out of the schema",
-                        table: name.name
-                    )
-                }
-            default: throw Self.unexpected(statement)
+        let creations = try statements.compactMap(Creation.init)
+        let shadows = try Self.shadowTables(creations)
+        for creation in creations where !(creation.kind == .createTable && shadows.contains(creation.key)) {
+            do {
+                try connection.execute(creation.sql)
+            } catch {
+                guard creation.kind == .createVirtualTable else { throw error }
+                throw MigrationError(
+                    .unsupported,
+                    "virtual table \(creation.name) cannot be declared: leave it out of the schema, with the tables that it makes for "
+                        + "itself, and create it by a statement of your own",
+                    table: creation.name,
+                    cause: error
+                )
             }
-            try connection.execute(statement)
         }
-        return try SchemaImage(connection)
+        var image = try SchemaImage(connection)
+        image.tables.removeAll { shadows.contains(SQLIdentifier.lowercased($0.name)) }
+        return image
     }
 
-    private static func unexpected(_ statement: String) -> MigrationError {
+    /// The tables that the virtual ones make for themselves, in lower case. What prints a schema prints them like others, before
+    /// the virtual ones if the file has been vacuumed.
+    ///
+    /// Source: <https://www.sqlite.org/vtab.html#the_xshadowname_method>.
+    private static func shadowTables(_ creations: [Creation]) throws -> Set<String> {
+        let virtual = creations.filter { $0.kind == .createVirtualTable }
+        if virtual.isEmpty { return [] }
+        let connection = try Connection(path: ":memory:")
+        defer { connection.close() }
+        func names() throws -> Set<String> {
+            Set(try SchemaReader(connection: connection, schema: "main").tableNames().map(SQLIdentifier.lowercased))
+        }
+        // One may have the columns of an ordinary table. What does not compile is told of later.
+        for table in creations where table.kind == .createTable {
+            if !virtual.contains(where: { table.key.hasPrefix($0.key + "_") }) { try? connection.execute(table.sql) }
+        }
+        let others = try names()
+        for table in virtual { try? connection.execute(table.sql) }
+        return try names().subtracting(others)
+    }
+
+    /// A statement of a schema.
+    private struct Creation {
+        let sql: String
+        let kind: StatementKind
+        let name: String
+
+        /// The name in lower case.
+        var key: String { SQLIdentifier.lowercased(name) }
+
+        /// - Returns: `nil` for a table of SQLite's own, which what prints a schema prints as well.
+        init?(_ sql: String) throws {
+            let outline = SQLScript(sql).outline()
+            self.sql = sql
+            kind = outline.kind
+            switch kind {
+            case .createTable, .createVirtualTable, .createIndex, .createView, .createTrigger:
+                guard let target = outline.target, !outline.isTemporary,
+                    SQLIdentifier.equal(target.schema ?? "main", "main"), outline.query == nil || kind == .createView
+                else { throw DatabaseSchema.unexpected(sql) }
+                name = target.name
+                if name.hasPrefix("sqlite_") { return nil }
+                if [.createTable, .createVirtualTable, .createView].contains(kind), OwnNames.isTable(name) {
+                    throw MigrationError(
+                        .misuse,
+                        "\(name) is the name of a table of Midstream's own: give it another name, or leave it out of the schema",
+                        table: name
+                    )
+                }
+            default: throw DatabaseSchema.unexpected(sql)
+            }
+        }
+    }
+
+    fileprivate static func unexpected(_ statement: String) -> MigrationError {
         MigrationError(
             .misuse,
-            "a schema is made of CREATE TABLE, CREATE INDEX, CREATE VIEW and CREATE TRIGGER, and this is none: "
+            "a schema is made of CREATE TABLE, CREATE INDEX, CREATE VIEW and CREATE TRIGGER, of no TEMP object, and this is none: "
                 + statement.prefix(80)
         )
     }

@@ -44,7 +44,7 @@ struct Rebuild {
             wish: wish.migration
         )
         let columns = try matching.storedRecords()
-        var (move, reason) = try self.move(migration, from: backup, to: new)
+        var (move, reason) = try Self.move(wish, migration, from: backup, to: new, on: connection)
         let chains = try feeds.compactMap { feed -> Chain? in
             guard let move, let (origin, source) = try origin(of: feed, migrations) else { return nil }
             return Chain(first: feed, origin: origin, a: source, b: backup, second: move.record, c: new)
@@ -53,7 +53,7 @@ struct Rebuild {
         let canJoin = chains.count == feeds.count && !joined.contains(nil)
         if !canJoin {
             for feed in feeds { try moveRest(feed, migrations, into: backup) }
-            (move, reason) = try self.move(migration, from: backup, to: new)
+            (move, reason) = try Self.move(wish, migration, from: backup, to: new, on: connection)
         }
 
         // Only a move can set rows aside.
@@ -90,10 +90,12 @@ struct Rebuild {
     }
 
     /// The move, or why the rows cannot move in steps.
-    private func move(
+    static func move(
+        _ wish: TableRebuild,
         _ migration: MigrationRecord,
         from backup: TableSchema,
-        to new: TableSchema
+        to new: TableSchema,
+        on connection: Connection
     ) throws -> (Beginning?, reason: String?) {
         do {
             let beginning = try Beginning(
@@ -107,7 +109,8 @@ struct Rebuild {
             return (beginning, nil)
         } catch let error as MigrationError {
             guard [.unequalTables, .unsupported].contains(error.code) else { throw error }
-            return (nil, error.message)
+            // The backup's name is nobody's business.
+            return (nil, error.message.replacing(backup.name, with: new.name))
         }
     }
 

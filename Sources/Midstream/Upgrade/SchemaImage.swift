@@ -8,8 +8,7 @@ struct SchemaImage {
     var views: [SchemaObject] = []
     /// Triggers of views, by the view that they are on.
     var triggersOfViews: [SchemaObject] = []
-    /// What virtual tables are called.
-    private(set) var virtualTables: [String] = []
+    private(set) var virtualTables: [SchemaObject] = []
     /// Tables whose definition cannot be made out.
     private(set) var unreadable: [SchemaObject] = []
 
@@ -18,7 +17,7 @@ struct SchemaImage {
         let owned = Dictionary(grouping: objects) { SQLIdentifier.lowercased($0.owner) }
         for object in objects where object.type == .table {
             if object.isVirtual {
-                virtualTables.append(object.name)
+                virtualTables.append(object)
             } else if let table = try TableImage(object, owned, connection) {
                 tables.append(table)
             } else {
@@ -61,7 +60,7 @@ struct SchemaImage {
     mutating func takeKinds(of other: SchemaImage) {
         virtualTables = other.virtualTables
         unreadable = other.unreadable
-        tables.removeAll { table in virtualTables.contains { SQLIdentifier.equal($0, table.name) } }
+        tables.removeAll { virtualTables.named($0.name) != nil }
     }
 
     /// The triggers of tables and views.
@@ -72,7 +71,7 @@ struct SchemaImage {
     /// Source: <https://www.sqlite.org/vtab.html#the_xshadowname_method>.
     func isShadow(_ name: String) -> Bool {
         let name = SQLIdentifier.lowercased(name)
-        return virtualTables.contains { name.hasPrefix(SQLIdentifier.lowercased($0) + "_") }
+        return virtualTables.contains { name.hasPrefix(SQLIdentifier.lowercased($0.name) + "_") }
     }
 }
 
@@ -121,7 +120,7 @@ struct SchemaObject {
         self.owner = owner
         self.sql = sql
         // A table is compared by its shape.
-        words = type == .table ? "" : Self.words(sql)
+        words = type == .table && !Self.isVirtual(sql) ? "" : Self.words(sql)
     }
 
     private static func words(_ sql: String) -> String {
@@ -133,8 +132,10 @@ struct SchemaObject {
         return CreateTable.words((try? edits.apply(to: sql)) ?? sql)
     }
 
+    var isVirtual: Bool { type == .table && Self.isVirtual(sql) }
+
     /// SQLite writes these two words itself.
-    var isVirtual: Bool { type == .table && sql.hasPrefix("CREATE VIRTUAL") }
+    private static func isVirtual(_ sql: String) -> Bool { sql.hasPrefix("CREATE VIRTUAL") }
 
     func isSame(as other: SchemaObject) -> Bool {
         SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner) && words == other.words

@@ -4,6 +4,7 @@
 ///     // messages: rebuild, since column body is NOT NULL, column sent comes
 ///     //     CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, sent REAL)
 ///     //     CREATE INDEX messages_by_time ON messages(sent)
+///     //     its rows move in steps
 public struct SchemaPlan: Sendable {
     /// What is done, in this order.
     public internal(set) var changes: [SchemaChange] = []
@@ -13,7 +14,8 @@ public struct SchemaPlan: Sendable {
     /// The declared tables whose rows have moved to another file. What is left of each refuses writes, and stays as it is.
     public internal(set) var movedAway: [String] = []
 
-    /// The tables that were rebuilt, and how; nothing of a plan that has not been carried out.
+    /// The tables that are rebuilt, and how. A plan that has not been carried out leaves out those of which only that will tell:
+    /// where rows are still moving, or get another key.
     public internal(set) var rebuilt: [RebuiltTable] = []
 
     /// Whether the file has all that the schema declares, but for what has moved to another one.
@@ -40,6 +42,9 @@ public struct SchemaChange: Sendable {
     public internal(set) var sql: [String]
     /// What columns of a rebuilt table are made of, by their names; others have what the present ones of their names have.
     public var columns: [String: ColumnMapping] { rebuild?.columns ?? [:] }
+    /// The columns of a rebuilt table that become NOT NULL, and of which nothing says what rows have there instead of NULL.
+    /// Such rows do not fit: see ``SchemaOptions/refusedRows``.
+    public var unfilledColumns: [String] { rebuild?.unfilledColumns ?? [] }
     /// What is rebuilt.
     var rebuild: Rebuilding?
 
@@ -48,6 +53,7 @@ public struct SchemaChange: Sendable {
         var indexes: [String]
         var triggers: [String]
         var columns: [String: ColumnMapping]
+        var unfilledColumns: [String]
         var refusedRows: RefusedRowPolicy
         var rowsCopiedAtOnce: Int
 
@@ -73,12 +79,25 @@ extension SchemaPlan: CustomStringConvertible {
                 "    " + $0
             }
             lines += change.columns.sorted { $0.key < $1.key }.map { "    \($0.key) is made of \($0.value.words)" }
+            lines += change.unfilledColumns.map {
+                "    rows with NULL in \($0) do not fit, unless it is made of something else"
+            }
+            if change.way == .rebuild { lines += rebuilt.filter { $0.name == change.name }.map { "    " + $0.words } }
         }
         if !movedAway.isEmpty {
             lines.append("has moved to another file, and is left alone: " + movedAway.joined(separator: ", "))
         }
         if !undeclared.isEmpty { lines.append("not declared, and stays: " + undeclared.joined(separator: ", ")) }
         return lines.isEmpty ? "nothing to change" : lines.joined(separator: "\n")
+    }
+}
+
+extension RebuiltTable {
+    fileprivate var words: String {
+        switch way {
+        case .online: "its rows move in steps" + (reason.map { "; \($0)" } ?? "")
+        case .atOnce: "its rows are copied in the transaction" + (reason.map { ", since \($0)" } ?? "")
+        }
     }
 }
 

@@ -54,7 +54,7 @@ extension SchemaPlanner {
         }
         if let lacks, needsAlter || !newIndexes.isEmpty { throw lacks.error }
         // Rows that are set aside need a move.
-        let isSmall = try !isMoving && !options.refusedRows.setsAside && file.isSmall(name, options.rowsChangedAtOnce)
+        let isSmall = try !options.refusedRows.setsAside && hasAtMost(options.rowsChangedAtOnce, old)
         let needsRows = !newIndexes.isEmpty && !isSmall
         guard needsAlter || needsRows || isMoving && !newTriggers.isEmpty else {
             return try changeIndexes(old.indexes, goal.indexes)
@@ -69,6 +69,12 @@ extension SchemaPlanner {
         // Those that change are gone by now.
         let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
         try rebuild(change, triggers + newTriggers, newIndexes)
+    }
+
+    /// Whether a table has at most so many rows, and none to come.
+    func hasAtMost(_ rows: Int, _ table: TableImage) throws -> Bool {
+        let name = formerName(table.name)
+        return try !file.isMoving(name) && file.isSmall(name, rows)
     }
 
     private mutating func changeIndexes(_ old: [SchemaObject], _ goal: [SchemaObject]) throws {
@@ -272,6 +278,19 @@ extension SchemaPlanner {
 
     // MARK: Rebuilding
 
+    /// The columns that become NOT NULL, and of which nothing says what rows have there instead of NULL.
+    private func unfilledColumns(_ change: TableChange) -> [String] {
+        let (old, columns) = (change.old.schema, change.columns)
+        return change.goal.schema.columns.filter { column in
+            let isFilled = SchemaOptions.value(of: column.name, in: columns.mappings) != nil
+            if !column.isNotNull || column.generation != nil || isFilled { return false }
+            let former = columns.renamed.first { SQLIdentifier.equal($0.value, column.name) }?.key
+            // A rowid is not NULL.
+            guard let index = old.columnIndex(former ?? column.name), index != old.rowIDColumn else { return false }
+            return !old.columns[index].isNotNull
+        }.map(\.name)
+    }
+
     private mutating func rebuild(
         _ change: TableChange,
         _ triggers: [SchemaObject],
@@ -286,6 +305,8 @@ extension SchemaPlanner {
             let isGiven = SchemaOptions.value(of: column.name, in: columns) != nil || column.generation != nil
             if isGiven || !column.isNotNull || column.defaultValue != nil { continue }
             if goal.schema.rowIDColumn.map({ goal.schema.columns[$0].name }) == column.name { continue }
+            // No row needs a value there.
+            if try hasAtMost(0, old) { continue }
             throw MigrationError(
                 .unequalTables,
                 "column \(column.name) of table \(goal.name) is new, NOT NULL and without default: say by SchemaOptions.columns "
@@ -298,6 +319,7 @@ extension SchemaPlanner {
             indexes: goal.indexes.map(\.sql),
             triggers: triggers.map(\.sql),
             columns: columns,
+            unfilledColumns: unfilledColumns(change),
             refusedRows: options.refusedRows,
             rowsCopiedAtOnce: options.rowsChangedAtOnce
         )
@@ -312,6 +334,7 @@ extension SchemaPlanner {
             SchemaChange(name: goal.name, way: .rebuild, summary: summary, sql: statements, rebuild: rebuilding)
         )
         let copy = try scratch()
+        if let rebuilt = try foresee(rebuilding, of: old, on: copy) { plan.rebuilt.append(rebuilt) }
         try copy.connection.execute("DROP TABLE \(SQLIdentifier.quoted(old.name))")
         try copy.connection.execute(goal.schema.sql)
         let declared = wanted.table(goal.name)

@@ -25,7 +25,7 @@ struct SchemaPlanner {
 
     /// What the file's tables are like, by the names that they have now.
     struct File {
-        /// Whether a table has at most that many rows, and none to come.
+        /// Whether a table has at most that many rows, of a kilobyte on average.
         var isSmall: (String, Int) throws -> Bool
         /// Whether rows of a table are still moving.
         var isMoving: (String) -> Bool
@@ -63,6 +63,7 @@ struct SchemaPlanner {
         plan.changes += rebuilds
         for table in present.tables where wanted.table(table.name) == nil { try drop(table) }
         plan.undeclared += present.unreadable.map(\.name).filter { wanted.views.named($0) == nil }
+        try createVirtualTables()
         try createNewPrograms()
         try checkPrograms()
         return plan
@@ -116,13 +117,18 @@ struct SchemaPlanner {
     }
 
     private mutating func drop(_ table: TableImage) throws {
-        let isView = wanted.views.named(table.name) != nil
+        let kind: String? =
+            if wanted.views.named(table.name) != nil {
+                "view"
+            } else {
+                wanted.virtualTables.named(table.name).map { _ in "virtual table" }
+            }
         let isRecord = SQLIdentifier.equal(table.name, UpgradeRecords.grdbTable)
         if try !options.allowsDrops || present.isShadow(table.name) || isSource(table) || isRecord {
-            if isView {
+            if let kind {
                 throw MigrationError(
                     .misuse,
-                    "\(table.name) is a table, and the schema declares a view of that name: drop or rename the table first",
+                    "\(table.name) is a table, and the schema declares a \(kind) of that name: drop or rename the table first",
                     table: table.name
                 )
             }
@@ -259,7 +265,7 @@ struct SchemaPlanner {
     private mutating func dropOldPrograms() throws {
         let declared = wanted.allTriggers
         for view in present.views {
-            let isReplaced = wanted.table(view.name) != nil
+            let isReplaced = wanted.table(view.name) != nil || wanted.virtualTables.named(view.name) != nil
             let new = wanted.views.named(view.name)
             if let new, view.isSame(as: new) { continue }
             if new == nil, movedAway.contains(SQLIdentifier.lowercased(view.name)) { continue }

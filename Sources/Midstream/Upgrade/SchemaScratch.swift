@@ -13,7 +13,7 @@ final class SchemaScratch {
     /// - Parameter columns: Gives the columns of a virtual table. A table that has them stands for it.
     init(_ image: SchemaImage, columns: (String) throws -> [String]) throws {
         connection = try Connection(path: ":memory:")
-        for name in image.virtualTables {
+        for name in image.virtualTables.map(\.name) {
             guard let names = try? columns(name), !names.isEmpty else { continue }
             let list = names.map(SQLIdentifier.quoted).joined(separator: ", ")
             try connection.execute("CREATE TABLE \(SQLIdentifier.quoted(name))(\(list))")

@@ -22,6 +22,12 @@ struct UpgradeCommand: Command {
                 "OLD=NEW for a table, TABLE.OLD=NEW for a column of the table's new name.",
                 isRepeatable: true
             ),
+            .option(
+                "map",
+                "table.column=sql",
+                "What a column is made of that comes, gets another name, or changes its type, its collation or NOT NULL.",
+                isRepeatable: true
+            ),
         ] + RunArguments.options + KeyArguments.options(.target)
     )
 
@@ -54,6 +60,12 @@ struct UpgradeCommand: Command {
                 options.renamedTables[parts[0]] = parts[1]
             }
         }
+        for text in arguments.all("map") {
+            guard let choice = ColumnChoice(text) else {
+                throw UsageError("--map takes TABLE.COLUMN=SQL", command: name)
+            }
+            options.columns[choice.table, default: [:]][choice.column] = .expression(choice.expression)
+        }
         self.options = options
         run = try RunArguments(arguments, command: name)
         keys = try KeyArguments(arguments, command: name)
@@ -69,18 +81,11 @@ struct UpgradeCommand: Command {
         let plan = try CommandFailure.naming(target) {
             try isPlan ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
         }
-        output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n" + Self.copied(plan))
+        output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n")
         // Or an earlier upgrade's rows have yet to arrive.
         if isPlan || database.isMigrated { return .success }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         return run.show(try run.move(database, target: target, keys: keys))
-    }
-
-    /// The tables whose rows did not wait to be moved.
-    private static func copied(_ plan: SchemaPlan) -> String {
-        plan.rebuilt.filter { $0.way == .atOnce }.map { table in
-            "\(table.name): copied in the transaction\(table.reason.map { ", since \($0)" } ?? "")\n"
-        }.joined()
     }
 
     private static func json(_ plan: SchemaPlan) -> JSON {

@@ -43,6 +43,14 @@ public enum ExpressionShape {
         }
     }
 
+    /// Whether it is NULL, and no more.
+    public static func isNull(_ expression: String) -> Bool {
+        let bytes = Array(expression.utf8)
+        let words = SQLTokenizer(expression).filter { !$0.isTrivia && ![.leftParen, .rightParen].contains($0.kind) }
+        guard words.count == 1, words[0].kind == .identifier else { return false }
+        return SQLIdentifier.lowercased(String(decoding: bytes[words[0].range], as: UTF8.self)) == "null"
+    }
+
     /// Whether all values are text or NULL: of `a || b`, or `lower(a)`. `false` where that cannot be told.
     public static func givesText(_ expression: String) -> Bool {
         let bytes = Array(expression.utf8)

@@ -242,6 +242,107 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT sum(flag) FROM messages") == 40)
     }
 
+    /// No row lacks a value in a table that has none.
+    @Test(arguments: [0, 1000]) func anEmptyTableGetsAColumnWithoutDefault(_ rows: Int) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE INDEX by_a ON t(a); CREATE TABLE u(x); INSERT INTO u VALUES (1);"
+        )
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = rows
+        let new = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, code TEXT NOT NULL)"
+        let schema = DatabaseSchema(sql: new + "; CREATE INDEX by_a ON t(a); CREATE TABLE u(x)")
+        let plan = try pair.database.plan(for: schema, options: options)
+        #expect(ways(plan) == ["t rebuild rebuild, since column code comes"])
+        #expect(plan.description.hasSuffix("\n    its rows are copied in the transaction"))
+        #expect(try pair.database.upgrade(to: schema, options: options).rebuilt == plan.rebuilt)
+        try pair.rebuildNatively("t", new, "id, a", from: "id, a")
+        for values in ["1, 2, NULL", "1, 2, 'c'"] { try pair.execute("INSERT INTO t VALUES (\(values))") }
+        let next = DatabaseSchema(sql: new.replacing(")", with: ", more NOT NULL)"))
+        let error = #expect(throws: MigrationError.self) { try pair.database.upgrade(to: next, options: options) }
+        #expect(error?.message.contains("say by SchemaOptions.columns") == true)
+        try pair.finish()
+    }
+
+    /// A table that has no row yet may have rows to come.
+    @Test func aTableThatIsEmptyAsYetGetsNoColumnWithoutDefault() throws {
+        let pair = try open()
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = 0
+        let sql = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL, date TEXT)"
+        try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        let next = DatabaseSchema(sql: sql.replacing("date TEXT)", with: "date TEXT, code NOT NULL)"))
+        let error = #expect(throws: MigrationError.self) { try pair.database.upgrade(to: next, options: options) }
+        #expect(error?.code == .unequalTables)
+        try finishMigration(pair.database)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM messages") == 40)
+    }
+
+    @Test func aPlanTellsHowRowsCome() throws {
+        let old = "CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER NOT NULL UNIQUE, a TEXT);"
+        let rows =
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO t SELECT i, i, i FROM n;"
+        func words(
+            _ new: String,
+            after first: String? = nil,
+            _ change: (inout SchemaOptions) -> Void = { _ in }
+        ) throws -> String? {
+            let pair = try UpgradePair(old + rows)
+            var options = SchemaOptions()
+            options.rowsChangedAtOnce = 0
+            if let first { try pair.database.upgrade(to: DatabaseSchema(sql: first), options: options) }
+            change(&options)
+            let plan = try pair.database.plan(for: DatabaseSchema(sql: new), options: options)
+            let done = try pair.database.upgrade(to: DatabaseSchema(sql: new), options: options)
+            #expect(plan.changes.map(\.way) == [.rebuild])
+            #expect(plan.rebuilt.isEmpty || plan.rebuilt == done.rebuilt)
+            #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 40)
+            let prefix = "    its rows "
+            let line = plan.description.split(separator: "\n").last { $0.hasPrefix(prefix) }
+            return line.map { String($0.dropFirst(prefix.count)) }
+        }
+        let stricter = old.replacing("a TEXT", with: "a TEXT NOT NULL")
+        #expect(try words(stricter) == "move in steps")
+        #expect(try words(stricter) { $0.rowsChangedAtOnce = 39 } == "move in steps")
+        #expect(try words(stricter) { $0.rowsChangedAtOnce = 40 } == "are copied in the transaction")
+        // Rows that are set aside need a move.
+        let setAside = try words(stricter) {
+            $0.rowsChangedAtOnce = 40
+            $0.refusedRows = .setAside
+        }
+        #expect(setAside == "move in steps")
+        let unique = old.replacing("a TEXT", with: "a TEXT UNIQUE")
+        #expect(
+            try words(unique)
+                == "are copied in the transaction, since source table t has no index on (a), which is unique in the target: each "
+                + "insert would search all of it. Create one in the source first"
+        )
+        #expect(try words(unique) { $0.rowsChangedAtOnce = 40 } == "are copied in the transaction")
+        // Whether each row has a key of the new kind, nobody has looked.
+        let other = "CREATE TABLE t(id INTEGER NOT NULL UNIQUE, k INTEGER PRIMARY KEY, a TEXT);"
+        #expect(try words(other) == nil)
+        #expect(try words(other) { $0.rowsChangedAtOnce = 40 } == "are copied in the transaction")
+        #expect(try words(old.replacing("TEXT", with: "TEXT COLLATE NOCASE"), after: stricter) == nil)
+    }
+
+    /// Before a user's row is refused.
+    @Test func columnsThatBecomeNotNullAreToldOfWhereNothingFillsThem() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, b TEXT NOT NULL, old TEXT); INSERT INTO t VALUES (1, 'a', 'b', 'c')"
+        )
+        let schema = DatabaseSchema(
+            sql: "CREATE TABLE t(ID INTEGER PRIMARY KEY NOT NULL, A TEXT NOT NULL, b TEXT NOT NULL, new TEXT NOT NULL)"
+        )
+        var options = SchemaOptions()
+        options.renamedColumns = ["t": ["old": "new"]]
+        func plan() throws -> SchemaPlan { try pair.database.plan(for: schema, options: options) }
+        #expect(try plan().changes.flatMap(\.unfilledColumns) == ["A", "new"])
+        let words = "\n    rows with NULL in A do not fit, unless it is made of something else\n"
+        #expect(try plan().description.contains(words))
+        options.columns = ["t": ["a": .expression("coalesce(a, '')"), "new": .expression("coalesce(old, '')")]]
+        #expect(try plan().changes.flatMap(\.unfilledColumns).isEmpty)
+        #expect(try !plan().description.contains("do not fit"))
+    }
+
     @Test func whatMustBeSaidIsAskedFor() throws {
         func refused(_ sql: String) throws -> MigrationError? {
             #expect(throws: MigrationError.self) { try plan(sql) }

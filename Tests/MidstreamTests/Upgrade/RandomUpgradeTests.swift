@@ -29,7 +29,7 @@ import Testing
         }
         print("upgrades: \(ways.sorted { $0.key < $1.key })")
         #expect((ways["rebuild"] ?? 0) > count / 4)
-        #expect((ways["statements"] ?? 0) > 0)
+        for way in ["statements", "foreseen online", "foreseen atOnce"] { #expect((ways[way] ?? 0) > 0, "\(way)") }
     }
 
     /// Without drops, columns that are not declared have the values that they had, whatever becomes of the others.
@@ -117,8 +117,11 @@ import Testing
                 ways["refused", default: 0] += 1
                 return
             }
+            let foreseen = try pair.database.plan(for: declared, options: options)
             let plan = try pair.database.upgrade(to: declared, options: options)
             for change in plan.changes { ways["\(change.way)", default: 0] += 1 }
+            #expect(foreseen.rebuilt.allSatisfy(plan.rebuilt.contains), "\(comment)\n\(foreseen)\n\(plan)")
+            for table in foreseen.rebuilt { ways["foreseen \(table.way)", default: 0] += 1 }
             #expect(try pair.database.plan(for: declared, options: options).isEmpty, "\(comment)\n\(plan)")
             Self.expectSame(pair, schema, "\(comment)\n\(plan)")
             try pair.database.stepMigration(rows: Int64.random(in: 0..<30, using: &dice))

@@ -212,6 +212,25 @@ import Testing
         #expect(try pair.database.fetchValue(Int.self, "SELECT count(b) FROM t") == 19)
     }
 
+    /// Be it the first row, or one behind others that have moved.
+    @Test(arguments: [1, 12]) func aRowThatIsRefusedIsMendedByAnotherRebuild(_ refused: Int) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(x INTEGER PRIMARY KEY, a);"
+                + Self.rows(20, into: "t", "i, CASE WHEN i IN (\(refused), 19) THEN NULL ELSE i END")
+        )
+        let schema = "CREATE TABLE t(x INTEGER PRIMARY KEY, a NOT NULL)"
+        try rebuild(pair.database, schema)
+        let error = #expect(throws: MigrationError.self) { try finishMigration(pair.database) }
+        #expect(error?.code == .rowRefused)
+        let words = "the new shape of table t refuses the row with rowid \(refused). "
+        #expect(error?.message.hasPrefix(words) == true)
+        #expect(error?.message.contains("rebuilt once more") == true)
+        try rebuild(pair.database, schema) { $0.columns["a"] = .expression("coalesce(a, 'none')") }
+        try pair.rebuildNatively("t", schema, "x, a", from: "x, coalesce(a, 'none')")
+        for sql in ["UPDATE t SET a = a || '!' WHERE x >= 19", "DELETE FROM t WHERE x = 5"] { try pair.execute(sql) }
+        try pair.finish()
+    }
+
     @Test func aChainOfOtherKeysKeepsItsRows() throws {
         let pair = try UpgradePair(
             """

@@ -124,6 +124,55 @@ import Testing
         try pair.finish()
     }
 
+    /// Rows that have yet to move have NULL there, which is equal to nothing.
+    @Test(arguments: ["", " WITHOUT ROWID"], [0, 50] as [Int64])
+    func aNewUniqueColumnWithoutDefaultNeedsNoIndexBefore(_ options: String, _ moved: Int64) throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE t(id INTEGER PRIMARY KEY NOT NULL, a TEXT)\(options);
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) INSERT INTO t SELECT i, 'a' || i FROM n;
+            """
+        )
+        func rebuild(_ columns: String) throws -> RebuiltTable {
+            let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY NOT NULL, \(columns))\(options)"
+            let common = columns.contains("email") && columns.contains("COLLATE") ? "id, a, email" : "id, a"
+            try pair.rebuildNatively("t", schema, common, from: common)
+            return try pair.database.write { access in
+                try access.rebuild("t") { table in
+                    table.schema = schema
+                    table.unmatchedColumns = .ignored
+                    table.rowsCopiedAtOnce = 0
+                }
+            }
+        }
+        func write() throws {
+            for sql in [
+                "INSERT INTO t(id, a, email) VALUES (1000, 'new', 'x')",
+                "UPDATE t SET email = 'x' WHERE id = 100",
+                "UPDATE t SET email = 'y' WHERE id IN (101)",
+                "UPDATE t SET email = 'z' WHERE id > 150",
+                "INSERT OR IGNORE INTO t(id, a, email) VALUES (1001, 'other', 'y')",
+                "INSERT OR REPLACE INTO t(id, a, email) VALUES (160, 'replaced', 'y')",
+                "INSERT INTO t(id, a, email) VALUES (161, 'taken', 'v')",
+                "DELETE FROM t WHERE email = 'x' OR email IS NULL AND id BETWEEN 90 AND 95",
+            ] { try pair.execute(sql) }
+        }
+        let first = try rebuild("a TEXT, email TEXT UNIQUE")
+        #expect(first.way == .online && first.reason == nil)
+        try pair.database.stepMigration(rows: moved)
+        try write()
+        let second = try rebuild("a TEXT COLLATE NOCASE, email TEXT UNIQUE, phone INTEGER, UNIQUE (phone, a)")
+        #expect(second.way == .online && second.reason == nil, "\(second)")
+        try pair.execute("DELETE FROM t WHERE email IN ('x', 'y')")
+        try pair.database.stepMigration(rows: moved)
+        try write()
+        for sql in ["UPDATE t SET phone = 7, a = 'B' WHERE id IN (5, 170)", "UPDATE t SET phone = 7 WHERE id > 180"] {
+            try pair.execute(sql)
+        }
+        #expect(pair.database.migrationStatistics.drained.isEmpty)
+        try pair.finish()
+    }
+
     @Test(arguments: [(0, 0), (25, 0), (0, 25), (25, 30)] as [(Int64, Int64)])
     func aTableThatIsStillMovingIsRebuiltAgain(_ moved: (first: Int64, second: Int64)) throws {
         let pair = try UpgradePair(Self.schema)

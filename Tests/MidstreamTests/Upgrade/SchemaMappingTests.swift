@@ -60,6 +60,7 @@ import Testing
         #expect(
             plan.description.hasSuffix(
                 "\n    age is made of column id\n    name is made of upper(first)\n    seen is made of a value"
+                    + "\n    its rows are copied in the transaction"
             )
         )
     }

@@ -1,0 +1,72 @@
+internal import SQLText
+internal import SQLiteConnection
+
+extension SchemaPlanner {
+    /// How a table's rows will come into its new shape, as ``Rebuild`` will find; `nil` where that depends on what is in the rows,
+    /// on how far an earlier move has come, or on what the copy of the schema has not.
+    func foresee(
+        _ rebuilding: SchemaChange.Rebuilding,
+        of old: TableImage,
+        on copy: SchemaScratch
+    ) throws -> RebuiltTable? {
+        let lacks = copy.missing.contains {
+            $0.object.type != .trigger && SQLIdentifier.equal($0.object.owner, old.name)
+        }
+        if file.isMoving(formerName(old.name)) || lacks { return nil }
+        var wish = TableRebuild(name: old.name, schema: rebuilding.schema, indexes: [], triggers: [])
+        rebuilding.fill(&wish)
+        // What the copy cannot take is told when it is done.
+        guard let tried = try? copy.trying({ try Self.tryMove(wish, of: old, on: copy.connection) }) else { return nil }
+        let isSmall = try hasAtMost(wish.rowsCopiedAtOnce, old)
+        let name = wish.name
+        switch tried {
+        case .impossible(let reason): return RebuiltTable(name: name, way: .atOnce, reason: isSmall ? nil : reason)
+        case _ where isSmall && !wish.refusedRows.setsAside: return RebuiltTable(name: name, way: .atOnce)
+        case .certain: return RebuiltTable(name: name, way: .online)
+        case .dependent: return nil
+        }
+    }
+
+    /// Whether rows can move in steps.
+    private enum Possibility {
+        case certain
+        /// Where no row has a key that stands in the way.
+        case dependent
+        case impossible(reason: String?)
+    }
+
+    private static func tryMove(
+        _ wish: TableRebuild,
+        of old: TableImage,
+        on connection: Connection
+    ) throws -> Possibility {
+        try StoredValue.define(on: connection)
+        for trigger in old.triggers {
+            try connection.execute("DROP TRIGGER IF EXISTS \(SQLIdentifier.quoted(trigger.name))")
+        }
+        let reader = SchemaReader(connection: connection, schema: "main")
+        guard let table = try reader.table(old.name) else { throw unreadable(old.name) }
+        let name = TableRecord.backupPrefix + "0"
+        let backup = try TableBackup(connection: connection, table: table, name: name).make()
+        for sql in [wish.schema] + wish.indexes { try connection.execute(sql) }
+        guard let new = try reader.table(wish.name) else { throw unreadable(wish.name) }
+        _ = try ColumnMatching(
+            connection: connection,
+            target: new,
+            source: backup,
+            from: "main." + SQLIdentifier.quoted(name),
+            wish: wish.migration
+        ).storedRecords()
+        let migration = MigrationRecord(id: Identifiers.next(), sourcePath: nil, retirement: .drop)
+        let (move, reason) = try Rebuild.move(wish, migration, from: backup, to: new, on: connection)
+        guard let move else { return .impossible(reason: reason) }
+        // Rows that are known by another key than before are asked for it.
+        let hasOwnKey =
+            if new.hasRowID {
+                new.rowIDColumn.map { backup.hasRowID && move.sql.columns[$0].copied == backup.rowIDName } ?? true
+            } else {
+                !backup.hasRowID
+            }
+        return hasOwnKey ? .certain : .dependent
+    }
+}
