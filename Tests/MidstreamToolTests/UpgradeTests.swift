@@ -64,6 +64,37 @@ import Testing
         #expect(try folder.value("app.db", "SELECT count(*) FROM sqlite_master WHERE name = 'other'") == .integer(0))
     }
 
+    /// Another process reads and writes the new shape while rows move, and what is interrupted goes on later.
+    @Test func othersUseTheFileMeanwhile() throws {
+        let path = try folder.database("app.db", messages(2500))
+        let arguments = ["upgrade", path, "--schema", try script(Self.newest), "--rename", "messages.body=text"]
+        let moved = "SELECT count(*) FROM messages"
+        var answer = ""
+        var arrived: SQLiteValue?
+        let paced = arguments + ["--pace", "gentle", "--budget", "1ms"]
+        let result = try Subprocess.run(BuiltTool.path, paced) { pid in
+            // A process that fails never gets there.
+            for _ in 0..<3000 {
+                if (try? folder.value("app.db", "SELECT phase FROM midstream_tables")) == .integer(1) { break }
+                usleep(10_000)
+            }
+            let statements = "UPDATE messages SET text = 'mine' WHERE id = 2499; "
+            let question = "SELECT count(*), sum(text = 'mine') FROM messages;"
+            answer = (try? BuiltTool.run("sql", path, input: statements + question).output) ?? ""
+            arrived = try? folder.value("app.db", moved)
+            kill(pid, SIGINT)
+        }
+        #expect(result.status == 130, "\(result.error)")
+        #expect(answer == "2500|1\n")
+        // Without Midstream, those that have moved are seen alone.
+        guard case .integer(let count)? = arrived else { return #expect(arrived != nil) }
+        #expect(count < 2500)
+        let resumed = try BuiltTool.run("migrate", "--target", path)
+        #expect(resumed.status == 0, "\(resumed.error)")
+        #expect(try folder.value("app.db", moved) == .integer(2500))
+        #expect(try folder.value("app.db", "SELECT text FROM messages WHERE id = 2499") == .text("mine"))
+    }
+
     @Test func howRowsComeIsToldBeforeAndAfter() throws {
         let path = try folder.database("app.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1), (2);")
         let arguments = ["upgrade", path, "--schema", try script("CREATE TABLE t(a NOT NULL)")]
@@ -74,8 +105,12 @@ import Testing
                 its rows are copied in the transaction
 
             """
+        let mode = "PRAGMA journal_mode"
         #expect(try tool(arguments + ["--plan"]).output == told)
+        #expect(try folder.value("app.db", mode) == .text("delete"))
         #expect(try tool(arguments).output == told)
+        // As others need it while rows move.
+        #expect(try folder.value("app.db", mode) == .text("wal"))
         let json = ["upgrade", path, "--json", "--schema", try script("CREATE TABLE t(a TEXT)")]
         for arguments in [json + ["--plan"], json] {
             let output = try tool(arguments).output

@@ -76,7 +76,7 @@ struct UpgradeCommand: Command {
         let wanted = DatabaseSchema(sql: try ScriptSource.text(path: schema, output))
         let signals = SignalWatch()
         defer { signals.stop() }
-        let database = try TargetDatabase.openStored(target, keys)
+        let database = try TargetDatabase.openStored(target, keys, begins: !isPlan)
         defer { database.close() }
         let plan = try CommandFailure.naming(target) {
             try isPlan ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)

@@ -25,11 +25,12 @@ enum TargetDatabase {
         return database
     }
 
-    /// Opens a file that exists, to go on with what is stored in it.
-    static func openStored(_ path: String, _ keys: FileKeys) throws -> Database {
+    /// Opens a file that exists.
+    ///
+    /// - Parameter begins: Whether rows may begin to move, beside readers. Else the file keeps the journal that it has.
+    static func openStored(_ path: String, _ keys: FileKeys, begins: Bool = false) throws -> Database {
         if !Files.exists(path) { throw CommandFailure("there is no file \(path)") }
-        // Nothing begins: the file keeps the journal that it has.
-        return try open(path, keys, journalMode: .unchanged)
+        return try open(path, keys, journalMode: begins ? .wal : .unchanged)
     }
 
     private static func hasMigrations(_ path: String, _ keys: FileKeys) throws -> Bool {
