@@ -345,8 +345,8 @@ final class Interruption: Sendable {
             return try body()
         } catch {
             // What is interrupted may also be the opening of a source.
-            let code = (error as? SQLiteError)?.code ?? (error as? MigrationError)?.cause?.code
-            if code?.primary == .interrupt, state.withValue({ $0.isCancelled }) { throw CancellationError() }
+            let cause = error as? SQLiteError ?? (error as? MigrationError)?.cause
+            if cause?.isInterruption == true, state.withValue({ $0.isCancelled }) { throw CancellationError() }
             throw error
         }
     }

@@ -40,7 +40,7 @@ extension DatabaseAccess {
     /// Forgets the statements that were routed by what they named, and looks again which virtual tables there are. Where these
     /// cannot be read, the transaction is rolled back, and the overlay made anew before the next statement.
     func forgetNames() throws {
-        cache.removeAll()
+        forgetPrepared()
         overlay.statements.definitions += 1
         do {
             try overlay.readContentTables()
@@ -70,6 +70,7 @@ extension DatabaseAccess {
     func makeCurrent(before piece: Piece) throws {
         if connection.isInTransaction {
             if overlay.isSuspended { try resumeOverlay(before: piece) }
+            if kind == .borrowed, freshTransaction == nil { try forgetMoved(before: piece) }
             let (tables, reason) = overlay.needsDraining
             if !tables.isEmpty { try drain(tables, reason, for: piece.text) }
             return
@@ -78,6 +79,17 @@ extension DatabaseAccess {
         if piece.isDetach { return }
         try overlay.attachedFiles.check()
         if try !overlay.isCurrent() || overlay.canDetach { try refreshOverlay() }
+    }
+
+    /// Takes out of the overlay what has moved before the transaction began, which other code did. An INSERT into such a table from
+    /// its union would find its own rows: SQLite sees two tables, and no guard trigger, for which it would read to the end first.
+    private func forgetMoved(before piece: Piece) throws {
+        do {
+            try overlay.removeMoved()
+        } catch let error as SQLiteError where error.code.primary == .locked {
+            // A statement is reading it.
+            if piece.outline.kind == .insert { throw error.naming(piece.text) }
+        }
     }
 
     /// What ends the transaction needs no overlay, and must not fail for want of it.

@@ -69,19 +69,23 @@ public final class DatabaseAccess {
     /// Closes the connection, and lets go of what would keep it: SQLite has the overlay's module, and that has
     /// statements of the connection.
     func close() {
-        cache.removeAll()
+        forgetPrepared()
         overlay.close()
         connection.close()
     }
 
     /// Lets go of the application's statements. Those that read a union table would keep it from being let go.
+    ///
+    /// With the last of them that does, SQLite lets it go at once, and it has this called again.
     func forgetPrepared() {
+        let former = cache
         cache.removeAll()
+        withExtendedLifetime(former) {}
     }
 
     /// Lets go of the statements that can be prepared again.
     func releaseStatements() {
-        cache.removeAll()
+        forgetPrepared()
         overlay.releaseStatements()
     }
 
@@ -265,7 +269,10 @@ public final class DatabaseAccess {
             keys: keys,
             parameters: keys == nil ? [] : outline.parameters
         )
-        if prepared.isKept { cache.keep(prepared, piece.key, overlay) }
+        if prepared.isKept {
+            if cache.isFull(overlay) { forgetPrepared() }
+            cache.keep(prepared, piece.key, overlay)
+        }
         return prepared
     }
 

@@ -136,12 +136,14 @@ struct PreparedCache {
         entries.removeAll()
     }
 
+    /// Whether it is to be emptied before another is kept.
+    func isFull(_ overlay: Overlay) -> Bool {
+        generation != overlay.generation || entries.count >= Self.capacity
+    }
+
     mutating func keep(_ prepared: Prepared, _ text: String, _ overlay: Overlay) {
         last = nil
-        if generation != overlay.generation || entries.count >= Self.capacity {
-            entries.removeAll()
-            generation = overlay.generation
-        }
+        generation = overlay.generation
         entries[ExactString(string: text)] = prepared
     }
 }

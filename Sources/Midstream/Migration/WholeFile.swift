@@ -43,7 +43,7 @@ enum WholeFile {
         try target.execute("BEGIN EXCLUSIVE")
         do {
             guard try objects(target).isEmpty else {
-                try target.execute("ROLLBACK")
+                try target.rollBack()
                 return nil
             }
             try source.transaction {

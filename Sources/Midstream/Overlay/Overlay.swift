@@ -464,6 +464,21 @@ final class Overlay {
         schemaVersion = nil
     }
 
+    /// Takes tables out of the overlay that have moved by the snapshot of the transaction that is open.
+    ///
+    /// - Throws: `SQLiteError`, `LOCKED`, where a statement is reading one.
+    func removeMoved() throws {
+        if try isEmpty && drained.isEmpty || isOfSchema() { return }
+        if !drained.isEmpty { try restoreAfterRollback() }
+        let moving = Set(try store.load().tables.filter { $0.phase == .copying }.map(\.id))
+        for table in byName.values where !table.feeds.contains(where: { moving.contains($0.id) }) {
+            guard table.openCursors == 0 else {
+                throw SQLiteError(code: .locked, message: "database table is locked: \(table.name)")
+            }
+            try removeDrained(table)
+        }
+    }
+
     /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
         // It was made within the transaction, perhaps after the savepoint, for what may not move any more.

@@ -21,6 +21,7 @@ struct RowExpression {
             _ = try connection.prepare("SELECT 1 FROM \(from) WHERE (\(text)\n)")
             _ = try connection.prepare("SELECT 1 FROM \(from) WHERE \(text)\n")
         } catch {
+            guard error.code.primary == .error else { throw error }
             throw MigrationError(
                 .unequalTables,
                 "\(what) does not fit source table \(source.name): see the cause",
@@ -37,7 +38,7 @@ struct RowExpression {
                     + "WHERE (\(text)\n)"
             )
         } catch {
-            throw dependence(error)
+            throw error.code.primary == .error ? dependence(error) : error
         }
         let terms = ConnectionTerms(text, of: source)
         if terms.hasTime { throw dependence(nil) }

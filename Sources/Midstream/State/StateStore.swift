@@ -307,7 +307,7 @@ enum WriteLock {
         do {
             try take(connection, by: table, in: "main")
         } catch {
-            try? connection.execute("ROLLBACK")
+            try? connection.rollBack()
             guard error.isMissingTable else { throw error }
             // There is no migration, or another process has just ended the last one.
             do {

@@ -338,7 +338,7 @@ final class Stepper {
             return true
         } catch {
             guard ResultCode.busy ~= error.code else { throw error }
-            try connection.execute("ROLLBACK")
+            try connection.rollBack()
             return false
         }
     }

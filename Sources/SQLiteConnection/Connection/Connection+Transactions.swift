@@ -64,7 +64,15 @@ extension Connection {
     ///
     /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
     public func rollBack() throws(SQLiteError) {
-        if isInTransaction { try execute("ROLLBACK") }
+        if isInTransaction {
+            do {
+                try execute("ROLLBACK")
+            } catch {
+                // A progress handler is asked after so many instructions of all runs of a statement. A new one has few.
+                guard error.code.primary == .interrupt, isInTransaction else { throw error }
+                try prepare("ROLLBACK").run()
+            }
+        }
         isHalfUndone = false
     }
 

@@ -60,6 +60,103 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    private static let selfReadingInserts = [
+        "INSERT INTO a(n) SELECT n FROM a WHERE id > 290 LIMIT 40",
+        "INSERT INTO a(n) SELECT n FROM a WHERE id > 290 ORDER BY id LIMIT 100",
+        "INSERT OR REPLACE INTO a(id, n) SELECT id + 1, n + 1 FROM a WHERE id BETWEEN 10 AND 30",
+        "WITH x(i) AS (VALUES (1), (2)) INSERT INTO a(n) SELECT n FROM a, x WHERE id > 294 LIMIT 40",
+        "INSERT INTO a(id, n) VALUES ((SELECT max(id) FROM a) + 1, 1), ((SELECT max(id) FROM a) + 5, 2)",
+        "INSERT INTO a SELECT id + 300, n FROM a",
+    ]
+
+    /// A transaction that other code has begun cannot be begun again with the overlay that fits.
+    @Test(arguments: ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT s"], selfReadingInserts)
+    func anInsertFindsNoRowsOfItsOwnInATableThatHasMoved(_ begin: String, _ insert: String) throws {
+        let pair = try Self.pair(tables: ["a", "b"])
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        while try !pair.database.stepMigration(rows: 100, of: "a").isFinished {
+            let a = try pair.database.readMigrationProgress().tables.first { $0.name == "a" }
+            if a?.phase ?? .done == .done { break }
+        }
+        let sums = "SELECT count(*), sum(id), sum(n) FROM a"
+        let expected = try {
+            try pair.native.execute(insert)
+            return try texts(pair.native.fetchAll(sums))
+        }()
+        for end in ["ROLLBACK", "COMMIT"] {
+            let isSavepoint = begin.hasPrefix("SAVEPOINT")
+            let statement =
+                switch (isSavepoint, end) {
+                case (false, _): end
+                case (true, "COMMIT"): "RELEASE s"
+                case (true, _): "ROLLBACK TO s; RELEASE s"
+                }
+            try foreign.execute(begin)
+            // What reads it keeps it where it is.
+            let reading = try foreign.wrapped.prepare("SELECT n FROM a WHERE id <= 300")
+            #expect(try reading.step())
+            let error = #expect(throws: SQLiteError.self) { try overlay.execute(insert) }
+            #expect(error?.code.primary == .locked)
+            var rest = 0
+            while try reading.step() { rest += 1 }
+            #expect(rest == 299)
+            reading.reset()
+            try overlay.execute(insert)
+            #expect(texts(try overlay.fetchAll(sums)) == expected)
+            #expect(try foreign.rows(sums) == expected)
+            #expect(texts(try overlay.fetchAll("SELECT count(*) FROM b")) == ["300"])
+            try foreign.execute(statement)
+        }
+        #expect(try foreign.rows(sums) == expected)
+        try overlay.refresh()
+        #expect(overlay.movingTables == ["b"])
+        #expect(try foreign.rows(sums) == expected)
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// SQLite lets a union table go with the last statement that reads it.
+    @Test(arguments: ["BEGIN; %; ROLLBACK", "SAVEPOINT s; %; ROLLBACK TO s; RELEASE s"])
+    func aUnionMayGoAsStatementsAreForgotten(_ script: String) throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        try overlay.execute(script.replacing("%", with: "CREATE TABLE x(y); INSERT INTO b SELECT id + 1000, n FROM a"))
+        #expect(try foreign.rows("SELECT count(*), (SELECT count(*) FROM b) FROM a") == ["300|0"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// A deadline goes on interrupting what comes after, the rollback too.
+    @Test(arguments: [10, 100]) func whatIsInterruptedLeavesNoTransactionOpen(_ instructions: Int32) throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        let left = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+        defer { left.deallocate() }
+        var interrupted = 0
+        for number in 0..<Sample.size(400) {
+            left.initialize(to: 1 + number % 40)
+            sqlite3_progress_handler(
+                foreign.handle,
+                instructions,
+                { context in
+                    guard let left = context?.assumingMemoryBound(to: Int.self) else { return 0 }
+                    left.pointee -= 1
+                    return left.pointee <= 0 ? 1 : 0
+                },
+                left
+            )
+            do {
+                try overlay.execute("UPDATE a SET n = n + 1 WHERE id BETWEEN 200 AND 299")
+            } catch { interrupted += 1 }
+            sqlite3_progress_handler(foreign.handle, 0, nil, nil)
+            #expect(sqlite3_get_autocommit(foreign.handle) != 0, "\(number)")
+            if sqlite3_get_autocommit(foreign.handle) == 0 { try foreign.execute("ROLLBACK") }
+        }
+        #expect(interrupted > 0)
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test func aMigrationThatBeginsLaterIsFoundOrReported() throws {
         let pair = try Self.pair(tables: ["a"])
         let foreign = try ForeignConnection(pair.target)
