@@ -23,6 +23,10 @@ extension DatabaseAccess {
             if lostTransaction != nil { try checkTransaction() }
         } catch {
             noteLosses(wasInTransaction, error)
+            // SQLite may have begun it, and told that a progress handler has interrupted that.
+            if !wasInTransaction, connection.isInTransaction, ![.begin, .savepoint].contains(piece.role) {
+                try? rollBack()
+            }
             throw error
         }
     }

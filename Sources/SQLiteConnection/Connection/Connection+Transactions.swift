@@ -68,9 +68,10 @@ extension Connection {
             do {
                 try execute("ROLLBACK")
             } catch {
-                // A progress handler is asked after so many instructions of all runs of a statement. A new one has few.
-                guard error.code.primary == .interrupt, isInTransaction else { throw error }
-                try prepare("ROLLBACK").run()
+                // A progress handler is asked after so many instructions of all runs of a statement, be it after the rollback. A new
+                // one has few.
+                guard error.code.primary == .interrupt else { throw error }
+                if isInTransaction { try prepare("ROLLBACK").run() }
             }
         }
         isHalfUndone = false
