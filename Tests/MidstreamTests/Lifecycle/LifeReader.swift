@@ -63,7 +63,8 @@ final class LifeReader: @unchecked Sendable {
 extension LifeWorld {
     /// Has somebody read a file from now on, or until now.
     func holdReader(_ dice: Dice) throws {
-        guard let file = state.tables.randomElement(dice)?.place.file else { return }
+        if state.tables.isEmpty { return }
+        let file = dice.pick(state.tables).place.file
         let former = reader
         endReader()
         if former != nil, dice.percent(50) { return }
@@ -88,8 +89,4 @@ extension LifeWorld {
     func checkReader() throws {
         if let difference = reader?.difference() { throw LifeProblem(difference) }
     }
-}
-
-extension Array {
-    fileprivate func randomElement(_ dice: Dice) -> Element? { isEmpty ? nil : dice.pick(self) }
 }
