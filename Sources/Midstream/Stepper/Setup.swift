@@ -82,15 +82,6 @@ struct Setup {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.isOwn { try setPolicies(table, of: same) }
-            } else if let other = known.first(where: { $0.phase != .done }) {
-                try attach(migration, source)
-                let claims = Claims(connection: connection, migration: migration)
-                // The others may have moved on to it from elsewhere, when those that it asks for were there.
-                guard
-                    try claims.moved(from: sourceTable, into: name, besides: records).contains(where: {
-                        Claims.isSame($0.condition, table.condition)
-                    })
-                else { throw Self.otherRows(other, table) }
             } else {
                 wanted.append(table)
             }
@@ -249,26 +240,28 @@ struct Setup {
         var begun: [Beginning] = []
         for wish in wanted {
             guard let sourceName = wish.sourceTable else { continue }
-            // Neither what goes to a source may come into a table from another one, nor move on.
-            for name in [wish.name] + (isSameFile ? [sourceName] : []) {
-                let returning = records.first { $0.undoStage != nil && SQLIdentifier.equal($0.target, name) }
-                guard let returning else { continue }
-                if returning.phase == .copied { throw Returning(record: returning) }
-                throw Self.isReturning(returning)
-            }
             // It was taken over, with the table that it moved into: see `Setup+Chains`.
             if staked.contains(where: { claims.hasMovedOn($0, sourceName, wish, onward) }) { continue }
             let own = staked.filter {
                 SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                     && claims.isOwn($0, for: wish.condition)
             }
+            let same = own.filter { Claims.isSame($0.condition, wish.condition) }
             // Its target moves on to another table by now; or the source has got another path.
-            let isKnown = own.contains { claim in
+            let isKnown = same.contains { claim in
                 records.contains { record in
                     record.id == claim.id && (record.phase != .done || !SQLIdentifier.equal(record.target, wish.name))
                 }
             }
             if isKnown { continue }
+            // Other rows may follow when those have moved; they have come before others that moved on to the table.
+            let other = records.first { record in
+                record.phase != .done
+                    && (own.contains { $0.id == record.id }
+                        || record.migration == migration.id && SQLIdentifier.equal(record.target, wish.name)
+                            && SQLIdentifier.equal(record.source, sourceName))
+            }
+            if same.isEmpty, let other { throw Self.otherRows(other, wish) }
             guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
                 throw MigrationError(
                     .foreignState,
@@ -278,12 +271,13 @@ struct Setup {
                     table: wish.name
                 )
             }
-            for claim in own where claim.moved == nil {
+            let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
+            for claim in unknown {
                 guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
                 try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)
                 throw Overtaken()
             }
-            if own.contains(where: { $0.moved == nil }) {
+            if !unknown.isEmpty {
                 guard try isStill(at: version) else { throw Overtaken() }
                 throw MigrationError(
                     .foreignState,
@@ -292,10 +286,17 @@ struct Setup {
                     table: wish.name
                 )
             }
-            // It has moved; with sources that stay, this is how the next launch finds out. Other rows of it may follow.
-            // Unless its table has been dropped, and one stands there that has been made since.
+            // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
+            // one stands there that has been made since.
             let isMadeAnew = try own.contains(where: \.isDropped) && sources.table(sourceName) != nil
-            if !isMadeAnew, own.contains(where: { Claims.isSame($0.condition, wish.condition) }) { continue }
+            if !isMadeAnew, !same.isEmpty { continue }
+            // Neither what goes to a source may come into a table from another one, nor move on.
+            for name in [wish.name] + (isSameFile ? [sourceName] : []) {
+                let returning = records.first { $0.undoStage != nil && SQLIdentifier.equal($0.target, name) }
+                guard let returning else { continue }
+                if returning.phase == .copied { throw Returning(record: returning) }
+                throw Self.isReturning(returning)
+            }
             try checkName(wish.name, names)
             // Before they are looked at: what changes after that is noticed.
             let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)

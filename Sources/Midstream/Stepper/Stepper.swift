@@ -43,6 +43,7 @@ final class Stepper {
     private let longTransaction: Int64
     private var isInGate = false
     private var commitTime: Duration = .milliseconds(1)
+    private var lastCommit: (time: Duration, pages: Int64) = (.zero, 0)
     /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of; and since when
     /// somebody is waited for who has the file open.
     private var sourcesToLeave: [(migration: MigrationRecord, since: ContinuousClock.Instant?)] = []
@@ -319,8 +320,9 @@ final class Stepper {
                 knownVersion = versionBefore
                 return nil
             }
-            commitTime = (commitTime * 3 + (clock.now - start)) / 4
-            walKeeper.stepped(Int(connection.takePagesWritten()))
+            lastCommit = (clock.now - start, connection.takePagesWritten())
+            commitTime = (commitTime * 3 + lastCommit.time) / 4
+            walKeeper.stepped(Int(lastCommit.pages))
         } catch {
             knownVersion = versionBefore
             // Also after a COMMIT that could not be had: it would keep readers out.
@@ -601,10 +603,13 @@ final class Stepper {
             guard let rows else { return moved }
             moved = (moved ?? 0) + rows
             let now = clock.now
-            if now > deadline, !isContended { batch.shrink() }
+            if now > deadline, !isContended, !isHeldUpBySync(now - start) { batch.shrink() }
             if rows == 0 || now >= contendedUntil || now + (now - start) >= deadline { return moved }
         }
     }
+
+    /// Whether a transaction took its time because the disk is slow to sync, which fewer rows would not change.
+    private func isHeldUpBySync(_ time: Duration) -> Bool { lastCommit.pages < 64 && lastCommit.time > time / 2 }
 
     /// Moves batches in one transaction, a first one in any case, until the time is up or somebody waits.
     private func move(

@@ -67,9 +67,17 @@ public enum FailingVFS {
         }
     }
 
-    /// Lets everything succeed. What was counted stays.
+    /// Has each sync take that much longer from now on, as on a slow disk.
+    public static func slowSyncs(by time: Duration) {
+        FaultState.shared.withLock { $0.syncDelay = time }
+    }
+
+    /// Lets everything succeed, and syncs be as fast as they are. What was counted stays.
     public static func clear() {
-        FaultState.shared.withLock { $0.fault = nil }
+        FaultState.shared.withLock { state in
+            state.fault = nil
+            state.syncDelay = .zero
+        }
     }
 
     /// The operations of the fault's kind since ``fail(_:)``.

@@ -111,6 +111,8 @@ struct FaultState {
     var operations = 0
     /// How many of them failed.
     var failures = 0
+    /// What a sync takes besides.
+    var syncDelay = Duration.zero
 
     private mutating func failure(of operation: FileOperation, _ path: String) -> Int32? {
         guard let fault, fault.operation == operation, fault.files.map({ $0.contains(path) }) ?? true else {

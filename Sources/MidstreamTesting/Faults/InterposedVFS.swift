@@ -178,6 +178,8 @@ private let truncateFile: @convention(c) (UnsafeMutablePointer<sqlite3_file>?, s
 private let syncFile: @convention(c) (UnsafeMutablePointer<sqlite3_file>?, Int32) -> Int32 = { file, flags in
     passing(.sync, file) { file, methods in
         let code = methods.pointee.xSync(file, flags)
+        let delay = FaultState.shared.withLock { $0.syncDelay }
+        if delay > .zero { usleep(UInt32(delay / .microseconds(1))) }
         let address = UInt(bitPattern: file)
         if code == SQLITE_OK { FaultState.shared.withLock { $0.didSync(address) } }
         return code

@@ -37,7 +37,8 @@ extension LifeWorld {
         state.tables[index].shape = change.shape
         if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         state.tables[index].move = move
-        state.tables[index].setsAside = entry.setsAside
+        // What came before may have set rows aside, and may go on doing so.
+        state.tables[index].setsAside = table.setsAside || entry.setsAside
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
             state.tables[index].knowsRowIDs = false
         }
@@ -283,6 +284,10 @@ extension LifeWorld {
             }
         }
         for file in files { try noteReturning(file, group, isOfAll) }
+        let parts = state.tables.compactMap(\.move).filter { $0.condition != nil }
+        for part in parts where part.isReturning {
+            if parts.contains(where: { $0.origin == part.origin && !$0.isReturning }) { throw LifeOver() }
+        }
         try settle()
     }
 

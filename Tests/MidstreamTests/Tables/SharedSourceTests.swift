@@ -292,4 +292,42 @@ import Testing
         #expect(try database.readMigrationProgress().isFinished)
         #expect(try texts(database.fetchAll("SELECT * FROM t ORDER BY id")) == rows("SELECT * FROM s ORDER BY id"))
     }
+
+    /// The same within a file, where the table that they meet in moves on before either has ended.
+    @Test(arguments: [0, 4] as [Int64]) func twoPartsMayMeetAndMoveOn(_ moved: Int64) throws {
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE s\(Self.withKey); CREATE TABLE t\(Self.withKey)")
+        try database.execute("CREATE TABLE u\(Self.withKey); CREATE TABLE v\(Self.withKey)")
+        for id in 1...20 { try database.execute("INSERT INTO s VALUES (?, 'a', ?)", [id, id % 4]) }
+        let all = try texts(database.fetchAll("SELECT * FROM s ORDER BY id"))
+        func split() throws {
+            try database.addMigration(source: .sameDatabase, retirement: .keep) { table in
+                guard ["t", "u"].contains(table.name) else { return }
+                table.sourceTable = "s"
+                table.condition = table.name == "t" ? "b < 2" : "b >= 2"
+            }
+        }
+        try split()
+        try database.addMigration(source: .sameDatabase) { if $0.name == "t" { $0.sourceTable = "u" } }
+        if moved > 0 { try database.stepMigration(rows: moved) }
+        try database.addMigration(source: .sameDatabase) { if $0.name == "v" { $0.sourceTable = "t" } }
+        for _ in 0..<30 {
+            try split()
+            let error = #expect(throws: MigrationError.self) {
+                try database.addMigration(source: .sameDatabase, retirement: .keep) { table in
+                    guard table.name == "t" else { return }
+                    table.sourceTable = "s"
+                    table.condition = "b < 1"
+                }
+            }
+            #expect(error != nil)
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM v") == 20)
+            if try database.readMigrationProgress().isFinished { break }
+            try database.stepMigration(rows: 3)
+        }
+        try finishMigration(database)
+        try split()
+        #expect(try database.readMigrationProgress().isFinished)
+        #expect(try texts(database.fetchAll("SELECT * FROM v ORDER BY id")) == all)
+    }
 }
