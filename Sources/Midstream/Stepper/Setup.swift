@@ -44,13 +44,13 @@ struct Setup {
     private static let patienceWithReaders = Duration.seconds(2)
 
     /// A table has returned to its source, but for readers from before.
-    private struct Returning: Error {
+    struct Returning: Error {
         let record: TableRecord
     }
 
     /// Another process has changed the stored migrations or a table since they were read, and nothing has been done, or it has
     /// been taken back.
-    private struct Overtaken: Error {}
+    struct Overtaken: Error {}
 
     private func tryToBegin(
         _ source: MigrationSource,
@@ -135,7 +135,7 @@ struct Setup {
         }
     }
 
-    private static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {
+    static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {
         func rows(_ condition: String?) -> String { condition.map { "the rows that meet \($0)" } ?? "all rows" }
         return MigrationError(
             .misuse,
@@ -145,7 +145,7 @@ struct Setup {
         )
     }
 
-    private static func isRenamed(_ claim: Claims.Claim, _ wish: TableMigration) -> MigrationError {
+    static func isRenamed(_ claim: Claims.Claim, _ wish: TableMigration) -> MigrationError {
         MigrationError(
             .foreignState,
             "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), and there is none of that "
@@ -155,7 +155,7 @@ struct Setup {
         )
     }
 
-    private static func isReturning(_ record: TableRecord) -> MigrationError {
+    static func isReturning(_ record: TableRecord) -> MigrationError {
         MigrationError(
             .misuse,
             "table \(record.target) is being moved back to table \(record.source): let that end first",
@@ -212,198 +212,6 @@ struct Setup {
         if case .file(let path) = source.location { !FilePath.exists(path) } else { false }
     }
 
-    /// Checks every table before anything is done, and leaves out those that have moved before.
-    private func check(
-        _ wanted: [TableMigration],
-        _ migration: MigrationRecord,
-        _ records: [TableRecord],
-        at version: Int64
-    ) throws -> [Beginning] {
-        let targets = SchemaReader(connection: connection, schema: "main")
-        let sources = SchemaReader(connection: connection, schema: migration.schema)
-        let claims = Claims(connection: connection, migration: migration)
-        let isSameFile = migration.sourcePath == nil
-        let names = try targets.tableNames()
-        let staked = try isSameFile ? claims.movedHere() : claims.all()
-        let onward = try isSameFile ? [] : Claims.all(in: "main", connection)
-        // What was cancelled before it had begun, while the file was not there, or failed to begin.
-        for (id, stored) in try Unreleased(connection: connection).unbegun() {
-            if let claim = staked.first(where: { $0.id == id }) {
-                try takeBack(claim, migration)
-            } else if migration.hasSource(stored) {
-                try forgetUnbegun(id)
-            } else {
-                continue
-            }
-            throw Overtaken()
-        }
-        var begun: [Beginning] = []
-        for wish in wanted {
-            guard let sourceName = wish.sourceTable else { continue }
-            // It was taken over, with the table that it moved into: see `Setup+Chains`.
-            if staked.contains(where: { claims.hasMovedOn($0, sourceName, wish, onward) }) { continue }
-            let own = staked.filter {
-                SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
-                    && claims.isOwn($0, for: wish.condition)
-            }
-            let same = own.filter { Claims.isSame($0.condition, wish.condition) }
-            // Its target moves on to another table by now; or the source has got another path.
-            let isKnown = same.contains { claim in
-                records.contains { record in
-                    record.id == claim.id && (record.phase != .done || !SQLIdentifier.equal(record.target, wish.name))
-                }
-            }
-            if isKnown { continue }
-            // Other rows may follow when those have moved; they have come before others that moved on to the table.
-            let other = records.first { record in
-                record.phase != .done
-                    && (own.contains { $0.id == record.id }
-                        || record.migration == migration.id && SQLIdentifier.equal(record.target, wish.name)
-                            && SQLIdentifier.equal(record.source, sourceName))
-            }
-            if same.isEmpty, let other { throw Self.otherRows(other, wish) }
-            guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
-                throw MigrationError(
-                    .foreignState,
-                    "the rows of source table \(sourceName) moved into table \(wish.name) of a newer state of this "
-                        + "database: it was replaced, or restored from a backup of before. If that is meant, leave "
-                        + "addMigration out",
-                    table: wish.name
-                )
-            }
-            let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
-            for claim in unknown {
-                guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
-                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)
-                throw Overtaken()
-            }
-            if !unknown.isEmpty {
-                guard try isStill(at: version) else { throw Overtaken() }
-                throw MigrationError(
-                    .foreignState,
-                    "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
-                        + "the target was replaced or restored from a backup. Restore the pair together",
-                    table: wish.name
-                )
-            }
-            // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
-            // one stands there that has been made since.
-            let isMadeAnew = try own.contains(where: \.isDropped) && sources.table(sourceName) != nil
-            if !isMadeAnew, !same.isEmpty { continue }
-            // Neither what goes to a source may come into a table from another one, nor move on.
-            for name in [wish.name] + (isSameFile ? [sourceName] : []) {
-                let returning = records.first { $0.undoStage != nil && SQLIdentifier.equal($0.target, name) }
-                guard let returning else { continue }
-                if returning.phase == .copied { throw Returning(record: returning) }
-                throw Self.isReturning(returning)
-            }
-            try checkName(wish.name, names)
-            // Before they are looked at: what changes after that is noticed.
-            let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
-            guard let target = try targets.table(wish.name) else { continue }
-            let former = staked.first { claim in
-                SQLIdentifier.equal(claim.sourceTable, sourceName) && Claims.isSame(claim.condition, wish.condition)
-                    && claim.targetFile.hasSameBytes(as: claims.targetFile())
-            }
-            let source = try sources.table(sourceName)
-            if let former, source == nil || !former.isDropped,
-                !names.contains(where: { SQLIdentifier.equal($0, former.targetTable) })
-            {
-                throw Self.isRenamed(former, wish)
-            }
-            guard let source else {
-                // Of the same file: it has moved and was dropped.
-                if isSameFile { continue }
-                throw MigrationError(
-                    .missingTable,
-                    "there is no table \(sourceName) in \(stepper.path(of: migration) ?? "the source")",
-                    table: wish.name
-                )
-            }
-            guard !isSameFile || !SQLIdentifier.equal(source.name, target.name) else {
-                throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
-            }
-            // It has moved, and stayed.
-            if try isSameFile && claims.hasOldFence(source: source.name, target: target.name) { continue }
-            try checkUnclaimed(wish.name, sourceName, migration)
-            var beginning = try Beginning(
-                checking: wish,
-                migration,
-                target: target,
-                source: source,
-                others: others(of: target.name, records)
-                    + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
-                on: connection
-            )
-            beginning.definitions = definitions
-            let record = beginning.record
-            let shares = (records + begun.map(\.record)).contains {
-                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
-            }
-            try claims.checkOwners(record)
-            try checkFormers(of: record, migration, isShared: shares)
-            stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
-            let claimed = staked.filter { !$0.isDropped }
-            let others = claimed + (isSameFile ? records.filter { $0.migration == migration.id }.map(claims.claim) : [])
-            for other in others + begun.map({ claims.claim($0.record) })
-            where SQLIdentifier.equal(other.sourceTable, sourceName) {
-                try claims.checkDisjoint(record, other)
-            }
-            begun.append(beginning)
-        }
-        try checkTriggers(begun, records)
-        return begun
-    }
-
-    /// Tables are looked up by names that Swift compares: to it, a letter and an accent equal the accented letter.
-    private func checkName(_ name: String, _ names: [String]) throws {
-        let lowered = SQLIdentifier.lowercased(name)
-        guard
-            let other = names.first(where: {
-                SQLIdentifier.lowercased($0) == lowered && !SQLIdentifier.equal($0, name)
-            })
-        else { return }
-        throw MigrationError(
-            .unsupported,
-            "the names of tables \(name) and \(other) look the same, and are two: rename one of them",
-            table: name
-        )
-    }
-
-    /// Neither the target nor a source in its own file may be another file's.
-    func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
-        for table in [target] + (migration.sourcePath == nil ? [source] : []) {
-            guard let destination = try stepper.store.destination(of: table) else { continue }
-            throw MigrationError(
-                .misuse,
-                "the rows of table \(table) move to \(destination): let that end first, or move those of table \(source) there",
-                table: target
-            )
-        }
-        guard let fence = try Claims.fences(of: target, in: "main", stepper.connection).first else { return }
-        let words = fence.strings.first ?? "the rows of table \(target) have moved"
-        throw MigrationError(
-            .misuse,
-            "\(words). What is left of it here is kept as it was, and takes no rows: move those of table \(source) there, or drop "
-                + "the table and create it anew",
-            table: target
-        )
-    }
-
-    /// Triggers that fire for rows that move must not touch what moves then.
-    private func checkTriggers(_ begun: [Beginning], _ records: [TableRecord]) throws {
-        let moving = records.filter { $0.phase == .copying || $0.phase == .starting }
-        let migrations = try stepper.load().migrations
-        let before = try moving.filter(\.firesTriggers).compactMap { record in
-            try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
-        }
-        let fired = stepper.statements.fired
-        fired.moving = Set((moving + begun.map(\.record)).map { SQLIdentifier.lowercased($0.target) })
-        for sql in before + begun.map(\.sql) where sql.firesTriggers {
-            try stepper.firing(sql) { try fired.check(sql) }
-        }
-    }
-
     /// The other sources that a table has rows to come from.
     func others(of target: String, _ records: [TableRecord]) throws -> [MoveSQL] {
         let migrations = try stepper.load().migrations
@@ -419,7 +227,7 @@ struct Setup {
     }
 
     /// Whether no move has begun or ended since. The stored moves alone do not tell: all of one may have come and gone.
-    private func isStill(at version: Int64) throws -> Bool { try StateStore.schemaVersion(connection) == version }
+    func isStill(at version: Int64) throws -> Bool { try StateStore.schemaVersion(connection) == version }
 
     private func store(_ begun: [Beginning], _ migration: MigrationRecord, ifStillAt version: Int64) throws {
         let table = try stepper.store.exists() ? "midstream_state" : begun.first?.record.target

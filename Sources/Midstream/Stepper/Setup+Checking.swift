@@ -1,0 +1,249 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// Checks of what is asked for, before anything is done.
+extension Setup {
+    /// What is known of a migration whose tables are asked for.
+    struct Known {
+        let migration: MigrationRecord
+        let records: [TableRecord]
+        let targets: SchemaReader
+        let sources: SchemaReader
+        /// The names of the target's tables.
+        let names: [String]
+        let claims: Claims
+        /// The claims on tables of the source, or what its fences tell where it is the target's own file.
+        let staked: [Claims.Claim]
+        /// The claims of other files on tables of the target.
+        let onward: [Claims.Claim]
+
+        init(_ migration: MigrationRecord, _ records: [TableRecord], _ connection: Connection) throws {
+            self.migration = migration
+            self.records = records
+            targets = SchemaReader(connection: connection, schema: "main")
+            sources = SchemaReader(connection: connection, schema: migration.schema)
+            names = try targets.tableNames()
+            claims = Claims(connection: connection, migration: migration)
+            staked = try claims.isSameFile ? claims.movedHere() : claims.all()
+            onward = try claims.isSameFile ? [] : Claims.all(in: "main", connection)
+        }
+
+        var isSameFile: Bool { claims.isSameFile }
+    }
+
+    /// Checks every table before anything is done, and leaves out those that have moved before.
+    func check(
+        _ wanted: [TableMigration],
+        _ migration: MigrationRecord,
+        _ records: [TableRecord],
+        at version: Int64
+    ) throws -> [Beginning] {
+        let known = try Known(migration, records, connection)
+        // What was cancelled before it had begun, while the file was not there, or failed to begin.
+        for (id, stored) in try Unreleased(connection: connection).unbegun() {
+            if let claim = known.staked.first(where: { $0.id == id }) {
+                try takeBack(claim, migration)
+            } else if migration.hasSource(stored) {
+                try forgetUnbegun(id)
+            } else {
+                continue
+            }
+            throw Overtaken()
+        }
+        var begun: [Beginning] = []
+        for wish in wanted {
+            guard let source = wish.sourceTable, try !isThere(wish, from: source, known, at: version),
+                let beginning = try beginning(wish, from: source, known, besides: begun)
+            else { continue }
+            begun.append(beginning)
+        }
+        try checkTriggers(begun, records)
+        return begun
+    }
+
+    /// Whether rows that are asked for have come, or are coming, so that nothing is to be begun.
+    ///
+    /// - Throws: ``MigrationError`` where others are coming, or the target does not know of what the source tells.
+    private func isThere(
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ known: Known,
+        at version: Int64
+    ) throws -> Bool {
+        let (migration, records, claims) = (known.migration, known.records, known.claims)
+        // It was taken over, with the table that it moved into: see `Setup+Chains`.
+        if known.staked.contains(where: { claims.hasMovedOn($0, sourceName, wish, known.onward) }) { return true }
+        let own = known.staked.filter {
+            SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
+                && claims.isOwn($0, for: wish.condition)
+        }
+        let same = own.filter { Claims.isSame($0.condition, wish.condition) }
+        // Its target moves on to another table by now; or the source has got another path.
+        let isKnown = same.contains { claim in
+            records.contains { record in
+                record.id == claim.id && (record.phase != .done || !SQLIdentifier.equal(record.target, wish.name))
+            }
+        }
+        if isKnown { return true }
+        // Other rows may follow when those have moved; they have come before others that moved on to the table.
+        let other = records.first { record in
+            record.phase != .done
+                && (own.contains { $0.id == record.id }
+                    || record.migration == migration.id && SQLIdentifier.equal(record.target, wish.name)
+                        && SQLIdentifier.equal(record.source, sourceName))
+        }
+        if same.isEmpty, let other { throw Self.otherRows(other, wish) }
+        guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
+            throw MigrationError(
+                .foreignState,
+                "the rows of source table \(sourceName) moved into table \(wish.name) of a newer state of this "
+                    + "database: it was replaced, or restored from a backup of before. If that is meant, leave "
+                    + "addMigration out",
+                table: wish.name
+            )
+        }
+        let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
+        for claim in unknown {
+            guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
+            try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)
+            throw Overtaken()
+        }
+        if !unknown.isEmpty {
+            guard try isStill(at: version) else { throw Overtaken() }
+            throw MigrationError(
+                .foreignState,
+                "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
+                    + "the target was replaced or restored from a backup. Restore the pair together",
+                table: wish.name
+            )
+        }
+        // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
+        // one stands there that has been made since.
+        let isMadeAnew = try own.contains(where: \.isDropped) && known.sources.table(sourceName) != nil
+        if !isMadeAnew, !same.isEmpty { return true }
+        return false
+    }
+
+    /// Makes sure that a table can begin to move.
+    ///
+    /// - Parameter begun: Those that begin with it.
+    /// - Returns: `nil` where there is nothing to move.
+    private func beginning(
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ known: Known,
+        besides begun: [Beginning]
+    ) throws -> Beginning? {
+        let (migration, records, claims) = (known.migration, known.records, known.claims)
+        let isSameFile = known.isSameFile
+        // Neither what goes to a source may come into a table from another one, nor move on.
+        for name in [wish.name] + (isSameFile ? [sourceName] : []) {
+            let returning = records.first { $0.undoStage != nil && SQLIdentifier.equal($0.target, name) }
+            guard let returning else { continue }
+            if returning.phase == .copied { throw Returning(record: returning) }
+            throw Self.isReturning(returning)
+        }
+        try checkName(wish.name, known.names)
+        // Before they are looked at: what changes after that is noticed.
+        let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
+        guard let target = try known.targets.table(wish.name) else { return nil }
+        let former = known.staked.first { claim in
+            SQLIdentifier.equal(claim.sourceTable, sourceName) && Claims.isSame(claim.condition, wish.condition)
+                && claim.targetFile.hasSameBytes(as: claims.targetFile())
+        }
+        let source = try known.sources.table(sourceName)
+        if let former, source == nil || !former.isDropped,
+            !known.names.contains(where: { SQLIdentifier.equal($0, former.targetTable) })
+        {
+            throw Self.isRenamed(former, wish)
+        }
+        guard let source else {
+            // Of the same file: it has moved and was dropped.
+            if isSameFile { return nil }
+            throw MigrationError(
+                .missingTable,
+                "there is no table \(sourceName) in \(stepper.path(of: migration) ?? "the source")",
+                table: wish.name
+            )
+        }
+        guard !isSameFile || !SQLIdentifier.equal(source.name, target.name) else {
+            throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
+        }
+        // It has moved, and stayed.
+        if try isSameFile && claims.hasOldFence(source: source.name, target: target.name) { return nil }
+        try checkUnclaimed(wish.name, sourceName, migration)
+        var beginning = try Beginning(
+            checking: wish,
+            migration,
+            target: target,
+            source: source,
+            others: others(of: target.name, records)
+                + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
+            on: connection
+        )
+        beginning.definitions = definitions
+        let record = beginning.record
+        let shares = (records + begun.map(\.record)).contains {
+            $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
+        }
+        try claims.checkOwners(record)
+        try checkFormers(of: record, migration, isShared: shares)
+        stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
+        let claimed = known.staked.filter { !$0.isDropped }
+        let others = claimed + (isSameFile ? records.filter { $0.migration == migration.id }.map(claims.claim) : [])
+        for other in others + begun.map({ claims.claim($0.record) })
+        where SQLIdentifier.equal(other.sourceTable, sourceName) {
+            try claims.checkDisjoint(record, other)
+        }
+        return beginning
+    }
+
+    /// Tables are looked up by names that Swift compares: to it, a letter and an accent equal the accented letter.
+    private func checkName(_ name: String, _ names: [String]) throws {
+        let lowered = SQLIdentifier.lowercased(name)
+        guard
+            let other = names.first(where: {
+                SQLIdentifier.lowercased($0) == lowered && !SQLIdentifier.equal($0, name)
+            })
+        else { return }
+        throw MigrationError(
+            .unsupported,
+            "the names of tables \(name) and \(other) look the same, and are two: rename one of them",
+            table: name
+        )
+    }
+
+    /// Neither the target nor a source in its own file may be another file's.
+    func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
+        for table in [target] + (migration.sourcePath == nil ? [source] : []) {
+            guard let destination = try stepper.store.destination(of: table) else { continue }
+            throw MigrationError(
+                .misuse,
+                "the rows of table \(table) move to \(destination): let that end first, or move those of table \(source) there",
+                table: target
+            )
+        }
+        guard let fence = try Claims.fences(of: target, in: "main", stepper.connection).first else { return }
+        let words = fence.strings.first ?? "the rows of table \(target) have moved"
+        throw MigrationError(
+            .misuse,
+            "\(words). What is left of it here is kept as it was, and takes no rows: move those of table \(source) there, or drop "
+                + "the table and create it anew",
+            table: target
+        )
+    }
+
+    /// Triggers that fire for rows that move must not touch what moves then.
+    private func checkTriggers(_ begun: [Beginning], _ records: [TableRecord]) throws {
+        let moving = records.filter { $0.phase == .copying || $0.phase == .starting }
+        let migrations = try stepper.load().migrations
+        let before = try moving.filter(\.firesTriggers).compactMap { record in
+            try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
+        }
+        let fired = stepper.statements.fired
+        fired.moving = Set((moving + begun.map(\.record)).map { SQLIdentifier.lowercased($0.target) })
+        for sql in before + begun.map(\.sql) where sql.firesTriggers {
+            try stepper.firing(sql) { try fired.check(sql) }
+        }
+    }
+}
