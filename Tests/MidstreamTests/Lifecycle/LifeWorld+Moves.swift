@@ -19,17 +19,7 @@ extension LifeWorld {
             "add \(table.place) -> f\(target).\(name), \(retirement.rawValue): \(change.shape.createTable(name)); \(change.made)"
         )
         let place = LifePlace(file: target, table: name)
-        guard try createTarget(place, change.shape) else { return }
-        let converted = prepareConversion(table, change, "new_table")
-        do {
-            try begin(call)
-        } catch {
-            dropTarget(place)
-            try forgetConversion()
-            return try refuse("add", error)
-        }
-        guard converted else { throw LifeProblem("add: begins although rows cannot fit") }
-        try applyConversion(table, to: name, change.shape)
+        guard try begin(call, of: table, to: place, change, refusing: { try refuse("add", $0) }) else { return }
         let move = LifeMove(origin: table.place, former: table.shape, made: change.made)
         state.calls.append(call)
         if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape, target: target)) }
@@ -43,6 +33,32 @@ extension LifeWorld {
             state.tables[index].knowsRowIDs = false
         }
         try settle()
+    }
+
+    /// Makes a target and has a table move there, as its plain table does.
+    ///
+    /// - Parameter refusing: Makes sure that an error is one that may be.
+    /// - Returns: Whether it moves.
+    func begin(
+        _ call: LifeCall,
+        of table: LifeTable,
+        to place: LifePlace,
+        _ change: LifeChange,
+        refusing: (any Error) throws -> Void
+    ) throws -> Bool {
+        guard try createTarget(place, change.shape) else { return false }
+        let converted = prepareConversion(table, change, "new_table")
+        do {
+            try begin(call)
+        } catch {
+            dropTarget(place)
+            try forgetConversion()
+            try refusing(error)
+            return false
+        }
+        guard converted else { throw LifeProblem("begins although rows cannot fit") }
+        try applyConversion(table, to: place.table, change.shape)
+        return true
     }
 
     /// Says a call as a launch does.

@@ -131,13 +131,7 @@ extension LifeWorld {
             "move \(part.place) where \(part.part ?? "") -> \(place), \(retirement.rawValue): "
                 + "\(change.shape.createTable(place.table)); \(change.made)"
         )
-        guard try createTarget(place, change.shape) else { return false }
-        let converted = prepareConversion(part, change, "new_table")
-        do {
-            try begin(call)
-        } catch {
-            dropTarget(place)
-            try forgetConversion()
+        let moves = try begin(call, of: part, to: place, change) { error in
             // Neither may a part move within the file, and another into another file.
             if let error = error as? MigrationError, error.code == .foreignState,
                 error.message.contains("already belong")
@@ -146,11 +140,9 @@ extension LifeWorld {
             } else {
                 try refuse("move a part", error)
             }
-            return false
         }
-        guard converted else { throw LifeProblem("move a part: begins although rows cannot fit") }
+        guard moves else { return false }
         begun()
-        try applyConversion(part, to: place.table, change.shape)
         state.calls.append(call)
         if retirement == .keep, !state.kept.contains(where: { $0.place == part.place }) {
             state.kept.append(LifeKept(place: part.place, shape: part.shape, target: call.target))
