@@ -20,12 +20,21 @@ struct GuardTriggers {
         tables = Dictionary(try rows.map { (try $0.get(0), try $0.get(1)) }) { first, _ in first }
         fences = Dictionary(
             try rows.compactMap { row in
-                let sql: String = try row.get(2)
-                // After the table's names, which may be like it.
-                guard let fence = sql.ranges(of: Self.fence).last else { return nil }
-                return (try row.get(0), Self.fence + sql[fence.upperBound...].prefix { $0.isNumber })
+                try Self.fence(in: row.get(2)).map { (try row.get(0), $0) }
             }
         ) { first, _ in first }
+    }
+
+    /// The function that a trigger names for a fence: after the table's names, which may be like it.
+    private static func fence(in sql: String) -> String? {
+        // Bytes, since connections are opened often: to look for texts costs more than all else of a trigger.
+        let (bytes, name) = (Array(sql.utf8), Array(fence.utf8))
+        let starts = 0..<max(0, bytes.count - name.count)
+        guard let start = starts.last(where: { bytes[$0] == name[0] && bytes[$0...].starts(with: name) }) else {
+            return nil
+        }
+        let digits = bytes[(start + name.count)...].prefix { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        return fence + String(decoding: digits, as: UTF8.self)
     }
 }
 
