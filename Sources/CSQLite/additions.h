@@ -200,4 +200,26 @@ static inline int64_t midstream_total_changes(sqlite3 *db) {
 #endif
 }
 
+static inline void midstream_result_changes(sqlite3_context *context, int count, sqlite3_value **values) {
+    (void)count; (void)values;
+    sqlite3_result_int64(context, midstream_changes(sqlite3_context_db_handle(context)));
+}
+
+static inline void midstream_result_total_changes(sqlite3_context *context, int count, sqlite3_value **values) {
+    (void)count; (void)values;
+    sqlite3_result_int64(context, midstream_total_changes(sqlite3_context_db_handle(context)));
+}
+
+/// Defines `changes()` and `total_changes()` as SQLite itself does: a function that has taken the place of a built-in one hides
+/// it even when it has been removed.
+static inline int midstream_restore_change_counters(sqlite3 *db) {
+    int flags = SQLITE_UTF8;
+#ifdef SQLITE_INNOCUOUS
+    flags |= SQLITE_INNOCUOUS;
+#endif
+    int rc = sqlite3_create_function_v2(db, "changes", 0, flags, 0, midstream_result_changes, 0, 0, 0);
+    if (rc != SQLITE_OK) return rc;
+    return sqlite3_create_function_v2(db, "total_changes", 0, flags, 0, midstream_result_total_changes, 0, 0, 0);
+}
+
 #endif

@@ -91,4 +91,27 @@ import Testing
             #expect(statement.blob(at: index) == [])
         }
     }
+
+    /// As a unique index does that has the collation.
+    @Test(arguments: [("BINARY", .binary), ("NOCASE", .nocase), ("RTRIM", .rtrim)] as [(String, BuiltInCollation)])
+    func `that are equal are folded alike`(name: String, collation: BuiltInCollation) throws {
+        let connection = try memory()
+        let values: [SQLiteValue] = [
+            0, 0.0, -0.0, 1, 1.0, 1.5, .integer(.max), 9.2233720368547758e18, .real(1e300), .real(.infinity), "", "a",
+            "A", "a ",
+            "a  ", "a\0b", "A\0B", "a\0c", "a\0cc", "\0", "\0 ", "\0\0", "é", "É", "1", .blob([0x61]), .blob([0x41]),
+        ]
+        func folded(_ value: SQLiteValue) throws -> ExactValue {
+            let statement = try connection.prepare("SELECT ?")
+            try statement.bind(value, at: 1)
+            #expect(try statement.step())
+            return RowReader(statement).exactValue(at: 0).folded(collation)
+        }
+        for left in values {
+            for right in values {
+                let isEqual = try connection.fetchValue(Bool.self, "SELECT ? = ? COLLATE \(name)", [left, right])
+                #expect(try isEqual == (folded(left) == folded(right)), "\(left), \(right)")
+            }
+        }
+    }
 }

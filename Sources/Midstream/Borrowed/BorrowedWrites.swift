@@ -5,7 +5,8 @@ internal import SQLiteConnection
 /// the target's table, within the statement that runs.
 final class BorrowedWrites {
     private let connection: Connection
-    private unowned let overlay: Overlay
+    /// Statements that were prepared before the overlay was removed may outlive it.
+    private weak var overlay: Overlay?
     private let statements: InternalStatements
     /// Whether a view or trigger of the file compares a row value by IN.
     var schemaHasRowMembership = true
@@ -140,16 +141,16 @@ final class BorrowedWrites {
             if connection.isInTransaction { try openStatement(table) }
             let isDone = try carryOut(plan, operation, table, values)
             let inserted = connection.lastInsertRowID
-            if operation != .insert || !isDone { overlay.setLastInsertRowID(lastInsertRowID) }
+            if operation != .insert || !isDone { overlay?.setLastInsertRowID(lastInsertRowID) }
             lastRow = (writers[0].identity, connection.totalChanges)
             if !isDone { throw try notDone(mode, table) }
             return operation == .insert ? inserted : nil
         } catch let error as SQLiteError where error.code == .constraintDatatype && mode != .abort && mode != .replace {
             // The OR clause does not speak of types, but SQLite would apply it by the code alone.
-            overlay.setLastInsertRowID(lastInsertRowID)
+            overlay?.setLastInsertRowID(lastInsertRowID)
             throw SQLiteError(code: .mismatch, message: error.message)
         } catch {
-            overlay.setLastInsertRowID(lastInsertRowID)
+            overlay?.setLastInsertRowID(lastInsertRowID)
             throw error
         }
     }

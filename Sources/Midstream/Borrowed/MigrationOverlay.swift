@@ -39,7 +39,7 @@ public final class MigrationOverlay {
     ///   - sourceKey: Gives the key of a source's file by its path; `nil` for files that are not encrypted.
     /// - Returns: The overlay.
     /// - Throws: ``MigrationError``: `sourceUnavailable`; `unsupported` when something in the schema would see a part of the
-    ///   rows alone, such as a trigger that mentions a moving table; `misuse` in a transaction. The connection has no overlay
+    ///   rows alone, such as a trigger that mentions a moving table; `misuse` in a transaction, or while a statement of the connection is running. The connection has no overlay
     ///   then, and must not read moving tables. `SQLiteError` of the file.
     /// - Complexity: O(1) in the tables' rows.
     @discardableResult
@@ -53,6 +53,7 @@ public final class MigrationOverlay {
         }
         let connection = Connection(borrowing: handle)
         guard !connection.isInTransaction else { throw Self.inTransaction }
+        try checkIdle(connection)
         let overlay = try MigrationOverlay(connection, Keyring(sources: sourceKey))
         do {
             try overlay.settle()
@@ -75,6 +76,15 @@ public final class MigrationOverlay {
         )
     }
 
+    /// SQLite drops no table, and removes no function, while a statement runs: what is removed is removed as a whole.
+    private static func checkIdle(_ connection: Connection) throws {
+        guard connection.hasBusyStatement else { return }
+        throw MigrationError(
+            .misuse,
+            "the overlay is made and removed while no statement of the connection is running: reset those that have been stepped"
+        )
+    }
+
     private init(_ connection: Connection, _ keys: Keyring) throws {
         self.connection = connection
         let isReadOnly = connection.isReadOnly(schema: "main") ?? false
@@ -88,15 +98,17 @@ public final class MigrationOverlay {
         writes = BorrowedWrites(overlay: overlay)
         watch = SchemaWatch(statements: overlay.statements)
         overlay.tables.borrowed = writes
-        writes.checkSchema = { [unowned self] in try watch.check() }
-        overlay.admission = { [unowned self, unowned overlay] _, moving in
+        writes.checkSchema = { [weak self] in try self?.watch.check() }
+        // Statements of before may outlive all of it.
+        overlay.admission = { [weak self, weak overlay] _, moving in
+            guard let self, let overlay else { return }
             let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
             let found = try watch.admit(moving, self.connection, overlaid: known)
             writes.schemaHasRowMembership = found.hasRowMembership
             writes.tied = found.tied
             writes.forgetPlans()
         }
-        writes.onDisconnect = { [unowned self] in access.releaseStatements() }
+        writes.onDisconnect = { [weak self] in self?.access.releaseStatements() }
         let identity = connection.identity
         // What SQLite keeps is what keeps this object.
         try connection.whenClosed { [self] in
@@ -129,10 +141,11 @@ public final class MigrationOverlay {
     /// Takes the overlay off the connection, which goes on without: it sees the target's part of moving tables alone, and
     /// cannot write them.
     ///
-    /// - Throws: ``MigrationError`` in a transaction, `SQLiteError` while a statement reads a moving table.
+    /// - Throws: ``MigrationError`` with code `misuse` in a transaction, and while a statement of the connection is running.
     public func uninstall() throws {
         try checkOpen()
         guard !connection.isInTransaction else { throw Self.inTransaction }
+        try Self.checkIdle(connection)
         try dismantle()
     }
 

@@ -11,8 +11,8 @@ extension DatabaseAccess {
     ///         }
     ///     }
     ///
-    /// Of a table that moves, a row that has yet to move is read where it is, and comes over before it is written. Outside
-    /// transactions, `body` is one of its own.
+    /// Of a table that moves, a row that has yet to move is read where it is, and comes over before it is written: a handle that
+    /// reads it goes with it. Outside transactions, `body` is one of its own.
     ///
     /// - Parameters:
     ///   - table: A table with rowids.
@@ -38,19 +38,31 @@ extension DatabaseAccess {
         if !connection.isInTransaction, try !overlay.isCurrent() { try refreshOverlay() }
         try beginInEarnest()
         if overlay.isSuspended { try overlay.resume() }
-        if let feeds = overlay.table(named: table)?.feeds, feeds[0].key.isRowID,
-            feeds[0].target.columnIndex(column) != nil
-        {
+        return try connection.withBlob(
+            rowID: rowID,
+            isWritable: isWritable,
+            locatedBy: { [self] rowID, blob in try locate(blob, table, column, rowID, isWritable: isWritable) },
+            body
+        )
+    }
+
+    /// Where the value is, in a row that comes over if it must.
+    private func locate(
+        _ blob: Blob,
+        _ table: String,
+        _ column: String,
+        _ rowID: Int64,
+        isWritable: Bool
+    ) throws -> BlobPlace {
+        let target = BlobPlace(table: table, column: column)
+        let feeds = overlay.table(named: table)?.feeds ?? []
+        for feed in feeds { feed.blobs.forget(blob) }
+        if let first = feeds.first, first.key.isRowID, first.target.columnIndex(column) != nil {
             overlay.forgetState()
             for feed in feeds where try feed.isPending(.rowID(rowID)) {
                 if !isWritable, let place = feed.place(ofColumn: column) {
-                    return try connection.withBlob(
-                        schema: feed.sourceSchema,
-                        table: feed.source.name,
-                        column: place,
-                        rowID: rowID,
-                        body
-                    )
+                    feed.blobs.note(blob, rowID, target)
+                    return place
                 }
                 guard feed.statements.canPromote else {
                     throw MigrationError(
@@ -64,7 +76,7 @@ extension DatabaseAccess {
             }
         }
         if isWritable { try checkFence(of: table, column, rowID) }
-        return try connection.withBlob(table: table, column: column, rowID: rowID, isWritable: isWritable, body)
+        return target
     }
 
     /// A source refuses writes by triggers, which SQLite does not fire for parts of values.
@@ -80,10 +92,50 @@ extension DatabaseAccess {
 
 extension MovingTable {
     /// The source's column that has the values of one of the target's unchanged, in the row of the same rowid.
-    fileprivate func place(ofColumn name: String) -> String? {
+    fileprivate func place(ofColumn name: String) -> BlobPlace? {
         guard let column = target.columnIndex(name), let plain = sql.columns[column].plain, source.hasRowID,
             key.source[0] == source.rowIDName
         else { return nil }
-        return source.columns[plain].name
+        return BlobPlace(schema: sourceSchema, table: source.name, column: source.columns[plain].name)
+    }
+}
+
+/// The handles that read pending rows of a moving table in its source.
+///
+/// Where a statement needs such a row in the target, its handles go with it, before the statement changes it: so SQLite sees
+/// that they expire.
+struct PendingBlobs {
+    private struct Handle {
+        weak var blob: Blob?
+        let rowID: Int64
+        /// Where it reads the row when that has come over.
+        let target: BlobPlace
+    }
+
+    private var handles: [Handle] = []
+
+    mutating func note(_ blob: Blob, _ rowID: Int64, _ target: BlobPlace) {
+        handles.append(Handle(blob: blob, rowID: rowID, target: target))
+    }
+
+    mutating func forget(_ blob: Blob) {
+        handles.removeAll { $0.blob == nil || $0.blob === blob }
+    }
+
+    /// A row has come into the target.
+    mutating func promoted(_ key: RowKey) {
+        for handle in take(key) { handle.blob?.move(to: handle.target) }
+    }
+
+    /// A row is gone, or all are.
+    mutating func discarded(_ key: RowKey?) {
+        for handle in take(key) { handle.blob?.expire() }
+    }
+
+    private mutating func take(_ key: RowKey?) -> [Handle] {
+        guard !handles.isEmpty else { return [] }
+        let taken = handles.filter { key == nil || $0.rowID == key?.rowID }
+        handles.removeAll { key == nil || $0.rowID == key?.rowID }
+        return taken
     }
 }

@@ -75,7 +75,7 @@ extension DatabaseAccess {
                 let feeds = table.feeds
                 guard try feeds.contains(where: { try $0.state().lowerBound != nil }) else { return }
                 try forEachKey(of: prepared, keys) {
-                    let key = table.key.read(keys)
+                    let key = try table.key.read(keys)
                     for feed in feeds { try promoteRow(feed, key, feed.state()) }
                 }
             case .collect(let id, _):
@@ -105,7 +105,8 @@ extension DatabaseAccess {
     private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws
         -> [UnseenDelete]
     {
-        if error.code == .constraintCheck, !connection.hasBusyStatement {
+        // Where the row's triggers fire, the rows that these write have CHECKs as well.
+        if error.code == .constraintCheck, !connection.hasBusyStatement, !firesTriggers(prepared) {
             // The pragma expires statements, so none may be running.
             ignoresChecks = true
             try connection.execute("PRAGMA ignore_check_constraints = 1")
@@ -128,6 +129,10 @@ extension DatabaseAccess {
             }
         }
         return refused
+    }
+
+    private func firesTriggers(_ prepared: Prepared) -> Bool {
+        prepared.route.redirected.flatMap { overlay.tables.byID[$0] }?.firesTriggers ?? false
     }
 
     func collect(_ prepared: Prepared, _ keys: Statement, _ table: MovingTable) throws {

@@ -159,11 +159,11 @@ extension DatabaseAccess {
     }
 
     /// Holds the gate while `body` runs, and for as long as a transaction is open after it.
-    func insideGate<Result>(_ body: () throws -> Result) rethrows -> Result {
+    func insideGate<Result>(_ body: () throws -> Result) throws -> Result {
         guard let gate, !isInside else { return try body() }
         // Within the gate it would keep out whoever makes the steps.
         overlay.awaitReturn()
-        gate.enter()
+        try gate.enter()
         isInside = true
         defer { leaveGateIfIdle() }
         return try body()

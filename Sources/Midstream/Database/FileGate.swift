@@ -10,6 +10,8 @@ final class FileGate: Sendable {
     private struct State {
         var holders = 0
         var isStepping = false
+        /// Who makes the step.
+        var stepper: ThreadIdentity?
         /// Steps that wait. Who comes after them waits too, or a writer that never rests would keep them out for ever.
         var waitingSteps: [DispatchSemaphore] = []
         /// Those that may write and wait. A step that ends lets them all in, or the next step could be faster than they.
@@ -30,8 +32,17 @@ final class FileGate: Sendable {
     private let state = Mutex(State())
 
     /// Enters as one that may write; waits while a step runs, or has waited for longer.
-    func enter() {
-        let semaphore: DispatchSemaphore? = state.withLock { state in
+    ///
+    /// - Throws: ``MigrationError`` with code `misuse` on the thread of the step, which would wait for itself.
+    func enter() throws(MigrationError) {
+        let thread = ThreadIdentity.current
+        let semaphore: DispatchSemaphore? = try state.withLock { state throws(MigrationError) in
+            if state.isStepping, state.stepper == thread {
+                throw MigrationError(
+                    .misuse,
+                    "what a migration calls within a step, as for what becomes of a refused row, cannot write the database"
+                )
+            }
             if !state.isStepping, state.waitingSteps.isEmpty {
                 state.holders += 1
                 return nil
@@ -63,6 +74,7 @@ final class FileGate: Sendable {
                 let canEnter = state.holders == 0 && !state.isStepping
                 if canEnter {
                     state.isStepping = true
+                    state.stepper = .current
                     state.waitingSteps.removeAll { $0 === semaphore }
                 } else if !state.waitingSteps.contains(where: { $0 === semaphore }) {
                     state.waitingSteps.append(semaphore)
@@ -83,6 +95,7 @@ final class FileGate: Sendable {
     func leaveStep() {
         wake { state in
             state.isStepping = false
+            state.stepper = nil
             return state.admit(afterStep: true)
         }
     }

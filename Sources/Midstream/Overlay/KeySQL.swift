@@ -16,6 +16,9 @@ struct KeySQL: Sendable {
     let ledgerColumns: String
     /// The columns' names, and their collations; empty where it is the rowid.
     let names: [(column: String, collation: String)]
+    /// What holds for the key of each row that can belong, where the source may have rows of which it does not: those that a
+    /// condition leaves out.
+    let belonging: [String]
     private let descends: [Bool]
     private let collations: [BuiltInCollation]
 
@@ -25,6 +28,10 @@ struct KeySQL: Sendable {
             self.target = [target.rowIDName ?? "rowid"]
             // A source without rowids has the target's INTEGER PRIMARY KEY as a column.
             self.source = [target.rowIDColumn.map { mapped[$0].copied } ?? source.rowIDName ?? "rowid"]
+            belonging =
+                source.hasRowID && self.source[0] == source.rowIDName
+                // The first, for an index to seek by.
+                ? [] : ["\(self.source[0]) <= \(Int64.max)", "typeof(\(self.source[0])) = 'integer'"]
             ledger = ["key"]
             ledgerColumns = "key INTEGER PRIMARY KEY"
             names = []
@@ -34,6 +41,8 @@ struct KeySQL: Sendable {
         }
         self.target = columns.map { SQLIdentifier.quoted(target.columns[$0].name) }
         self.source = columns.map { mapped[$0].copied }
+        belonging = columns.filter { !(mapped[$0].plain.map { source.columns[$0].isNotNull } ?? false) }
+            .map { "\(mapped[$0].copied) IS NOT NULL" }
         names = columns.map { (target.columns[$0].name, target.columns[$0].collation) }
         ledger = columns.indices.map { "k\($0)" }
         let definitions = zip(ledger, columns).map { name, column in
@@ -102,7 +111,15 @@ struct KeySQL: Sendable {
             : .columns((0..<count).map { row.exactValue(at: first + $0) })
     }
 
-    func read(_ statement: Statement) -> RowKey { read(RowReader(statement)) }
+    /// - Throws: `SQLiteError` where it is no key that a row of the target can have.
+    func read(_ statement: Statement) throws(SQLiteError) -> RowKey {
+        let isWhole =
+            isRowID ? statement.storageClass(at: 0) == .integer : (0..<count).allSatisfy { !statement.isNull(at: $0) }
+        guard isWhole else {
+            throw SQLiteError(code: .mismatch, message: "the key of a row that moves is NULL, or no integer")
+        }
+        return read(RowReader(statement))
+    }
 
     /// The key in the form that all keys have which are equal by its columns' collations.
     func folded(_ key: RowKey) -> RowKey {

@@ -82,7 +82,7 @@ extension MoveSQL {
         let bound = bound(of: way)
         let isReversed = if case .down = way { true } else { false }
         return "SELECT \(KeySQL.list(key.source)), \(isBeyond) FROM \(source)"
-            + (bound.isEmpty ? "" : " WHERE \(bound[0])") + " ORDER BY \(key.order(key.source, isReversed: isReversed))"
+            + whereClause(bound + key.belonging, "") + " ORDER BY \(key.order(key.source, isReversed: isReversed))"
     }
 
     /// Keys after the key ?1…, if it is given, by one of `listings`: as many as the parameter after it says.
@@ -92,15 +92,18 @@ extension MoveSQL {
     /// Source: <https://www.sqlite.org/withoutrowid.html>, <https://www.sqlite.org/lang_indexedby.html>.
     func listedKeys(_ listing: String, isBounded: Bool) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source) \(listing)"
-            + (isBounded ? " WHERE \(key.compares(key.source, .after, key.parameters(from: 1)))" : "")
+            + whereClause(
+                (isBounded ? [key.compares(key.source, .after, key.parameters(from: 1))] : []) + key.belonging,
+                ""
+            )
             + " ORDER BY \(key.order(key.source)) LIMIT ?\(1 + key.count)"
     }
 
     /// The first key from where its first columns are ?1….
     func firstKey(columns count: Int) -> String {
         let columns = Array(key.source.prefix(count))
-        return "SELECT \(KeySQL.list(key.source)) FROM \(source) "
-            + "WHERE \(key.compares(columns, .from, Array(key.parameters(from: 1).prefix(count)))) "
-            + "ORDER BY \(key.order(key.source)) LIMIT 1"
+        let start = key.compares(columns, .from, Array(key.parameters(from: 1).prefix(count)))
+        return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause([start] + key.belonging, "")
+            + " ORDER BY \(key.order(key.source)) LIMIT 1"
     }
 }

@@ -239,14 +239,13 @@ struct MoveSQL: Sendable {
         return terms.joined(separator: " AND ")
     }
 
-    /// Whether a row that is pending beyond the key ?1… has, in that key of the target, the values of the target's row ?1….
-    func collides(by index: TableSchema.Index, of target: TableSchema) -> String {
-        let parameters = key.parameters(from: 1)
-        return
-            "SELECT 1 FROM \(self.target) AS midstream_target WHERE "
-            + key.equals(key.target.map { "midstream_target." + $0 }, parameters)
-            + " AND EXISTS (SELECT 1 FROM \(source) WHERE \(hasKey(index, of: target)) AND "
-            + "\(key.compares(key.source, .after, parameters)) AND \(isUnsettled))"
+    /// Whether a row of the source has, in that key of the target, the values of the target's row ?1….
+    ///
+    /// - Parameter rows: Which rows of the source, as what follows a term of WHERE.
+    func collides(by index: TableSchema.Index, of target: TableSchema, with rows: String) -> String {
+        "SELECT 1 FROM \(self.target) AS midstream_target WHERE "
+            + key.equals(key.target.map { "midstream_target." + $0 }, key.parameters(from: 1))
+            + " AND EXISTS (SELECT 1 FROM \(source) WHERE \(hasKey(index, of: target))\(rows))"
     }
 
     /// The source's rows that have the values ?1, ?2, … in a key of the target.
@@ -262,7 +261,7 @@ struct MoveSQL: Sendable {
     // MARK: The largest rowid
 
     var largestTargetKey: String { "SELECT max(\(key.target[0])) FROM \(target)" }
-    var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" }
+    var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" + whereClause(key.belonging, "") }
 
     /// The largest pending rowid from ?1 to ?2.
     var largestPendingKey: String {
@@ -282,7 +281,7 @@ struct MoveSQL: Sendable {
             + (isEnded ? [key.compares(key.source, .through, key.parameters(from: 1 + key.count))] : [])
     }
 
-    private func whereClause(_ terms: [String], _ rest: String) -> String {
+    func whereClause(_ terms: [String], _ rest: String) -> String {
         terms.isEmpty && rest.isEmpty
             ? "" : " WHERE \((terms.isEmpty ? ["1"] : terms).joined(separator: " AND "))\(rest)"
     }
@@ -293,7 +292,10 @@ struct MoveSQL: Sendable {
     /// - Parameter isPending: Whether pending rows alone are counted.
     func upperKey(isBounded: Bool, isPending: Bool) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
-            + whereClause(range(isBounded: isBounded, isEnded: false), isPending ? " AND \(isUnsettled)" : "")
+            + whereClause(
+                range(isBounded: isBounded, isEnded: false) + key.belonging,
+                isPending ? " AND \(isUnsettled)" : ""
+            )
             + " ORDER BY \(key.order(key.source)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
     }
 
@@ -366,7 +368,7 @@ struct MoveSQL: Sendable {
     /// parameter after the key says.
     func sliceStart(isEnded: Bool) -> String {
         let terms = isEnded ? [key.compares(key.source, .before, key.parameters(from: 1))] : []
-        return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause(terms, "")
+        return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause(terms + key.belonging, "")
             + " ORDER BY \(key.order(key.source, isReversed: true)) LIMIT 1 OFFSET ?\(key.count + 1)"
     }
 

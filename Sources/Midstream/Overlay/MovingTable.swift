@@ -38,6 +38,8 @@ final class MovingTable {
 
     // What open cursors must know: see `RecentPromotions`.
     var recent = RecentPromotions()
+    /// The handles that read its pending rows.
+    var blobs = PendingBlobs()
     /// The cursors that statements have on the union table, which cannot be taken away under them.
     var openCursors = 0
 
@@ -198,6 +200,9 @@ extension SQLiteError {
     var isMissingTable: Bool {
         code == .error && message.hasPrefix("no such table")
     }
+
+    /// Whether a table does not take a row: for a constraint, or a key that is to be an integer and is none.
+    var isRefusal: Bool { ResultCode.constraint ~= code || code == .mismatch }
 
     /// Whether it was interrupted. Where SQLite was reading a schema, its code is another.
     var isInterruption: Bool { code.primary == .interrupt || code == .error && message == "interrupted" }

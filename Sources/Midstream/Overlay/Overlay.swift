@@ -702,7 +702,13 @@ final class Overlay {
     // MARK: Leaving
 
     /// Removes everything from a connection that goes on without the overlay. Outside transactions.
+    ///
+    /// While no statement of the connection is running. Where it fails all the same, as for want of memory, the guard triggers'
+    /// functions are gone, so that nothing is written where a part of the rows is seen alone.
     func dismantle() throws {
+        for (name, count) in Self.functions { try connection.removeFunction(name, argumentCount: count) }
+        for fence in fences { try connection.removeFunction(fence, argumentCount: 0) }
+        try connection.restoreChangeCounters()
         try removeTables()
         let names = try connection.fetchAll(
             "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
@@ -717,8 +723,6 @@ final class Overlay {
         unneeded.removeAll()
         connection.clearStatementCache()
         schemaVersion = nil
-        for (name, count) in Self.functions { try connection.removeFunction(name, argumentCount: count) }
-        for fence in fences { try connection.removeFunction(fence, argumentCount: 0) }
         fences.removeAll()
     }
 

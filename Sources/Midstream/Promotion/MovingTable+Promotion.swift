@@ -60,6 +60,7 @@ extension MovingTable {
         }
         statements.epoch += 1
         recent.note(self.key.folded(key))
+        blobs.promoted(key)
     }
 
     /// Notes that a pending row is gone. It counts as one that a statement has changed.
@@ -72,6 +73,7 @@ extension MovingTable {
         _ = try statement.step()
         statements.epoch += 1
         recent.note(self.key.folded(key))
+        blobs.discarded(key)
     }
 
     /// The number of pending rows.
@@ -93,6 +95,7 @@ extension MovingTable {
         try RowMover(statements: statements, sql: sql).advance(to: nil, copied: 0, hasLedger: true, others: rows)
         statements.internalChanges += connection.totalChanges - before - rows
         statements.epoch += 1
+        blobs.discarded(nil)
     }
 
     /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a
@@ -126,7 +129,7 @@ extension MovingTable {
             for (offset, argument) in range.enumerated() { try lookup.bind(values[argument], at: offset + 1) }
             try state.bindBound(lookup, at: range.count + 1)
             while try lookup.step() {
-                let found = key.read(lookup)
+                let found = try key.read(lookup)
                 lookup.reset()
                 try promote(found)
             }

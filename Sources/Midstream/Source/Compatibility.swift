@@ -9,6 +9,8 @@ struct Compatibility {
     let sql: MoveSQL
     /// The other sources that the target has rows to come from.
     let others: [MoveSQL]
+    /// What becomes of rows that the target does not take.
+    var refusedRows = TableRecord.RefusedRows.stop
 
     /// - Throws: ``MigrationError``, with what to change.
     func check() throws {
@@ -38,10 +40,17 @@ struct Compatibility {
     }
 
     /// SQLite's limit of the columns of a table, and of a query.
-    private static let mostColumns = 2000
+    static let mostColumns = 2000
 
-    /// Rows are compared by queries that have their keys too.
+    /// Rows are compared by queries that have their keys too, and set aside with the reason and the rowid.
     private func checkWidth() throws {
+        guard refusedRows == .stop || source.columns.count <= RefusedRows.mostColumns else {
+            throw refuse(
+                .unsupported,
+                "source table \(source.name) has \(source.columns.count) columns, and rows of at most "
+                    + "\(RefusedRows.mostColumns) can be set aside: say refusedRows = .stop"
+            )
+        }
         let keys = sql.key.count
         guard sql.written.count + keys > Self.mostColumns else { return }
         throw refuse(

@@ -97,7 +97,14 @@ struct Beginning {
             unreadableRows: wish.unreadableRows
         )
         self.init(record, migration, target: target, source: source, on: connection)
-        try Compatibility(connection: connection, target: target, source: source, sql: sql, others: others).check()
+        try Compatibility(
+            connection: connection,
+            target: target,
+            source: source,
+            sql: sql,
+            others: others,
+            refusedRows: record.refusedRows
+        ).check()
     }
 
     // In the transaction that is open.

@@ -8,6 +8,8 @@ struct RefusedRows {
     let record: TableRecord
     /// Asks the application; `nil` where it cannot be asked.
     let handler: (@Sendable (RefusedRow) -> RefusedRowDecision)?
+    /// The target's other moves, by whose rows to come an answer is checked.
+    var others: [MoveSQL] = []
     let connection: Connection
 
     /// What came of it.
@@ -31,7 +33,7 @@ struct RefusedRows {
         defer { keys.reset() }
         try mover.bindRange(keys, position, upper)
         while try keys.step() {
-            let key = mover.sql.key.read(keys)
+            let key = try mover.sql.key.read(keys)
             switch try move(key, .key, aside) {
             case .copied: outcome.copied += 1
             case .setAside: outcome.setAside += 1
@@ -97,80 +99,6 @@ struct RefusedRows {
         }
     }
 
-    // MARK: Asking
-
-    private func refusedRow(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError) throws -> RefusedRow {
-        let statement = try mover.statements.statement(mover.sql.selectRow(way))
-        defer { statement.reset() }
-        try mover.sql.bind(key, way, to: statement)
-        var values: [String: SQLiteValue] = [:]
-        if try statement.step() {
-            for (offset, name) in mover.sql.writtenColumns.enumerated() { values[name] = statement.value(at: offset) }
-        }
-        return RefusedRow(
-            table: record.target,
-            sourceTable: record.source,
-            rowID: key.rowID,
-            values: values,
-            reason: error
-        )
-    }
-
-    /// Copies a row with other values in some columns. The rest is copied as SQLite has it: what the application was shown
-    /// may be less, as of text that is not Unicode.
-    private func insert(_ row: RefusedRow, _ values: [String: SQLiteValue], _ key: RowKey, _ way: MoveSQL.Way) throws {
-        var replaced: [(column: Int, value: SQLiteValue)] = []
-        let columns = mover.sql.writtenColumns
-        for (name, value) in values {
-            guard let column = columns.firstIndex(where: { SQLIdentifier.equal($0, name) }) else {
-                throw MigrationError(
-                    .misuse,
-                    "table \(row.table) has no column \(name) to put a value into",
-                    table: row.table
-                )
-            }
-            if row.values[columns[column]] == value { continue }
-            guard !mover.sql.isKeyColumn(columns[column]) else {
-                throw MigrationError(
-                    .misuse,
-                    "column \(columns[column]) is of the key of table \(row.table), which a row that moves keeps",
-                    table: row.table
-                )
-            }
-            replaced.append((column, value))
-        }
-        replaced.sort { $0.column < $1.column }
-        try connection.savepoint("midstream_answer") {
-            try mover.statements.movingRows(of: mover.sql) {
-                _ = try mover.run(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
-                    try mover.sql.bind(key, way, to: statement)
-                    for (offset, replacement) in replaced.enumerated() {
-                        try statement.bind(replacement.value, at: mover.sql.firstReplacement + offset)
-                    }
-                }
-            }
-            try checkKeys(of: key)
-        }
-    }
-
-    /// A row that has other values than in the source may have those of one that has yet to move, which SQLite does not see.
-    private func checkKeys(of key: RowKey) throws {
-        guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else { return }
-        for index in target.comparableKeys {
-            let statement = try mover.statements.statement(mover.sql.collides(by: index, of: target))
-            defer { statement.reset() }
-            try statement.bind(key, at: 1)
-            guard try statement.step() else { continue }
-            let columns = index.terms.compactMap(\.column).filter { $0 >= 0 }.map {
-                "\(target.name).\(target.columns[$0].name)"
-            }
-            throw SQLiteError(
-                code: .constraintUnique,
-                message: "UNIQUE constraint failed: \(columns.joined(separator: ", "))"
-            )
-        }
-    }
-
     // MARK: Setting aside
 
     /// The table for rows that are set aside.
@@ -178,17 +106,33 @@ struct RefusedRows {
         let report = ReportTable(
             kind: "refused",
             nameColumn: "refused_rows_table",
-            columns: ["midstream_reason", "midstream_rowid"] + mover.sql.namesOfSource.map(SQLIdentifier.quoted)
+            columns: ownColumns + mover.sql.namesOfSource.map(SQLIdentifier.quoted)
         )
         return try report.make(for: record, connection)
     }
+
+    /// The table's columns besides the source's, which may have these names.
+    private var ownColumns: [String] {
+        let taken = Set(mover.sql.namesOfSource.map(SQLIdentifier.lowercased))
+        return ["midstream_reason", "midstream_rowid"].map { name in
+            var (free, number) = (name, 1)
+            while taken.contains(free) {
+                number += 1
+                free = "\(name)_\(number)"
+            }
+            return free
+        }
+    }
+
+    /// How many columns a source may have whose rows can be set aside.
+    static let mostColumns = Compatibility.mostColumns - 2
 
     private func setAside(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ table: String) throws {
         let rowID = key.rowID == nil ? "NULL" : mover.sql.key.source[0]
         let columns = mover.sql.namesOfSource.map(SQLIdentifier.quoted)
         let first = 2 * mover.sql.key.count + 1
         _ = try mover.run(
-            "INSERT INTO main.\(SQLIdentifier.quoted(table))(\(KeySQL.list(["midstream_reason", "midstream_rowid"] + columns))) "
+            "INSERT INTO main.\(SQLIdentifier.quoted(table))(\(KeySQL.list(ownColumns + columns))) "
                 + "SELECT ?\(first), \(KeySQL.list([rowID] + columns))"
                 + mover.sql.row(way)
         ) {

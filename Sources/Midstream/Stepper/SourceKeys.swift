@@ -88,7 +88,7 @@ struct SourceKeys {
                     if isDown { break }
                     continue
                 }
-                keys.append(sql.key.read(scan))
+                keys.append(try sql.key.read(scan))
                 if isDown {
                     if keys.count >= 2 * count { keys.removeFirst(count) }
                 } else if keys.count == count {
@@ -115,7 +115,7 @@ struct SourceKeys {
                 if let start { try scan.bind(start, at: 1) }
                 try scan.bind(Int64(count), at: 1 + sql.key.count)
                 var keys: [RowKey] = []
-                while try scan.step() { keys.append(sql.key.read(scan)) }
+                while try scan.step() { keys.append(try sql.key.read(scan)) }
                 return keys
             } catch let error as SQLiteError {
                 // An old SQLite does not read all of an index that is not the query's own.

@@ -97,7 +97,12 @@ final class Stepper {
 
     /// Attaches a migration's source, so that it can be written. Outside transactions.
     func attach(_ migration: MigrationRecord) throws {
-        guard migration.sourcePath != nil, attached[migration.schema] == nil else { return }
+        guard migration.sourcePath != nil else { return }
+        if attached[migration.schema] != nil {
+            // What is there now says itself whether it is the same.
+            guard isElsewhere(migration), let path = path(of: migration), FilePath.exists(path) else { return }
+            try detach(migration)
+        }
         // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
         for other in attached.values where other.hasSource(migration.sourcePath) { try detach(other) }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
@@ -105,6 +110,22 @@ final class Stepper {
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
         try connection.execute("PRAGMA \(migration.schema).secure_delete = FAST")
         attached[migration.schema] = migration
+    }
+
+    /// Whether the source's file has been moved away or replaced since it was attached, and not with the target's, as when a
+    /// folder is renamed: what is written goes where nobody finds it then.
+    private func isElsewhere(_ migration: MigrationRecord) -> Bool {
+        connection.hasMoved(schema: migration.schema) && !connection.hasMoved(schema: "main")
+    }
+
+    /// Makes sure, before what is written to the source counts, that others find it there.
+    func checkInPlace(_ migration: MigrationRecord) throws {
+        guard migration.sourcePath != nil, isElsewhere(migration) else { return }
+        throw MigrationError(
+            .sourceUnavailable,
+            "the file \(path(of: migration) ?? "of the source") was moved away or replaced while it is open. Nothing is lost: put it "
+                + "back, or say by DatabaseConfiguration.sourcePath where it is"
+        )
     }
 
     func detach(_ migration: MigrationRecord) throws {
@@ -376,6 +397,7 @@ final class Stepper {
         try connection.execute("BEGIN")
         defer { try? connection.rollBack() }
         try lockSource(migration, of: record)
+        try checkInPlace(migration)
         return try holdingGate(waiting: .seconds(1)) {
             do {
                 try WriteLock.take(connection, by: "midstream_state", in: "main")
@@ -721,7 +743,8 @@ final class Stepper {
         _ error: SQLiteError
     ) throws -> Int64? {
         let mover = RowMover(statements: statements, sql: sql)
-        var refusal: (key: RowKey, error: SQLiteError)?
+        let others = try others(of: record)
+        var outcome = RefusedRows.Outcome()
         let moved: Int64? = try transaction {
             try confirm(record, sql)
             guard try position(record, mover) == tried.start, let now = try store.table(record.id) else { return 0 }
@@ -735,18 +758,13 @@ final class Stepper {
                     undoing: .transaction
                 )
             }
-            let outcome = try RefusedRows(
-                mover: mover,
-                record: now,
-                handler: refusalHandlers[record.id],
-                connection: connection
-            ).move(from: tried.batch, through: tried.upper)
-            refusal = outcome.refusal
-            if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
+            outcome = try refusedRows(now, mover, others).move(from: tried.batch, through: tried.upper)
             return moved + outcome.copied
         }
-        guard let refusal else { return moved }
-        throw refused(record, refusal)
+        guard let moved else { return nil }
+        if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
+        if let refusal = outcome.refusal { throw refused(record, refusal) }
+        return moved
     }
 
     private func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
@@ -775,11 +793,15 @@ final class Stepper {
         let mover = RowMover(statements: statements, sql: sql)
         damaged.insert(record.id)
         guard let position = try position(record, mover) else { return 0 }
-        let survey = try unreadableRows(record, mover).survey(after: position, rows: rows)
+        let others = try others(of: record)
+        func unreadableRows(_ record: TableRecord) -> UnreadableRows {
+            UnreadableRows(rows: refusedRows(record, mover, others))
+        }
+        let survey = try unreadableRows(record).survey(after: position, rows: rows)
         var outcome = UnreadableRows.Outcome()
         let moved: Int64? = try transaction {
             guard let now = try store.table(record.id), try self.position(record, mover) == position else { return 0 }
-            outcome = try unreadableRows(now, mover).move(survey, policy: now.unreadableRows)
+            outcome = try unreadableRows(now).move(survey, policy: now.unreadableRows)
             return outcome.copied
         }
         guard let moved else { return nil }
@@ -790,15 +812,26 @@ final class Stepper {
         return moved
     }
 
-    private func unreadableRows(_ record: TableRecord, _ mover: RowMover) -> UnreadableRows {
-        UnreadableRows(
-            rows: RefusedRows(
-                mover: mover,
-                record: record,
-                handler: refusalHandlers[record.id],
-                connection: connection
-            )
+    private func refusedRows(_ record: TableRecord, _ mover: RowMover, _ others: [MoveSQL]) -> RefusedRows {
+        RefusedRows(
+            mover: mover,
+            record: record,
+            handler: refusalHandlers[record.id],
+            others: others,
+            connection: connection
         )
+    }
+
+    /// The other moves into a table, where the application may be asked for other values of its rows. Outside transactions:
+    /// their sources are attached.
+    private func others(of record: TableRecord) throws -> [MoveSQL] {
+        guard record.refusedRows == .ask else { return [] }
+        let (migrations, records) = try load()
+        return try records.filter { other in
+            other.id != record.id && other.phase == .copying && SQLIdentifier.equal(other.target, record.target)
+        }.compactMap { other in
+            try migrations.first { $0.id == other.migration }.map { try sql(for: other, $0) }
+        }
     }
 
     private func unreadable(_ record: TableRecord, _ keys: UnreadableKeys?, _ error: SQLiteError) -> MigrationError {
@@ -841,7 +874,10 @@ final class Stepper {
             if !record.isPassed { return nil }
         }
         do {
-            return (try unreadableRows(record, RowMover(statements: statements, sql: sql)).count(), nil)
+            return (
+                try UnreadableRows(rows: refusedRows(record, RowMover(statements: statements, sql: sql), [])).count(),
+                nil
+            )
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
             throw unreadable(record, nil, error)
         }

@@ -135,6 +135,7 @@ struct Undo {
         atMost rows: Int64,
         until isOver: (_ isNearlyDone: Bool) -> Bool
     ) throws -> (returned: Int64, outcome: MigrationProgress.Outcome) {
+        try stepper.attach(migration)
         let sql = try stepper.undoSQL(record, migration)
         if record.watermark == nil {
             // What is in the WAL by now need not be copied while writers wait.
@@ -178,6 +179,7 @@ struct Undo {
     ) throws -> MigrationProgress.Outcome {
         var next = progress
         let done: Void? = try stepper.transaction {
+            try stepper.checkInPlace(migration)
             guard let now = try stepper.store.table(record.id), now.undoStage == record.undoStage,
                 now.phase == record.phase
             else { return }
@@ -379,7 +381,7 @@ struct Undo {
         var refusals: [Progress.Refusal] = []
         do {
             _ = try run(sql.copy(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
-        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+        } catch let error as SQLiteError where error.isRefusal {
             refusals = try copyOneByOne(sql, lower, upper)
         }
         if let misplaced = sql.misplaced(isBounded: lower != nil, isEnded: upper != nil) {
@@ -404,13 +406,13 @@ struct Undo {
         try bind(keys, sql, lower, upper)
         let copy = try stepper.statements.prepare(sql.copyRow)
         while try keys.step() {
-            let key = sql.sql.key.read(keys)
+            let key = try sql.sql.key.read(keys)
             copy.reset()
             try copy.bind(key, at: 1)
             do {
                 _ = try copy.step()
             } catch {
-                guard ResultCode.constraint ~= error.code else { throw error }
+                guard error.isRefusal else { throw error }
                 refusals.append(Progress.Refusal(key: key, cause: error))
             }
         }
@@ -438,7 +440,7 @@ struct Undo {
         let keys = try stepper.statements.prepare(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil))
         try bind(keys, sql, lower, upper)
         while try keys.step() {
-            let key = sql.sql.key.read(keys)
+            let key = try sql.sql.key.read(keys)
             if !refused.contains(sql.sql.key.folded(key)) { return key }
         }
         return nil
@@ -480,6 +482,7 @@ struct Undo {
             // The source's rows are the only ones from now on. A checkpoint by somebody else may have synced nothing.
             try connection.sync(schema: "main")
             try stepper.attach(migration)
+            try stepper.checkInPlace(migration)
             do {
                 try stepper.writeSource(migration, of: record) { try open(record) }
             } catch let error as MigrationError where error.code == .sourceUnavailable {
@@ -548,7 +551,7 @@ struct Undo {
         defer { statement.reset() }
         try bind(statement, sql, lower, upper)
         var keys: [RowKey] = []
-        while try statement.step() { keys.append(sql.sql.key.read(statement)) }
+        while try statement.step() { keys.append(try sql.sql.key.read(statement)) }
         return keys
     }
 

@@ -67,11 +67,18 @@ extension Connection {
         try removeFunction(Self.farewell, argumentCount: 0)
     }
 
-    /// Removes a function of the connection; a built-in one of its name can be called again.
+    /// Removes a function of the connection. One that took the place of a built-in one hides that for ever.
     public func removeFunction(_ name: String, argumentCount: Int) throws(SQLiteError) {
         try checkOpen()
         let count = Int32(clamping: argumentCount)
         let code = sqlite3_create_function_v2(db, name, count, SQLITE_UTF8, nil, nil, nil, nil, nil)
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
+    }
+
+    /// Has `changes()` and `total_changes()` be what they are natively, after they were something else.
+    public func restoreChangeCounters() throws(SQLiteError) {
+        try checkOpen()
+        let code = midstream_restore_change_counters(db)
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 

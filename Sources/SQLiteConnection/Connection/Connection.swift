@@ -59,7 +59,8 @@ public final class Connection {
         guard !path.utf8.contains(0) else {
             throw SQLiteError(code: .cannotOpen, message: "the path has a NUL character")
         }
-        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI
+        // A cache that connections share has locks of its own, for tables.
+        var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_PRIVATECACHE
         switch options.access {
         case .readWrite: flags |= SQLITE_OPEN_READWRITE
         case .readWriteCreate: flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE

@@ -11,17 +11,29 @@ internal import SQLiteC
 ///
 /// Source: <https://www.sqlite.org/c3ref/blob_open.html>.
 public final class Blob {
-    private let handle: OpaquePointer
-    private let connection: OpaquePointer
-    private var isOpen = true
+    private let connection: Connection
+    private let isWritable: Bool
+    /// Where the value of a row is, decided anew for each row.
+    private let locate: (Int64, Blob) throws -> BlobPlace
+    /// `nil` before the first row, and when the handle has expired, or its block has ended.
+    private var handle: OpaquePointer?
+    private var place: BlobPlace?
+    private var error = closed
+    /// The row.
+    package private(set) var rowID: Int64 = 0
 
-    fileprivate init(_ handle: OpaquePointer, of connection: OpaquePointer) {
-        self.handle = handle
+    fileprivate init(
+        _ connection: Connection,
+        isWritable: Bool,
+        locate: @escaping (Int64, Blob) throws -> BlobPlace
+    ) {
         self.connection = connection
+        self.isWritable = isWritable
+        self.locate = locate
     }
 
     /// Its size in bytes.
-    public var count: Int { isOpen ? Int(sqlite3_blob_bytes(handle)) : 0 }
+    public var count: Int { handle.map { Int(sqlite3_blob_bytes($0)) } ?? 0 }
 
     /// Reads `count` bytes from `offset` on.
     ///
@@ -50,15 +62,59 @@ public final class Blob {
     }
 
     /// Goes on to another row of the same table and column, which is faster than a new handle.
-    public func reopen(rowID: Int64) throws(SQLiteError) {
-        guard isOpen else { throw Self.closed }
-        try check(sqlite3_blob_reopen(handle, rowID))
+    ///
+    /// - Throws: ``SQLiteError`` when there is no such row, its value is a number or NULL, or the handle has expired.
+    public func reopen(rowID: Int64) throws {
+        guard let handle else { throw error }
+        let place = try locate(rowID, self)
+        if place == self.place {
+            self.rowID = rowID
+            try check(sqlite3_blob_reopen(handle, rowID))
+        } else {
+            do {
+                try open(rowID, place)
+            } catch {
+                expire()
+                throw error
+            }
+        }
+    }
+
+    fileprivate func open(rowID: Int64) throws { try open(rowID, locate(rowID, self)) }
+
+    private func open(_ rowID: Int64, _ place: BlobPlace) throws(SQLiteError) {
+        var new: OpaquePointer?
+        let code = sqlite3_blob_open(
+            connection.db,
+            place.schema,
+            place.table,
+            place.column,
+            rowID,
+            isWritable ? 1 : 0,
+            &new
+        )
+        try check(code)
+        _ = close()
+        (handle, self.rowID, self.place) = (new, rowID, place)
+    }
+
+    /// Goes on with the same row, which is elsewhere by now. The handle expires where it is not.
+    package func move(to place: BlobPlace) {
+        guard handle != nil else { return }
+        do { try open(rowID, place) } catch { expire() }
+    }
+
+    /// The row is no longer what it was.
+    package func expire() {
+        guard handle != nil else { return }
+        _ = close()
+        error = SQLiteError(code: .abort, message: "query aborted")
     }
 
     private static let closed = SQLiteError(code: .misuse, message: "the blob's block has ended")
 
     private func check(_ count: Int, _ offset: Int) throws(SQLiteError) {
-        guard isOpen else { throw Self.closed }
+        guard handle != nil else { throw error }
         guard count >= 0, offset >= 0, offset <= self.count, count <= self.count - offset else {
             throw SQLiteError(
                 code: .range,
@@ -68,13 +124,26 @@ public final class Blob {
     }
 
     private func check(_ code: Int32) throws(SQLiteError) {
-        guard code == SQLITE_OK else { throw SQLiteError(lastOf: connection, fallback: code) }
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: connection.db, fallback: code) }
     }
 
     fileprivate func close() -> Int32 {
-        guard isOpen else { return SQLITE_OK }
-        isOpen = false
+        guard let handle else { return SQLITE_OK }
+        self.handle = nil
         return sqlite3_blob_close(handle)
+    }
+}
+
+/// A column of a table, in which handles are opened.
+package struct BlobPlace: Equatable {
+    var schema: String
+    var table: String
+    var column: String
+
+    package init(schema: String = "main", table: String, column: String) {
+        self.schema = schema
+        self.table = table
+        self.column = column
     }
 }
 
@@ -97,11 +166,20 @@ extension Connection {
         isWritable: Bool = false,
         _ body: (Blob) throws -> Result
     ) throws -> Result {
+        let place = BlobPlace(schema: schema, table: table, column: column)
+        return try withBlob(rowID: rowID, isWritable: isWritable, locatedBy: { _, _ in place }, body)
+    }
+
+    /// Runs `body` with a handle on one value, whose place is decided for each row anew.
+    package func withBlob<Result>(
+        rowID: Int64,
+        isWritable: Bool,
+        locatedBy locate: @escaping (Int64, Blob) throws -> BlobPlace,
+        _ body: (Blob) throws -> Result
+    ) throws -> Result {
         try checkOpen()
-        var handle: OpaquePointer?
-        let code = sqlite3_blob_open(db, schema, table, column, rowID, isWritable ? 1 : 0, &handle)
-        guard code == SQLITE_OK, let handle else { throw SQLiteError(lastOf: db, fallback: code) }
-        let blob = Blob(handle, of: db)
+        let blob = Blob(self, isWritable: isWritable, locate: locate)
+        try blob.open(rowID: rowID)
         do {
             let result = try body(blob)
             let code = blob.close()

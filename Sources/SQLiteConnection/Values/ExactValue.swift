@@ -22,10 +22,23 @@ package enum ExactValue: Hashable, Sendable {
 
     /// What is equal to it by the collation, made the same.
     package func folded(_ collation: BuiltInCollation) -> ExactValue {
+        if case .real(let bits) = self {
+            return Int64(exactly: Double(bitPattern: bits)).map(ExactValue.integer) ?? self
+        }
         guard case .text(var bytes) = self else { return self }
         switch collation {
         case .binary: return self
-        case .nocase: return .text(bytes.map { (0x41...0x5a).contains($0) ? $0 | 0x20 : $0 })
+        case .nocase:
+            // SQLite compares what precedes a NUL, and then how long the texts are.
+            let end = bytes.firstIndex(of: 0) ?? bytes.count
+            for index in bytes.indices {
+                if index >= end {
+                    bytes[index] = 0
+                } else if (0x41...0x5a).contains(bytes[index]) {
+                    bytes[index] |= 0x20
+                }
+            }
+            return .text(bytes)
         case .rtrim:
             while bytes.last == 0x20 { bytes.removeLast() }
             return .text(bytes)

@@ -94,6 +94,84 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// It is taken away as a whole, or not at all: with a part of it, writes of pending rows would be lost.
+    @Test func whileAStatementRunsItStaysWhole() throws {
+        let pair = try Self.pair("CREATE TABLE other(x); INSERT INTO other VALUES (1), (2)")
+        let foreign = try ForeignConnection(pair.target)
+        do {
+            let statement = try foreign.wrapped.prepare("SELECT x FROM other")
+            #expect(try statement.step())
+            #expect(throws: MigrationError.self) { try foreign.install() }
+            statement.reset()
+            let overlay = try foreign.install()
+            #expect(try statement.step())
+            let error = #expect(throws: MigrationError.self) { try overlay.uninstall() }
+            #expect(error?.code == .misuse)
+            try foreign.execute(
+                "UPDATE messages SET sender = 'n' WHERE id IN (30, 70); DELETE FROM messages WHERE id = 90"
+            )
+            #expect(try foreign.rows("SELECT count(*) FROM messages") == ["99"])
+            statement.reset()
+            try overlay.uninstall()
+        }
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["41"])
+        try foreign.install()
+        #expect(try foreign.rows("SELECT id FROM messages WHERE sender = 'n'") == ["30", "70"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test(
+        arguments: ["SELECT id FROM messages", "DELETE FROM messages WHERE id = 30", "SELECT changes() FROM messages"],
+        [true, false]
+    )
+    func whatWasPreparedBeforeItWentIsPreparedAnew(_ sql: String, _ steps: Bool) throws {
+        let pair = try Self.pair("CREATE TABLE other(x)")
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        var statement: OpaquePointer?
+        #expect(sqlite3_prepare_v2(foreign.handle, sql, -1, &statement, nil) == SQLITE_OK)
+        if steps {
+            _ = sqlite3_step(statement)
+            sqlite3_reset(statement)
+        }
+        try overlay.uninstall()
+        try foreign.execute("CREATE TABLE more(x)")
+        // Without the overlay, a write is refused.
+        #expect(sqlite3_step(statement) == (sql.hasPrefix("SELECT") ? SQLITE_ROW : SQLITE_ERROR))
+        sqlite3_finalize(statement)
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    @Test(arguments: [true, false]) func theCountsOfChangesStay(_ isRefused: Bool) throws {
+        let pair = try Self.pair("CREATE TABLE other(x); CREATE TABLE log(n, m)")
+        let foreign = try ForeignConnection(pair.target)
+        if isRefused {
+            try foreign.execute(
+                "CREATE TEMP TRIGGER g AFTER INSERT ON other BEGIN SELECT count(*) FROM main.messages; END"
+            )
+            #expect(throws: MigrationError.self) { try foreign.install() }
+            try foreign.execute("DROP TRIGGER temp.g")
+        } else {
+            try foreign.install().uninstall()
+        }
+        let plain = try ForeignConnection(pair.folder.file("plain.db"))
+        for connection in [foreign, plain] {
+            try connection.execute(
+                """
+                CREATE TRIGGER counting AFTER INSERT ON other BEGIN INSERT INTO log VALUES (changes(), NEW.x); END;
+                INSERT INTO other VALUES (1), (2), (3); UPDATE other SET x = 0 WHERE x > 1
+                """
+            )
+            #expect(try connection.rows("SELECT changes()") == ["2"])
+        }
+        for query in ["SELECT * FROM log", "SELECT changes()"] {
+            #expect(try foreign.rows(query) == plain.rows(query))
+        }
+        #expect(try foreign.rows("SELECT total_changes()") == ["8"])
+        #expect(foreign.close() == SQLITE_OK)
+        #expect(plain.close() == SQLITE_OK)
+    }
+
     @Test func inATransactionItComesAndGoesNot() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)

@@ -16,7 +16,7 @@ import Testing
         _ = DispatchSemaphore(value: 0).wait(timeout: .now() + time)
     }
 
-    @Test func aWriterWaitsForOneStepAndNotForTheNext() {
+    @Test func aWriterWaitsForOneStepAndNotForTheNext() throws {
         let gate = FileGate()
         let (steps, end) = (Count(), Count())
         let threads = DispatchGroup()
@@ -32,7 +32,7 @@ import Testing
         var most = 0
         for _ in 0..<200 {
             let before = steps.now
-            gate.enter()
+            try gate.enter()
             // One that ran, and one that began before this one had asked.
             most = max(most, steps.now - before)
             gate.leave()
@@ -51,7 +51,7 @@ import Testing
         for _ in 0..<3 {
             DispatchQueue(label: "writer").async(group: threads) {
                 for _ in 0..<2000 {
-                    gate.enter()
+                    guard (try? gate.enter()) != nil else { return inside.withLock { $0.wrong += 1 } }
                     inside.withLock { inside in
                         inside.writers += 1
                         if inside.steps > 0 { inside.wrong += 1 }
@@ -79,14 +79,24 @@ import Testing
         #expect(inside.withLock { $0.most } > 0)
     }
 
-    @Test func aStepGivesUpWhenAWriterStays() {
+    @Test func aStepGivesUpWhenAWriterStays() throws {
         let gate = FileGate()
-        gate.enter()
+        try gate.enter()
         #expect(!gate.enterForStep(waiting: .milliseconds(5)))
-        gate.enter()
+        try gate.enter()
         gate.leave()
         gate.leave()
         #expect(gate.enterForStep(waiting: .milliseconds(5)))
         gate.leaveStep()
+    }
+
+    @Test func whoMakesAStepDoesNotWaitForItsEnd() throws {
+        let gate = FileGate()
+        #expect(gate.enterForStep(waiting: .milliseconds(5)))
+        let error = #expect(throws: MigrationError.self) { try gate.enter() }
+        #expect(error?.code == .misuse)
+        gate.leaveStep()
+        try gate.enter()
+        gate.leave()
     }
 }

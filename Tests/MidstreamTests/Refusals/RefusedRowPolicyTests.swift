@@ -157,6 +157,137 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
     }
 
+    /// Nor one of another source's, whichever of the two comes first, nor one that only a partial index keeps apart.
+    @Test(arguments: ["s1", "s2"], ["n21", "n13", "own"])
+    func anAnswerHasNoKeyOfARowOfAnotherSource(_ refused: String, _ name: String) throws {
+        let folder = TemporaryFolder()
+        for (file, first) in [("s1", 10), ("s2", 20)] {
+            let old = try Connection(path: folder.file(file))
+            try old.execute(
+                script: """
+                    CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, b);
+                    INSERT INTO t SELECT i, 'n' || i, 1 FROM (SELECT \(first) AS i UNION SELECT \(first + 1) UNION SELECT \(first + 2)
+                        UNION SELECT \(first + 3));
+                    """
+            )
+            if file == refused { try old.execute("UPDATE t SET b = NULL WHERE id % 10 = 1") }
+            old.close()
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE, b NOT NULL)")
+        for file in ["s1", "s2"] {
+            try database.addMigration(source: .file(folder.file(file))) { table in
+                table.sourceTable = "t"
+                table.refusedRows = .ask { _ in .replace(["name": .text(name), "b": .integer(0)]) }
+            }
+        }
+        var refusal: MigrationError?
+        do { try finishMigration(database) } catch let error as MigrationError { refusal = error }
+        let names = texts(try database.fetchAll("SELECT name FROM t ORDER BY +name"))
+        #expect(names.count == 8 && Set(names).count == 8)
+        if name == "own" {
+            #expect(refusal == nil)
+        } else {
+            // Which of the rows moves first does not matter: natively both could not be there.
+            let isItsOwn = name == (refused == "s1" ? "n11" : "n21")
+            #expect((refusal == nil) == isItsOwn)
+            #expect(refusal.map { $0.code == .rowRefused } ?? true)
+        }
+    }
+
+    @Test(arguments: [
+        "CREATE UNIQUE INDEX u ON t(x) WHERE name <> ''", "CREATE UNIQUE INDEX u ON t(name) WHERE x <> 0",
+        "CREATE UNIQUE INDEX u ON t(abs(x))",
+    ])
+    func anAnswerLeavesAloneWhatCannotBeLookedUp(_ index: String) throws {
+        let database = try database(
+            "(id INTEGER PRIMARY KEY, x INTEGER CHECK (x > 0), name TEXT NOT NULL); \(index)",
+            policy: .ask { row in
+                guard row.values["x"] == .integer(-500) else { return .setAside }
+                return .replace(["x": .integer(501), "name": .text("n501")])
+            }
+        )
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(error?.code == .misuse && error?.message.contains("unique index u") == true)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 998)
+    }
+
+    /// It would wait for itself.
+    @Test func theAnswerCannotWrite() throws {
+        let told = Mutex<MigrationError?>(nil)
+        let path = folder.file("new.db")
+        let other = Mutex<Database?>(nil)
+        let database = try database(
+            policy: .ask { _ in
+                do {
+                    try other.withLock { try $0?.execute("DELETE FROM t WHERE id = 1") }
+                } catch {
+                    told.withLock { $0 = error as? MigrationError }
+                }
+                return .setAside
+            }
+        )
+        other.withLock { $0 = database }
+        try finishMigration(database)
+        #expect(told.withLock { $0?.code } == .misuse)
+        #expect(try MovingFixture.count("t", in: path) == 990)
+    }
+
+    /// The names of the table's own columns are the source's as well.
+    @Test func theSourceMayHaveTheNamesOfTheReport() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, midstream_reason, Midstream_RowID, midstream_rowid_2);
+                INSERT INTO t VALUES (1, NULL, 'a', 'b'), (2, 'r', 'c', 'd')
+                """
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, midstream_reason NOT NULL, Midstream_RowID, midstream_rowid_2)"
+        )
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "t"
+            table.refusedRows = .setAside
+        }
+        try finishMigration(database)
+        #expect(
+            texts(try database.fetchAll("SELECT * FROM midstream_refused_t"))
+                == ["NOT NULL constraint failed: t.midstream_reason|1|1|NULL|a|b"]
+        )
+        let columns = try database.fetchAll("SELECT name FROM pragma_table_info('midstream_refused_t')")
+        #expect(texts(columns).prefix(2) == ["midstream_reason_2", "midstream_rowid_3"])
+    }
+
+    @Test(arguments: [1998, 1999]) func aRowThatIsSetAsideHasTwoColumnsMore(_ count: Int) throws {
+        let folder = TemporaryFolder()
+        let columns = "(id INTEGER PRIMARY KEY, " + (2...count).map { "c\($0)" }.joined(separator: ", ")
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t\(columns)); INSERT INTO t(id) VALUES (1), (2); UPDATE t SET c9 = 5 WHERE id = 2"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(columns), CHECK (c9 IS NOT NULL))")
+        func begin() throws {
+            try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                table.sourceTable = "t"
+                table.refusedRows = .setAside
+            }
+        }
+        guard count <= 1998 else {
+            let error = #expect(throws: MigrationError.self) { try begin() }
+            #expect(error?.code == .unsupported)
+            return
+        }
+        try begin()
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT midstream_rowid, id, c9 FROM midstream_refused_t")) == ["1|1|NULL"])
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1)
+    }
+
     @Test(arguments: ["id", "nowhere"]) func whatCannotBeReplacedIsAnError(_ column: String) throws {
         let database = try database(policy: .ask { _ in .replace([column: .integer(1)]) })
         let error = #expect(throws: MigrationError.self) { try finishMigration(database) }

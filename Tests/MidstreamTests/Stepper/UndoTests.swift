@@ -633,7 +633,7 @@ import Testing
     }
 
     /// Its rows are known by their rowids, which the source has in a column that is an ordinary one here.
-    @Test(arguments: [0, 2] as [Int64], ["id = rowid", "id = 94", "id = NULL", ""])
+    @Test(arguments: [0, 2] as [Int64], ["id = rowid", "id = 94", "id = NULL", "id = 'x'", ""])
     func aRowReturnsUnderTheKeyThatItIsKnownBy(_ moved: Int64, _ mend: String) throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -664,6 +664,41 @@ import Testing
         }
         let last = mend == "id = rowid" ? ["4|new"] : []
         #expect(texts(try old.fetchAll("SELECT * FROM a ORDER BY id")) == ["1|a", "2|b", "3|c"] + last)
+    }
+
+    /// What goes into a file that has no name any more is lost with it.
+    @Test(arguments: [0, 1, 130, 260] as [Int64], [true, false])
+    func rowsReturnIntoTheFileThatOthersFind(_ returned: Int64, _ isReplaced: Bool) throws {
+        let fixture = try MovingFixture(rows: 500)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 260)
+        try database.execute(
+            "UPDATE accounts SET amount = amount + 5 WHERE id % 2; UPDATE accounts SET amount = amount - 5 WHERE id % 2 = 0"
+        )
+        try database.cancelMigration()
+        var left = returned
+        while left > 0 { left -= try max(1, database.stepMigration(rows: left).rowsMovedByStep) }
+        let old = try Connection(path: fixture.source)
+        let checkpoint = try old.checkpoint(mode: .truncate)
+        #expect(checkpoint.log == checkpoint.copied)
+        old.close()
+        Files.moveDatabase(fixture.source, to: fixture.source + ".away")
+        if isReplaced {
+            Files.copyDatabase(fixture.source + ".away", to: fixture.source)
+        } else {
+            let error = #expect(throws: MigrationError.self) { try finishMigration(database, steps: 50) }
+            #expect(error?.code == .sourceUnavailable)
+            Files.moveDatabase(fixture.source + ".away", to: fixture.source)
+        }
+        try finishMigration(database)
+        database.close()
+        let after = try Connection(path: fixture.source)
+        #expect(
+            texts(try after.fetchAll("SELECT count(*), sum(amount), sum(amount * (id % 2)) FROM old_accounts"))
+                == ["500|50000|26250"]
+        )
+        #expect(try after.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 0)
     }
 
     /// A step sets rows aside between the look at what is stored and the storing.

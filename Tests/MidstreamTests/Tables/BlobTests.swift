@@ -91,6 +91,90 @@ import Testing
         #expect(texts(try pair.database.fetchAll("SELECT hex(x) FROM t WHERE id = 2")) == ["0102030405"])
     }
 
+    /// Whether it is read where the row is, or has come over with it.
+    @Test(
+        arguments: [0, 2] as [Int64],
+        ["UPDATE t SET x = 'other' WHERE id = 2", "DELETE FROM t WHERE id = 2", "DELETE FROM t"]
+    )
+    func aHandleThatReadsExpiresAsNatively(_ moved: Int64, _ statement: String) throws {
+        let pair = try pair(moved)
+        func read(_ run: (String) throws -> Void, _ blob: Blob) throws -> SQLiteError? {
+            #expect(try blob.read(count: 2, at: 1) == [2, 3])
+            try run(statement)
+            return #expect(throws: SQLiteError.self) { try blob.read(count: 2, at: 1) }
+        }
+        let native = try pair.native.withBlob(table: "t", column: "x", rowID: 2) { blob in
+            try read({ try pair.native.execute($0) }, blob)
+        }
+        let error = try pair.database.write { db in
+            try db.withBlob(table: "t", column: "x", rowID: 2) { blob in try read({ try db.execute($0) }, blob) }
+        }
+        #expect(error?.code == .abort && error?.code == native?.code)
+        #expect(error?.message == native?.message)
+    }
+
+    /// A promotion is nothing that the application sees.
+    @Test func aHandleThatReadsGoesWithItsRow() throws {
+        let pair = try pair(0)
+        try pair.database.write { db in
+            try db.withBlob(table: "t", column: "x", rowID: 2) { blob in
+                try db.execute("UPDATE t SET n = 7 WHERE id = 3; INSERT OR IGNORE INTO t VALUES (2, 'none', 0)")
+                #expect(try blob.read(count: 5, at: 0) == [1, 2, 3, 4, 5])
+                #expect(throws: SQLiteError.self) { try blob.write([1], at: 0) }
+            }
+        }
+    }
+
+    @Test(arguments: [0, 1, 4] as [Int64], [true, false]) func aHandleGoesOnToAnyRow(_ moved: Int64, _ isWritable: Bool)
+        throws
+    {
+        let pair = try pair(moved)
+        func go(_ blob: Blob, _ run: (String) throws -> Void) throws -> [[UInt8]] {
+            var values: [[UInt8]] = []
+            for id in [2, 3, 1, 2] as [Int64] {
+                try blob.reopen(rowID: id)
+                #expect(blob.rowID == id)
+                if isWritable { try blob.write([UInt8(id) + 0x60], at: 1) }
+                values.append(try blob.read(count: 3, at: 0))
+            }
+            try run("UPDATE t SET x = 'changed' WHERE id = 3")
+            try blob.reopen(rowID: 3)
+            values.append(try blob.read(count: blob.count, at: 0))
+            try blob.reopen(rowID: 1)
+            try run("UPDATE t SET x = 'again' WHERE id = 1")
+            #expect(throws: SQLiteError.self) { try blob.read(count: 1, at: 0) }
+            return values
+        }
+        let native = try pair.native.transaction {
+            try pair.native.withBlob(table: "t", column: "x", rowID: 1, isWritable: isWritable) { blob in
+                try go(blob) { try pair.native.execute($0) }
+            }
+        }
+        let values = try pair.database.write { db in
+            try db.withBlob(table: "t", column: "x", rowID: 1, isWritable: isWritable) { blob in
+                try go(blob) { try db.execute($0) }
+            }
+        }
+        #expect(values == native)
+        let all = "SELECT id, hex(x), n FROM t ORDER BY id"
+        #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+    }
+
+    @Test(arguments: [0, 4] as [Int64], [4, 99] as [Int64]) func aHandleThatFindsNoRowFailsAsNatively(
+        _ moved: Int64,
+        _ id: Int64
+    ) throws {
+        let pair = try pair(moved)
+        func go(_ blob: Blob) -> SQLiteError? {
+            let error = #expect(throws: SQLiteError.self) { try blob.reopen(rowID: id) }
+            #expect(throws: SQLiteError.self) { try blob.read(count: 1, at: 0) }
+            return error
+        }
+        let native = try pair.native.withBlob(table: "t", column: "x", rowID: 1, go)
+        let error = try pair.database.read { try $0.withBlob(table: "t", column: "x", rowID: 1, go) }
+        #expect(error?.code == native?.code && error?.message == native?.message)
+    }
+
     /// What is written outside transactions is committed with the block, or not at all.
     @Test func outsideTransactionsItIsOneOfItsOwn() throws {
         let pair = try pair(0)

@@ -210,6 +210,27 @@ import Testing
         #expect(texts(try files.database.fetchAll("SELECT * FROM midstream_refused_t")) == ["not that|30|30|2|name 30"])
     }
 
+    /// What its triggers write has CHECKs as well, so that it cannot come over for an UPDATE with these off.
+    @Test func aRowThatACheckRefusesComesWithNone() throws {
+        let files = try Files(
+            "CREATE TABLE audit(k CHECK (k > 0)); CREATE TRIGGER a AFTER INSERT ON t BEGIN INSERT INTO audit VALUES (NEW.k); END",
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, k INTEGER CHECK (k > 0), name TEXT UNIQUE);",
+            rows: ""
+        )
+        let old = try Connection(path: files.source)
+        try old.execute(script: "PRAGMA ignore_check_constraints = 1; \(Self.rows); UPDATE t SET k = -id WHERE k = 0")
+        old.close()
+        try files.begin()
+        let error = #expect(throws: SQLiteError.self) {
+            try files.database.execute("UPDATE t SET name = 'x' WHERE id = 28")
+        }
+        #expect(error?.code == .constraintCheck)
+        try files.database.execute("UPDATE t SET name = 'y' WHERE id = 29; DELETE FROM t WHERE id % 7 = 0")
+        try finishMigration(files.database)
+        #expect(try files.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 52)
+        #expect(texts(try files.database.fetchAll("SELECT count(*), min(k) FROM audit")) == ["52|1"])
+    }
+
     // MARK: What is refused
 
     @Test(arguments: [

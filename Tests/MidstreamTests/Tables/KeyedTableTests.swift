@@ -231,4 +231,94 @@ import Testing
         try compare("moved")
         #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
     }
+
+    /// A source with rows that a condition leaves out, which have keys that no row of the target can have.
+    struct Strangers: Sendable, CustomTestStringConvertible {
+        var source: String
+        var target: String
+        var condition: String
+        var testDescription: String { "\(source) to \(target)" }
+    }
+
+    private static let strangers = [
+        Strangers(
+            source: "(k TEXT UNIQUE, v)",
+            target: "(k TEXT PRIMARY KEY, v) WITHOUT ROWID",
+            condition: "k IS NOT NULL"
+        ),
+        Strangers(
+            source: "(v, k TEXT, w INTEGER, UNIQUE (w, k))",
+            target: "(k TEXT, w INTEGER, v, PRIMARY KEY (w, k)) WITHOUT ROWID",
+            condition: "k IS NOT NULL AND w IS NOT NULL"
+        ),
+        Strangers(
+            source: "(v, k TEXT, w INTEGER, UNIQUE (w, k DESC))",
+            target: "(k TEXT, w INTEGER, v, PRIMARY KEY (w, k DESC)) WITHOUT ROWID",
+            condition: "k IS NOT NULL AND w IS NOT NULL"
+        ),
+        Strangers(
+            source: "(k INT UNIQUE, v)",
+            target: "(k INTEGER PRIMARY KEY, v)",
+            condition: "typeof(k) = 'integer'"
+        ),
+        Strangers(
+            source: "(k INT, v, UNIQUE (k), PRIMARY KEY (v)) WITHOUT ROWID",
+            target: "(k INTEGER PRIMARY KEY, v)",
+            condition: "typeof(k) = 'integer' AND k < 400"
+        ),
+    ]
+
+    @Test(arguments: strangers, [0, 1, 7, 60, nil] as [Int64?])
+    func rowsBeyondAConditionMayHaveKeysThatNoRowCanHave(_ kind: Strangers, _ rows: Int64?) throws {
+        let folder = TemporaryFolder()
+        let isInteger = kind.target.contains("k INTEGER")
+        let hasTwo = kind.target.contains("w INTEGER")
+        let fill = """
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900)
+            INSERT INTO s(\(hasTwo ? "k, v, w" : "k, v")) SELECT CASE WHEN i % 9 = 0 THEN \(isInteger ? "i - 300" : "'k' || i")
+                WHEN i % 9 = 1 THEN \(isInteger ? "'z' || i" : "NULL") WHEN i % 9 = 2 THEN \(isInteger ? "i + 0.5" : "NULL")
+                WHEN i = 300 THEN \(isInteger ? "9e18 * 2" : "NULL") WHEN i = 301 THEN \(isInteger ? "x'01'" : "NULL") END, 'v' || i
+                \(hasTwo ? ", CASE WHEN i % 2 THEN i / 50 END" : "") FROM n;
+            """
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE s\(kind.source);" + fill)
+        old.close()
+        let native = try Connection(path: folder.file("plain.db"))
+        try native.execute(script: "CREATE TABLE t\(kind.target); CREATE TABLE s\(kind.source);" + fill)
+        let columns = hasTwo ? "k, v, w" : "k, v"
+        try native.execute("INSERT INTO t(\(columns)) SELECT \(columns) FROM s WHERE \(kind.condition)")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(kind.target)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "s"
+            table.condition = kind.condition
+        }
+        func compare(_ comment: Comment) throws {
+            for query in ["SELECT * FROM t ORDER BY v", "SELECT count(*) FROM t", "SELECT max(k), min(k) FROM t"] {
+                let expected = texts(try native.fetchAll(query))
+                #expect(texts(try database.fetchAll(query)) == expected, comment)
+            }
+        }
+        try compare("before")
+        if let rows { try database.stepMigration(rows: rows) } else { try database.stepMigration() }
+        try compare("after the first step")
+        var statements = ["UPDATE t SET v = v || '!' WHERE rowid % 2", "DELETE FROM t WHERE v LIKE 'v%7%'"]
+        if isInteger {
+            statements += [
+                "INSERT INTO t(v) VALUES ('new')", "INSERT OR REPLACE INTO t VALUES (6, 'six'), (-291, 'first')",
+            ]
+        } else {
+            statements[0] = "UPDATE t SET v = v || '!' WHERE length(k) = 3"
+            statements.append("INSERT OR REPLACE INTO t(\(columns)) VALUES ('k9', 'nine'\(hasTwo ? ", 0" : ""))")
+        }
+        for statement in statements {
+            try native.execute(statement)
+            try database.execute(statement)
+            try compare("\(statement)")
+        }
+        try finishMigration(database)
+        try compare("in the end")
+        #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+    }
 }

@@ -1,0 +1,110 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// The application is asked what becomes of a row, and may answer with other values for it.
+extension RefusedRows {
+    func refusedRow(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError) throws -> RefusedRow {
+        let statement = try mover.statements.statement(mover.sql.selectRow(way))
+        defer { statement.reset() }
+        try mover.sql.bind(key, way, to: statement)
+        var values: [String: SQLiteValue] = [:]
+        if try statement.step() {
+            for (offset, name) in mover.sql.writtenColumns.enumerated() { values[name] = statement.value(at: offset) }
+        }
+        return RefusedRow(
+            table: record.target,
+            sourceTable: record.source,
+            rowID: key.rowID,
+            values: values,
+            reason: error
+        )
+    }
+
+    /// Copies a row with other values in some columns. The rest is copied as SQLite has it: what the application was shown
+    /// may be less, as of text that is not Unicode.
+    func insert(_ row: RefusedRow, _ values: [String: SQLiteValue], _ key: RowKey, _ way: MoveSQL.Way) throws {
+        var replaced: [(column: Int, value: SQLiteValue)] = []
+        let columns = mover.sql.writtenColumns
+        for (name, value) in values {
+            guard let column = columns.firstIndex(where: { SQLIdentifier.equal($0, name) }) else {
+                throw MigrationError(
+                    .misuse,
+                    "table \(row.table) has no column \(name) to put a value into",
+                    table: row.table
+                )
+            }
+            if row.values[columns[column]] == value { continue }
+            guard !mover.sql.isKeyColumn(columns[column]) else {
+                throw MigrationError(
+                    .misuse,
+                    "column \(columns[column]) is of the key of table \(row.table), which a row that moves keeps",
+                    table: row.table
+                )
+            }
+            replaced.append((column, value))
+        }
+        replaced.sort { $0.column < $1.column }
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(row.table) else { return }
+        try checkHiddenKeys(of: target, replaced.map { columns[$0.column] })
+        try connection.savepoint("midstream_answer") {
+            try mover.statements.movingRows(of: mover.sql) {
+                _ = try mover.run(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
+                    try mover.sql.bind(key, way, to: statement)
+                    for (offset, replacement) in replaced.enumerated() {
+                        try statement.bind(replacement.value, at: mover.sql.firstReplacement + offset)
+                    }
+                }
+            }
+            try checkKeys(of: target, key)
+        }
+    }
+
+    /// A row that has other values than in the source may have those of one that has yet to move, which SQLite does not see.
+    private func checkKeys(of target: TableSchema, _ key: RowKey) throws {
+        let own = mover.sql.key.compares(mover.sql.key.source, .after, mover.sql.key.parameters(from: 1))
+        var coming = [(mover.sql, " AND \(own) AND \(mover.sql.isUnsettled)")]
+        for other in others {
+            guard let record = try StateStore(connection: connection).table(other.id), record.phase == .copying else {
+                continue
+            }
+            coming.append((other, other.isPending(after: record.watermark)))
+        }
+        for index in target.comparableKeys {
+            for (sql, rows) in coming {
+                let statement = try mover.statements.statement(sql.collides(by: index, of: target, with: rows))
+                defer { statement.reset() }
+                try statement.bind(key, at: 1)
+                guard try statement.step() else { continue }
+                let columns = index.terms.compactMap(\.column).filter { $0 >= 0 }.map {
+                    "\(target.name).\(target.columns[$0].name)"
+                }
+                throw SQLiteError(
+                    code: .constraintUnique,
+                    message: "UNIQUE constraint failed: \(columns.joined(separator: ", "))"
+                )
+            }
+        }
+    }
+
+    /// Rows that have yet to move cannot be looked up by a key which is partial, or on expressions: what it is made of stays
+    /// as it is.
+    private func checkHiddenKeys(of target: TableSchema, _ replaced: [String]) throws {
+        guard target.hasOtherKeys else { return }
+        let comparable = Set(target.comparableKeys)
+        for index in target.uniqueIndexes where !comparable.contains(index) {
+            let definition = "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ?"
+            let text: String? = try connection.fetchValue(definition, [index.name])
+            let terms = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name }
+            let generations = target.columns.compactMap(\.generation)
+            let names = ([text].compactMap(\.self) + generations).map(ExpressionShape.names(in:))
+                .reduce(into: Set(terms.map(SQLIdentifier.lowercased))) { $0.formUnion($1) }
+            guard let column = replaced.first(where: { names.contains(SQLIdentifier.lowercased($0)) }) else { continue }
+            throw MigrationError(
+                .misuse,
+                "column \(column) of table \(target.name) is of the unique index \(index.name), by which the rows that have yet "
+                    + "to move cannot be looked up: leave the column as it is, or set the row aside",
+                table: target.name
+            )
+        }
+    }
+}
