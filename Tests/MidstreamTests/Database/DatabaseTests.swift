@@ -1,4 +1,5 @@
 @testable import Midstream
+import SQLiteC
 import SQLiteConnection
 import Synchronization
 import Testing
@@ -10,6 +11,23 @@ import Testing
 #endif
 
 @Suite struct DatabaseTests {
+    #if os(Linux)
+        /// Its locks are for whole tables, and are held by readers of the process.
+        @Test func aCacheThatTheProcessSharesIsNotUsed() throws {
+            sqlite3_enable_shared_cache(1)
+            defer { sqlite3_enable_shared_cache(0) }
+            let fixture = try MovingFixture(rows: 300)
+            let database = try fixture.open()
+            try database.read { db in
+                #expect(try db.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+                try database.stepMigration(rows: 100)
+                #expect(try db.fetchValue(Int64.self, "SELECT count(*) FROM accounts") == 300)
+            }
+            try finishMigration(database)
+            #expect(try MovingFixture.count("accounts", in: fixture.target) == 300)
+        }
+    #endif
+
     struct Message: Codable, Equatable {
         var id: Int64?
         var body: String

@@ -462,6 +462,28 @@ import Testing
         #expect(try texts(after.fetchAll("SELECT * FROM t")) == ["1|1", "2|50", "3|3"])
     }
 
+    /// An INTEGER PRIMARY KEY of the source is no key of the target.
+    @Test func aRowWhoseRowIDIsNoNumberStaysAndIsTold() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT UNIQUE); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER, k TEXT PRIMARY KEY) WITHOUT ROWID")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.stepMigration(rows: 2)
+        try database.execute("UPDATE t SET id = 'none' WHERE k = 'b'; UPDATE t SET id = 7 WHERE k = 'a'")
+        try database.cancelMigration()
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database, steps: 50) }
+        #expect(error?.code == .rowRefused && error?.keyColumns == [.text("b")] && error?.cause?.code == .mismatch)
+        #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY k")) == ["7|a", "none|b", "3|c"])
+        try database.execute("UPDATE t SET id = 9 WHERE k = 'b'")
+        try finishMigration(database, steps: 50)
+        #expect(texts(try old.fetchAll("SELECT * FROM t ORDER BY k")) == ["7|a", "9|b", "3|c"])
+    }
+
     @Test func rowsBeyondTheConditionStayAndAreTold() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
@@ -633,7 +655,7 @@ import Testing
     }
 
     /// Its rows are known by their rowids, which the source has in a column that is an ordinary one here.
-    @Test(arguments: [0, 2] as [Int64], ["id = rowid", "id = 94", "id = NULL", "id = 'x'", ""])
+    @Test(arguments: [0, 2] as [Int64], ["id = rowid", "id = 94", "id = NULL", ""])
     func aRowReturnsUnderTheKeyThatItIsKnownBy(_ moved: Int64, _ mend: String) throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
