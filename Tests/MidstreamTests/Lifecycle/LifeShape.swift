@@ -5,7 +5,7 @@ import SQLiteFeatures
 struct LifeShape: Sendable {
     /// How rows are told apart.
     enum Key: CaseIterable, Sendable {
-        case alias, autoIncrement, implicit, text, keyedText, pair
+        case alias, autoIncrement, implicit, number, text, keyedText, pair
 
         var hasText: Bool { self == .text || self == .keyedText }
         var hasRowID: Bool { self != .keyedText && self != .pair }
@@ -25,8 +25,30 @@ struct LifeShape: Sendable {
             case .alias: "id INTEGER PRIMARY KEY"
             case .autoIncrement: "id INTEGER PRIMARY KEY AUTOINCREMENT"
             case .implicit: "id INTEGER"
-            case .text, .keyedText: "id TEXT PRIMARY KEY NOT NULL"
+            case .number: "id INT UNIQUE"
+            case .text: "id TEXT PRIMARY KEY"
+            case .keyedText: "id TEXT PRIMARY KEY NOT NULL"
             case .pair: "id INTEGER NOT NULL"
+            }
+        }
+
+        /// What rows have whose keys other kinds can have as well, where a table may have others too.
+        var ownCondition: String? {
+            switch self {
+            case .number: "typeof(id) = 'integer'"
+            case .text: "id IS NOT NULL"
+            default: nil
+            }
+        }
+
+        /// Keys of rows that do not.
+        func strangers(_ dice: Dice) -> [String] {
+            guard self == .number else { return (0..<dice.between(1, 60)).map { _ in "NULL" } }
+            return (0..<dice.between(1, 60)).map { number in
+                dice.pick([
+                    "NULL", "'z\(number)'", "\(number).5", "-\(number).5", "x'00\(number + 10)'",
+                    "9e18 * \(number + 2)",
+                ])
             }
         }
     }
@@ -84,6 +106,9 @@ struct LifeShape: Sendable {
         return
             "SELECT \(all.joined(separator: ", ")) FROM \(name)\(part.map { " WHERE \($0)" } ?? "") ORDER BY \(key.order)"
     }
+
+    /// The columns that have a CHECK, which no NULL violates.
+    var checked: [String] { columns.filter { $0.check != nil }.map(\.name) }
 
     /// Rows that a CHECK refuses.
     var refused: String? {
@@ -176,6 +201,7 @@ extension LifeShape.Key {
     fileprivate var easily: [LifeShape.Key] {
         switch self {
         case .alias, .autoIncrement, .implicit: [.alias, .autoIncrement, .implicit]
+        case .number: [.number, .alias, .autoIncrement]
         case .text, .keyedText: [.text, .keyedText]
         case .pair: [.pair]
         }

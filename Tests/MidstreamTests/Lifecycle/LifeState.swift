@@ -17,6 +17,8 @@ struct LifeMove: Sendable {
     var isReturning = false
     /// Which rows of the origin are its own.
     var condition: String?
+    /// How many others the origin has.
+    var strangers = 0
 
     /// The same, where the table has been rebuilt meanwhile.
     func followed(by change: LifeChange) -> LifeMove {
@@ -55,6 +57,8 @@ struct LifeTable: Sendable {
     var knowsSequence = true
     /// Whether rows that are refused are set aside.
     var setsAside = false
+    /// Whether they are mended.
+    var mends = false
     /// Which rows of the place are its own, where another table's are there too. It takes no writes then.
     var part: String?
     /// How many parts the place has.
@@ -74,6 +78,8 @@ struct LifeCall: Sendable {
         var change: LifeChange
         var verification = MigrationVerification.batches
         var setsAside = false
+        /// The columns that the application has be NULL in rows that are refused.
+        var mended: [String] = []
     }
 
     var target: Int
@@ -88,6 +94,8 @@ struct LifeKept: Sendable {
     var shape: LifeShape
     /// The file that has the rows.
     var target: Int
+    /// Whether it has others of its own.
+    var hasStrangers = false
 }
 
 /// All that a life knows of its files, besides what they hold.

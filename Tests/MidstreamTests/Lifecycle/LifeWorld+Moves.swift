@@ -13,26 +13,73 @@ extension LifeWorld {
         let retirement = dice.weighted([(4, SourceRetirement.drop), (2, .keep), (1, .deleteFileWhenEmpty)])
         var entry = LifeCall.Entry(table: table.id, target: name, source: table.place.table, change: change)
         entry.verification = dice.pick([.batches, .batches, .count, .complete])
-        entry.setsAside = change.shape.refused != nil && dice.percent(40)
+        // By a move that goes on to move elsewhere, the one or the other.
+        entry.setsAside = change.shape.refused != nil && !table.mends && dice.percent(40)
+        if !entry.setsAside, !table.setsAside, dice.percent(50) { entry.mended = change.shape.checked }
+        let strangers = dice.percent(50) ? try insertStrangers(table, dice) : 0
+        if strangers > 0 { entry.condition = table.shape.key.ownCondition }
         let call = LifeCall(target: target, source: table.place.file, retirement: retirement, entries: [entry])
         note(
             "add \(table.place) -> f\(target).\(name), \(retirement.rawValue): \(change.shape.createTable(name)); \(change.made)"
         )
         let place = LifePlace(file: target, table: name)
-        guard try begin(call, of: table, to: place, change, refusing: { try refuse("add", $0) }) else { return }
-        let move = LifeMove(origin: table.place, former: table.shape, made: change.made)
+        guard try begin(call, of: table, to: place, change, refusing: { try refuse("add", $0) }) else {
+            if strangers > 0 { try deleteStrangers(table.place, table.shape.key, strangers) }
+            return
+        }
+        var move = LifeMove(origin: table.place, former: table.shape, made: change.made, condition: entry.condition)
+        move.strangers = strangers
         state.calls.append(call)
-        if retirement == .keep { state.kept.append(LifeKept(place: table.place, shape: table.shape, target: target)) }
+        if retirement == .keep || strangers > 0 {
+            state.kept.append(
+                LifeKept(place: table.place, shape: table.shape, target: target, hasStrangers: strangers > 0)
+            )
+        }
         state.tables[index].place = place
         state.tables[index].shape = change.shape
         if change.shape.key == .autoIncrement { state.tables[index].knowsSequence = false }
         state.tables[index].move = move
         // What came before may have set rows aside, and may go on doing so.
         state.tables[index].setsAside = table.setsAside || entry.setsAside
+        state.tables[index].mends = table.mends || !entry.mended.isEmpty
         if change.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
             state.tables[index].knowsRowIDs = false
         }
         try settle()
+    }
+
+    /// Inserts rows that have no keys as the table's own have, and do not belong to it.
+    ///
+    /// - Returns: How many there are.
+    private func insertStrangers(_ table: LifeTable, _ dice: Dice) throws -> Int {
+        guard table.move == nil, let condition = table.shape.key.ownCondition else { return 0 }
+        // By an upgrade its own rows may have come to have such keys.
+        let own = "SELECT count(*) FROM \(table.plain) WHERE NOT ifnull(\(condition), 0)"
+        guard try oracle.fetchValue(Int.self, own) == 0 else { return 0 }
+        let keys = table.shape.key.strangers(dice).map { "(\($0), 1)" }.joined(separator: ", ")
+        return try plainly(table.place.file) { plain in
+            do {
+                try plain.execute("INSERT OR IGNORE INTO \(table.place.table)(id, k) VALUES \(keys)")
+            } catch {
+                // A fence, where it has moved before, or a reader.
+                note("  no strangers: \(error)")
+                return 0
+            }
+            let count = "SELECT count(*) FROM \(table.place.table) WHERE NOT ifnull(\(condition), 0)"
+            let strangers = try plain.fetchValue(Int.self, count) ?? 0
+            note("  \(strangers) strangers of \(table.place): \(keys)")
+            return strangers
+        }
+    }
+
+    private func deleteStrangers(_ place: LifePlace, _ key: LifeShape.Key, _ strangers: Int) throws {
+        let condition = key.ownCondition ?? "1"
+        try plainly(place.file) { plain in
+            try plain.execute("DELETE FROM \(place.table) WHERE NOT ifnull(\(condition), 0)")
+            guard plain.changes == strangers else {
+                throw LifeProblem("\(place) had \(plain.changes) strangers, not \(strangers)")
+            }
+        }
     }
 
     /// Makes a target and has a table move there, as its plain table does.
@@ -83,6 +130,10 @@ extension LifeWorld {
             table.unmatchedColumns = .ignored
             table.verification = entry.verification
             if entry.setsAside { table.refusedRows = .setAside }
+            guard !entry.mended.isEmpty else { return }
+            table.refusedRows = .ask { _ in
+                .replace(Dictionary(entry.mended.map { ($0, SQLiteValue.null) }) { first, _ in first })
+            }
         }
     }
 
@@ -286,7 +337,7 @@ extension LifeWorld {
         }
         // A source of which a part returns, and another moves to its end, is promised to nobody.
         let hasRest = state.tables.contains { $0.part != nil && $0.place == table.move?.origin }
-        if table.move?.condition != nil, group.count == 1, !hasRest { return }
+        if let move = table.move, move.condition != nil, move.strangers == 0, group.count == 1, !hasRest { return }
         note("cancel \(isOfAll ? "all of f\(table.place.file)" : "\(group.map(\.place))")")
         let files = Set(group.map(\.place.file)).sorted { a, _ in a == table.place.file }
         for file in files {
@@ -341,8 +392,12 @@ extension LifeWorld {
         state.tables[index].place = origin
         state.tables[index].shape = shape
         state.tables[index].move = nil
-        state.tables[index].part = move.condition
-        state.tables[index].parts = move.condition == nil ? 1 : 2
+        if move.strangers > 0 {
+            try deleteStrangers(origin, shape.key, move.strangers)
+        } else {
+            state.tables[index].part = move.condition
+            state.tables[index].parts = move.condition == nil ? 1 : 2
+        }
         try applyConversion(table, to: state.tables[index].plain, shape)
         state.kept.removeAll { $0.place == origin }
         try reunite(origin)

@@ -97,8 +97,10 @@ extension LifeWorld {
     /// What an application may do with a table whose rows have moved away.
     func useKept(_ dice: Dice) throws {
         let kept = state.kept.filter { kept in
-            Files.exists(path(kept.place.file))
-                && !state.tables.contains { $0.place == kept.place }
+            Files.exists(path(kept.place.file)) && !kept.hasStrangers
+                && !state.tables.contains {
+                    $0.place == kept.place || $0.move?.isReturning == true && $0.move?.origin == kept.place
+                }
         }
         guard !kept.isEmpty else { return }
         let (place, shape) = { ($0.place, $0.shape) }(dice.pick(kept))

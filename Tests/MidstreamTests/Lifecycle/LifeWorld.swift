@@ -193,6 +193,9 @@ final class LifeWorld {
                 if table.setsAside, try takeAside(table, Set(expected).subtracting(found)) {
                     return try check(plainlyToo: plainlyToo)
                 }
+                if table.mends, try mend(table, Set(expected).subtracting(found)) {
+                    return try check(plainlyToo: plainlyToo)
+                }
                 try compare(found, "reads")
                 let count =
                     try database.fetchValue(
@@ -221,23 +224,45 @@ final class LifeWorld {
         }
     }
 
-    /// Takes rows out of the plain table that have been set aside.
+    /// Rows of the plain table that a CHECK refuses, by the values of the columns that they are told apart by.
     ///
-    /// - Returns: Whether there were some.
-    private func takeAside(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
-        guard !missing.isEmpty, let refused = table.shape.refused else { return false }
+    /// - Returns: `nil` where some of the missing rows are none of these.
+    private func refusedRows(_ table: LifeTable, _ missing: Set<String>) throws -> (names: [String], keys: [Arguments])?
+    {
+        guard !missing.isEmpty, let refused = table.shape.refused else { return nil }
         let names = table.shape.key.hasRowID ? ["rowid"] : ["id", "k"]
         let sql = table.shape.dump(table.plain, rowIDs: table.knowsRowIDs, where: refused)
             .replacing(/^SELECT/, with: "SELECT \(names.joined(separator: ", ")),")
         let aside = try oracle.fetchAll(sql).filter { row in
             missing.contains(Self.text(Array(row.values.dropFirst(names.count))))
         }
-        guard aside.count == missing.count else { return false }
-        for row in aside {
+        guard aside.count == missing.count else { return nil }
+        return (names.map { "\($0) = ?" }, aside.map { Arguments(Array($0.values.prefix(names.count))) })
+    }
+
+    /// Has the plain table have what the application has answered of rows that were refused.
+    ///
+    /// - Returns: Whether there were some.
+    private func mend(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
+        guard let (names, keys) = try refusedRows(table, missing) else { return false }
+        let assignments = table.shape.checked.map { "\"\($0)\" = NULL" }.joined(separator: ", ")
+        for key in keys {
             try oracle.execute(
-                "DELETE FROM \(table.plain) WHERE " + names.map { "\($0) = ?" }.joined(separator: " AND "),
-                Arguments(Array(row.values.prefix(names.count)))
+                "UPDATE \(table.plain) SET \(assignments) WHERE \(names.joined(separator: " AND "))",
+                key
             )
+        }
+        note("  \(keys.count) rows of \(table.place) are mended")
+        return true
+    }
+
+    /// Takes rows out of the plain table that have been set aside.
+    ///
+    /// - Returns: Whether there were some.
+    private func takeAside(_ table: LifeTable, _ missing: Set<String>) throws -> Bool {
+        guard let (names, aside) = try refusedRows(table, missing) else { return false }
+        for key in aside {
+            try oracle.execute("DELETE FROM \(table.plain) WHERE \(names.joined(separator: " AND "))", key)
         }
         state.aside[table.place.file] += aside.count
         note("  \(aside.count) rows of \(table.place) are set aside")
