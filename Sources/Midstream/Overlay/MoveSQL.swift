@@ -94,7 +94,8 @@ struct MoveSQL: Sendable {
     var createTables: [String] {
         let ledger = "CREATE TABLE \(ledger)(\(key.ledgerColumns))\(key.ledgerOptions)"
         if key.isRowID { return [ledger] }
-        return [ledger, "CREATE TABLE \(watermark)(only INTEGER PRIMARY KEY, \(KeySQL.list(key.ledger)))"]
+        let columns = key.ledger.map { "\($0) NOT NULL" }
+        return [ledger, "CREATE TABLE \(watermark)(only INTEGER PRIMARY KEY, \(KeySQL.list(columns)))"]
     }
 
     /// The key that the watermark stands for.
@@ -351,9 +352,10 @@ struct MoveSQL: Sendable {
             + (isEnded ? key.compares(key.ledger, .through, key.parameters(from: 1)) : "1")
     }
 
-    /// Moves the watermark to ?1 and counts ?2 rows copied and ?3 settled.
+    /// Moves the watermark to ?1, but not back, and counts ?2 rows copied and ?3 settled.
     var advance: String {
-        "UPDATE main.midstream_tables SET watermark = ?1, copied = copied + ?2, settled = settled + ?3 WHERE id = \(id)"
+        "UPDATE main.midstream_tables SET watermark = ?1, copied = copied + ?2, settled = settled + ?3 "
+            + "WHERE id = \(id) AND ifnull(watermark, ?1) <= ?1"
     }
 
     /// Has the watermark stand for the key ?1….

@@ -66,10 +66,19 @@ struct RowMover {
             hasLedger
             ? try run(sql.forgetSettled(isEnded: upper != nil)) { if let upper { try $0.bind(upper, at: 1) } } : 0
         if let upper, !sql.key.isRowID { _ = try run(sql.storeWatermarkKey) { try $0.bind(upper, at: 1) } }
-        _ = try run(sql.advance) {
+        let advanced = try run(sql.advance) {
             try $0.bind(upper.map { $0.rowID ?? 0 } ?? .max, at: 1)
             try $0.bind(copied, at: 2)
             try $0.bind(settled + others, at: 3)
+        }
+        // What it has passed would be pending once more.
+        guard advanced == 1 else {
+            throw MigrationError(
+                .foreignState,
+                "table \(sql.targetName): its migration would go back. Nothing has been moved: check both files with PRAGMA "
+                    + "integrity_check",
+                table: sql.targetName
+            )
         }
     }
 

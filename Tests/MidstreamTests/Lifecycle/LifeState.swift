@@ -19,6 +19,13 @@ struct LifeMove: Sendable {
     var condition: String?
     /// How many others the origin has.
     var strangers = 0
+    /// The files that rows may be on their way from besides, by moves that go on.
+    var earlier: Set<Int> = []
+
+    /// What a table that moves elsewhere by another move has rows on their way from.
+    static func files(of table: LifeTable) -> Set<Int> {
+        table.move.map { $0.earlier.union([$0.origin?.file].compactMap(\.self)) } ?? []
+    }
 
     /// The same, where the table has been rebuilt meanwhile.
     func followed(by change: LifeChange) -> LifeMove {
@@ -63,6 +70,9 @@ struct LifeTable: Sendable {
     var part: String?
     /// How many parts the place has.
     var parts = 1
+
+    /// Whether rows that are refused by the shape that it has do not come as they are.
+    var isMended: Bool { move != nil && (setsAside || mends) }
 
     /// What its plain table is called.
     var plain: String { part == nil ? place.table : "part\(id)" }

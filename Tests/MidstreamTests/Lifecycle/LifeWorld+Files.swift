@@ -108,7 +108,7 @@ extension LifeWorld {
     private func mayBeVacuumed(_ file: Int) -> Bool {
         state.tables.allSatisfy { table in
             guard let move = table.move else { return true }
-            return table.place.file != file && move.origin?.file != file
+            return table.place.file != file && move.origin?.file != file && !move.earlier.contains(file)
         }
     }
 

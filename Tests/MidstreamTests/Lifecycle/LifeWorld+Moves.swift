@@ -9,7 +9,8 @@ extension LifeWorld {
         let target = dice.percent(35) ? table.place.file : dice.below(Self.fileCount)
         let name = target != table.place.file && dice.percent(50) ? table.place.table : newName()
         let change =
-            dice.percent(40) ? LifeChange(shape: table.shape) : table.shape.changed(dice, wild: dice.percent(15))
+            dice.percent(40) || table.isMended
+            ? LifeChange(shape: table.shape) : table.shape.changed(dice, wild: dice.percent(15))
         let retirement = dice.weighted([(4, SourceRetirement.drop), (2, .keep), (1, .deleteFileWhenEmpty)])
         var entry = LifeCall.Entry(table: table.id, target: name, source: table.place.table, change: change)
         entry.verification = dice.pick([.batches, .batches, .count, .complete])
@@ -29,6 +30,7 @@ extension LifeWorld {
         }
         var move = LifeMove(origin: table.place, former: table.shape, made: change.made, condition: entry.condition)
         move.strangers = strangers
+        move.earlier = LifeMove.files(of: table)
         state.calls.append(call)
         if retirement == .keep || strangers > 0 {
             state.kept.append(

@@ -8,7 +8,9 @@ struct LifeOver: Error {}
 extension LifeWorld {
     /// Has the rows of a table move into two others.
     func split(_ dice: Dice) throws {
-        guard let table = pick(dice), table.move == nil || dice.percent(20), table.move?.isReturning != true else {
+        guard let table = pick(dice), table.move == nil || dice.percent(20), table.move?.isReturning != true,
+            !table.isMended
+        else {
             return
         }
         let target = dice.below(Self.fileCount)
@@ -24,6 +26,7 @@ extension LifeWorld {
             let place = LifePlace(file: target, table: "t\(state.names)")
             var half = LifeTable(id: state.names, place: place, shape: change.shape)
             half.move = LifeMove(origin: table.place, former: table.shape, made: change.made, condition: condition)
+            half.move?.earlier = LifeMove.files(of: table)
             // Each goes on with the ids of all.
             half.knowsSequence = false
             half.knowsRowIDs = table.knowsRowIDs && (table.shape.key == .implicit || change.shape.key != .implicit)
@@ -207,6 +210,7 @@ extension LifeWorld {
             state.kept.append(LifeKept(place: table.place, shape: table.shape, target: call.target))
         }
         state.tables[index].move = LifeMove(origin: table.place, former: table.shape, made: change.made)
+        state.tables[index].move?.earlier = LifeMove.files(of: table).union(LifeMove.files(of: other))
         state.tables[index].knowsSequence = false
         if other.shape.key == .implicit, table.shape.key != .implicit || !table.knowsRowIDs {
             state.tables[index].knowsRowIDs = false
