@@ -356,8 +356,16 @@ struct Router {
         }
     }
 
+    /// Whether a table that other code's statement keeps in the overlay has moved: what counts it may be gone. Where no other code
+    /// runs, the overlay would know.
+    private func isBorrowedAndOver(_ table: MovingTable) throws -> Bool {
+        try overlay.statements.isBorrowed && table.state().lowerBound == nil
+    }
+
     private func read(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
-        if let count = WholeCount(outline), let table = movingTable(count.table), table.inner == nil {
+        if let count = WholeCount(outline), let table = movingTable(count.table), table.inner == nil,
+            try !isBorrowedAndOver(table)
+        {
             var route = route
             route.sql = table.sql.wholeCount(named: count.resultName)
             route.redirected = table.id

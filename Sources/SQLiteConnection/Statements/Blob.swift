@@ -18,6 +18,7 @@ public final class Blob {
     /// `nil` before the first row, and when the handle has expired, or its block has ended.
     private var handle: OpaquePointer?
     private var place: BlobPlace?
+    private var size = 0
     private var error = closed
     /// The row.
     package private(set) var rowID: Int64 = 0
@@ -38,7 +39,8 @@ public final class Blob {
     /// Reads `count` bytes from `offset` on.
     ///
     /// - Throws: ``SQLiteError`` when the range is not within the value, or the handle has expired.
-    public func read(count: Int, at offset: Int) throws(SQLiteError) -> [UInt8] {
+    public func read(count: Int, at offset: Int) throws -> [UInt8] {
+        let handle = try current()
         try check(count, offset)
         var code = SQLITE_OK
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
@@ -53,7 +55,8 @@ public final class Blob {
     /// Writes bytes from `offset` on.
     ///
     /// - Throws: ``SQLiteError`` when the range is not within the value, the handle has expired, or was opened to read.
-    public func write(_ bytes: [UInt8], at offset: Int) throws(SQLiteError) {
+    public func write(_ bytes: [UInt8], at offset: Int) throws {
+        let handle = try current()
         try check(bytes.count, offset)
         guard !bytes.isEmpty else { return }
         try check(
@@ -70,6 +73,7 @@ public final class Blob {
         if place == self.place {
             self.rowID = rowID
             try check(sqlite3_blob_reopen(handle, rowID))
+            size = count
         } else {
             do {
                 try open(rowID, place)
@@ -81,6 +85,16 @@ public final class Blob {
     }
 
     fileprivate func open(rowID: Int64) throws { try open(rowID, locate(rowID, self)) }
+
+    /// The handle, where the row is: what has moved that may have been undone.
+    private func current() throws -> OpaquePointer {
+        guard let handle else { throw error }
+        let place = try locate(rowID, self)
+        // SQLite expires it when the row is changed, and it stays so. Without its row it would go on with the next one.
+        if place != self.place, sqlite3_blob_read(handle, nil, 0, 0) & 0xff != SQLITE_ABORT { move(to: place) }
+        guard let handle = self.handle else { throw error }
+        return handle
+    }
 
     private func open(_ rowID: Int64, _ place: BlobPlace) throws(SQLiteError) {
         var new: OpaquePointer?
@@ -96,6 +110,7 @@ public final class Blob {
         try check(code)
         _ = close()
         (handle, self.rowID, self.place) = (new, rowID, place)
+        size = count
     }
 
     /// Goes on with the same row, which is elsewhere by now. The handle expires where it is not.
@@ -108,13 +123,15 @@ public final class Blob {
     package func expire() {
         guard handle != nil else { return }
         _ = close()
-        error = SQLiteError(code: .abort, message: "query aborted")
+        error = Self.expired
     }
 
+    private static let expired = SQLiteError(code: .abort, message: "query aborted")
     private static let closed = SQLiteError(code: .misuse, message: "the blob's block has ended")
 
     private func check(_ count: Int, _ offset: Int) throws(SQLiteError) {
-        guard handle != nil else { throw error }
+        // SQLite forgets the size of what has expired.
+        guard self.count == size else { throw Self.expired }
         guard count >= 0, offset >= 0, offset <= self.count, count <= self.count - offset else {
             throw SQLiteError(
                 code: .range,

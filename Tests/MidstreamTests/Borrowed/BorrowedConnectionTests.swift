@@ -142,6 +142,25 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// The overlay cannot be brought up to date then.
+    @Test(arguments: ["SELECT x FROM other", "SELECT id FROM messages"])
+    func aTableThatHasMovedIsCountedWhileAStatementReads(_ reading: String) throws {
+        let pair = try Self.pair("CREATE TABLE other(x); INSERT INTO other VALUES (1), (2)")
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        try pair.finish()
+        try foreign.execute("BEGIN")
+        do {
+            let statement = try foreign.wrapped.prepare(reading)
+            #expect(try statement.step())
+            #expect(texts(try overlay.fetchAll("SELECT count(*) FROM messages")) == ["100"])
+            #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        }
+        try foreign.execute("COMMIT")
+        #expect(texts(try overlay.fetchAll("SELECT count(*) FROM messages")) == ["100"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test(arguments: [true, false]) func theCountsOfChangesStay(_ isRefused: Bool) throws {
         let pair = try Self.pair("CREATE TABLE other(x); CREATE TABLE log(n, m)")
         let foreign = try ForeignConnection(pair.target)

@@ -125,6 +125,76 @@ import Testing
         }
     }
 
+    /// Without its row, SQLite's handle would read the next one.
+    @Test(
+        arguments: [
+            ["INSERT INTO t VALUES (60, 'new', 1), (3, 'new', 1)"], ["UPDATE t SET n = 2, x = 'new' WHERE id = 3"],
+            ["SAVEPOINT s", "INSERT OR IGNORE INTO t VALUES (3, 'new', 1)", "ROLLBACK TO s"],
+            ["SAVEPOINT s", "UPDATE t SET x = 'new' WHERE id = 3", "ROLLBACK TO s"],
+            ["SAVEPOINT s", "UPDATE t SET n = 50 WHERE id = 3", "open", "ROLLBACK TO s"],
+            [
+                "SAVEPOINT s", "UPDATE t SET n = 50 WHERE id = 3", "open", "ROLLBACK TO s",
+                "UPDATE t SET n = 60 WHERE id = 3",
+            ],
+            [
+                "SAVEPOINT s", "UPDATE t SET n = 50 WHERE id = 3", "open", "UPDATE t SET n = 40 WHERE id = 3",
+                "ROLLBACK TO s",
+            ],
+        ],
+        [false, true]
+    )
+    func aHandleFindsItsRowWhenItsPromotionIsUndone(_ script: [String], _ isWritable: Bool) throws {
+        for first in ["UPDATE t SET n = n + 20 WHERE id IN (2, 5)", "SELECT 1"] {
+            let pair = try Pair(
+                schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB, n UNIQUE)",
+                rows:
+                    "INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2), (3, 'three', 3), (5, 'five', 5), (6, 'six', 6)",
+                tables: ["t"]
+            )
+            try pair.native.execute(first)
+            try pair.database.execute(first)
+            let native = try pair.native.transaction {
+                try Self.outcome(script, isWritable, { try pair.native.execute($0) }) {
+                    try pair.native.withBlob(table: "t", column: "x", rowID: 3, isWritable: isWritable, $0)
+                }
+            }
+            let found = try pair.database.write { db in
+                try Self.outcome(script, isWritable, { try db.execute($0) }) {
+                    try db.withBlob(table: "t", column: "x", rowID: 3, isWritable: isWritable, $0)
+                }
+            }
+            #expect(found == native)
+            let all = "SELECT id, hex(x), n FROM t ORDER BY id"
+            #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+        }
+    }
+
+    /// What a handle does after each of some statements, from the first on or from where "open" stands.
+    private static func outcome(
+        _ script: [String],
+        _ isWritable: Bool,
+        _ run: @escaping (String) throws -> Void,
+        _ open: ((Blob) throws -> Void) throws -> Void
+    ) throws -> [String] {
+        var outcome: [String] = []
+        let start = script.firstIndex(of: "open")
+        for statement in script[..<(start ?? 0)] { try run(statement) }
+        do {
+            try open { blob in
+                for statement in script[(start.map { $0 + 1 } ?? 0)...] {
+                    do { try run(statement) } catch let error as SQLiteError { outcome.append(error.message) }
+                    do {
+                        outcome.append("\(try blob.read(count: 3, at: 0))")
+                        if isWritable { try blob.write([0x61], at: 0) }
+                    } catch let error as SQLiteError { outcome.append("\(error.code.primary)") }
+                }
+            }
+        } catch is SQLiteError {
+            // Closing one that may write repeats what the block has been told.
+        }
+        return outcome
+    }
+
     @Test(arguments: [0, 1, 4] as [Int64], [true, false]) func aHandleGoesOnToAnyRow(_ moved: Int64, _ isWritable: Bool)
         throws
     {
