@@ -122,10 +122,7 @@ public final class Database: @unchecked Sendable {
     }
 
     private static func configure(_ connection: Connection, _ configuration: DatabaseConfiguration) throws {
-        let milliseconds =
-            configuration.busyTimeout.components.seconds * 1000
-            + configuration.busyTimeout.components.attoseconds / 1_000_000_000_000_000
-        connection.setBusyTimeout(milliseconds: Int32(clamping: milliseconds))
+        connection.setBusyTimeout(milliseconds: Int32(clamping: configuration.busyTimeout.nanoseconds / 1_000_000))
         // The first read, which is where a file that is no database shows.
         try connection.checkReadable()
         try connection.configure(.foreignKeys, configuration.enforcesForeignKeys)

@@ -26,6 +26,8 @@ final class MigrationEngine: Sendable {
         var progress: [@Sendable (MigrationProgress) -> Void] = []
         var streams: [Int: AsyncStream<MigrationProgress>.Continuation] = [:]
         var lastStream = 0
+        /// Whether streams have ended, and others end at once.
+        var isClosed = false
         /// Tables whose migrations were cancelled, about which the filters are not asked again.
         var cancelled: Set<String> = []
         /// Tables that were seen to move.
@@ -279,10 +281,15 @@ final class MigrationEngine: Sendable {
             of: MigrationProgress.self,
             bufferingPolicy: .bufferingNewest(1)
         )
-        let id = listeners.withLock { listeners in
+        let id: Int? = listeners.withLock { listeners in
+            if listeners.isClosed { return nil }
             listeners.lastStream += 1
             listeners.streams[listeners.lastStream] = continuation
             return listeners.lastStream
+        }
+        guard let id else {
+            continuation.finish()
+            return stream
         }
         continuation.onTermination = { [weak self] _ in
             _ = self?.listeners.withLock { $0.streams.removeValue(forKey: id) }
@@ -328,6 +335,12 @@ final class MigrationEngine: Sendable {
     /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
     func close() {
         auto.stop()
+        let streams = listeners.withLock { listeners in
+            defer { listeners.streams.removeAll() }
+            listeners.isClosed = true
+            return Array(listeners.streams.values)
+        }
+        for stream in streams { stream.finish() }
         // Who closes it in a filter has what is going on end first.
         _ = stepper.withValueUnlessHeld { box in
             box.isClosed = true

@@ -459,6 +459,10 @@ struct Router {
     private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) throws
         -> Route
     {
+        // As SQLite says when it runs.
+        guard overlay.statements.canPromote else {
+            throw SQLiteError(code: .readOnly, message: "attempt to write a readonly database")
+        }
         let unread = route.draining([table.id], .unreadText)
         guard outline.isComplete, let target = outline.target else { return unread }
         if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }

@@ -141,10 +141,11 @@ struct Claims {
         return onward.contains { onward in
             guard SQLIdentifier.equal(onward.sourceTable, wish.name) else { return false }
             let isOver = onward.moved != nil && !onward.isDropped
-            // The next file takes over what rows are to come from, and leaves the rest to end where it is.
-            if isOver, !claim.targetFile.hasSameBytes(as: targetFile()), Self.isSame(claim.condition, wish.condition) {
-                return true
-            }
+            // The next file takes over what rows are to come from, and leaves the rest to end where it is. From there they may
+            // have come back into another table of this one.
+            let isWish =
+                claim.targetFile.hasSameBytes(as: targetFile()) && SQLIdentifier.equal(claim.targetTable, wish.name)
+            if isOver, !isWish, Self.isSame(claim.condition, wish.condition) { return true }
             guard SQLIdentifier.equal(onward.targetTable, claim.targetTable) else { return false }
             let other = self.path(of: onward, in: "main")
             // When all has moved on, a file may have got another path than one of them knows.

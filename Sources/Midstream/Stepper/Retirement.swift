@@ -73,6 +73,8 @@ struct Retirement {
             guard let file = migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
                 return false
             }
+            // It is let go of in its own turn where it has been deleted, since all of it had been released.
+            guard stepper.isAttached(file) || stepper.path(of: file).map(FilePath.exists) ?? false else { return true }
             try stepper.attach(file)
             let state = StateStore(connection: stepper.connection, schema: file.schema)
             return try state.table(record.id) != nil || isReleased(other, file)

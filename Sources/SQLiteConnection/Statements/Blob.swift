@@ -69,6 +69,7 @@ public final class Blob {
     /// - Throws: ``SQLiteError`` when there is no such row, its value is a number or NULL, or the handle has expired.
     public func reopen(rowID: Int64) throws {
         guard let handle else { throw error }
+        guard count == size else { throw Self.expired }
         let place = try locate(rowID, self)
         if place == self.place {
             self.rowID = rowID

@@ -11,6 +11,49 @@ import Testing
 #endif
 
 @Suite struct DatabaseTests {
+    @Test(arguments: [
+        "UPDATE accounts SET amount = 1 WHERE id = 3", "DELETE FROM accounts WHERE id = 3", "DELETE FROM accounts",
+        "INSERT INTO accounts VALUES (900, 'x', 1)", "INSERT OR REPLACE INTO accounts VALUES (3, 'x', 1)",
+    ])
+    func whoReadsCannotWriteAMovingTable(_ sql: String) throws {
+        let fixture = try MovingFixture(rows: 10)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 1)
+        for error in [
+            #expect(throws: SQLiteError.self, performing: { try database.fetchAll(sql) }),
+            #expect(throws: SQLiteError.self, performing: { try database.read { try $0.execute(sql) } }),
+        ] {
+            #expect(error?.code == .readOnly && error?.message == "attempt to write a readonly database")
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
+
+    /// However long it is.
+    @Test(arguments: [Duration.seconds(Int64.max / 4), .seconds(Int64.max), .seconds(-5), .zero])
+    func aBusyTimeoutIsAsLongAsSQLiteTakes(_ timeout: Duration) throws {
+        let fixture = try MovingFixture(rows: 10)
+        var configuration = DatabaseConfiguration()
+        configuration.busyTimeout = timeout
+        let database = try Database(path: fixture.target, configuration: configuration)
+        try MovingFixture.addMigration(database, fixture.source)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 10)
+    }
+
+    @Test(.timeLimit(.minutes(1))) func progressEndsWithTheDatabase() async throws {
+        let fixture = try MovingFixture(rows: 10)
+        let database = try fixture.open()
+        let progress = database.migrationProgress
+        var seen = 0
+        for await _ in progress {
+            seen += 1
+            database.close()
+        }
+        #expect(seen == 1)
+        for await _ in database.migrationProgress { seen += 1 }
+        #expect(seen == 1)
+    }
+
     #if os(Linux)
         /// Its locks are for whole tables, and are held by readers of the process.
         @Test func aCacheThatTheProcessSharesIsNotUsed() throws {

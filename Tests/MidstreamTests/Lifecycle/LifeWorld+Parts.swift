@@ -110,8 +110,10 @@ extension LifeWorld {
         let parts = state.tables.filter { $0.part != nil }
         guard !parts.isEmpty else { return }
         let table = dice.pick(parts)
-        // What has no rows went with the last of those that had.
-        if try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(table.plain)") == 0 { return }
+        // What has no rows goes, or went, with the last of those that have.
+        for part in parts where part.place == table.place {
+            if try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(part.plain)") == 0 { return }
+        }
         let isKept = state.kept.contains { $0.place == table.place }
         _ = try movePart(table, isKept ? .keep : .drop, dice)
         try settle()

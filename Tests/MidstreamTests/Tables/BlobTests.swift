@@ -230,6 +230,25 @@ import Testing
         #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
     }
 
+    @Test(arguments: [0, 1, 4] as [Int64], [2, 3, 1, 4] as [Int64]) func aHandleThatHasExpiredIsNotReopened(
+        _ moved: Int64,
+        _ next: Int64
+    ) throws {
+        let pair = try pair(moved)
+        func go(_ blob: Blob, _ run: (String) throws -> Void) throws -> SQLiteError? {
+            try run("UPDATE t SET x = 'new' WHERE id = 2")
+            #expect(throws: SQLiteError.self) { try blob.read(count: 1, at: 0) }
+            return #expect(throws: SQLiteError.self) { try blob.reopen(rowID: next) }
+        }
+        let native = try pair.native.withBlob(table: "t", column: "x", rowID: 2) { blob in
+            try go(blob) { try pair.native.execute($0) }
+        }
+        let error = try pair.database.write { db in
+            try db.withBlob(table: "t", column: "x", rowID: 2) { blob in try go(blob) { try db.execute($0) } }
+        }
+        #expect(error?.code == .abort && native?.code == .abort)
+    }
+
     @Test(arguments: [0, 4] as [Int64], [4, 99] as [Int64]) func aHandleThatFindsNoRowFailsAsNatively(
         _ moved: Int64,
         _ id: Int64

@@ -286,4 +286,76 @@ import Testing
         let count = why == "cancelled" ? 0 : 9
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == count)
     }
+
+    /// Another move may delete the middle file when all of it has been released, before the last file has seen that.
+    @Test func theMiddleFileMayBeDeletedWhileTheLastOneWaits() throws {
+        _ = try begin(moved: 3)
+        let middle = try Connection(path: folder.file("new.db"))
+        try middle.execute(script: "DROP TABLE other; CREATE TABLE more(x); INSERT INTO more VALUES (1), (2)")
+        let plain = try Connection(path: folder.file("third.db"))
+        try plain.execute(script: "CREATE TABLE c\(Self.last)")
+        plain.close()
+        let database = try openThird()
+        try middle.execute("BEGIN")
+        _ = try middle.fetchAll("SELECT * FROM more")
+        var outcome = MigrationProgress.Outcome.worked
+        for _ in 0..<200 where outcome != .waitingForReaders { outcome = try database.stepMigration().outcome }
+        #expect(outcome == .waitingForReaders)
+        #expect(try database.readMigrationProgress().tables.allSatisfy { $0.phase == .retiring })
+        database.close()
+        try middle.execute("COMMIT")
+        middle.close()
+        let fourth = try Database(path: folder.file("fourth.db"))
+        try fourth.execute("CREATE TABLE more(x)")
+        try fourth.addMigration(source: new, retirement: .deleteFileWhenEmpty) { table in
+            if table.name == "more" { table.sourceTable = "more" }
+        }
+        try finishMigration(fourth)
+        #expect(!Files.exists(folder.file("new.db")))
+        let again = try Database(path: folder.file("third.db"))
+        try finishMigration(again, steps: 200)
+        #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM c") == 9)
+        #expect(try !objects("old.db").contains { $0.hasPrefix("table a ") })
+    }
+
+    /// Said again at each launch, as all calls are.
+    @Test(arguments: [SourceRetirement.keep, .drop], [true, false])
+    func aChainMayComeBackIntoAnotherTableOfItsMiddle(_ retirement: SourceRetirement, _ isFinished: Bool) throws {
+        _ = try begin(moved: 0)
+        let plain = try Connection(path: folder.file("third.db"))
+        try plain.execute(script: "CREATE TABLE c\(Self.last)")
+        plain.close()
+        func sayAll() throws -> [Database] {
+            let middle = try Database(path: folder.file("new.db"))
+            try middle.addMigration(source: old, filter: Self.second)
+            let third = try Database(path: folder.file("third.db"))
+            try third.addMigration(source: new, retirement: retirement, filter: Self.third)
+            return [middle, third]
+        }
+        let databases = try sayAll()
+        // All that the middle has, and a part of what has yet to come from the first.
+        try databases[1].stepMigration(rows: 4)
+        for _ in 0..<20 { try databases[1].stepMigration(rows: 0) }
+        if isFinished { try finishMigration(databases[1]) }
+        for database in databases { database.close() }
+        func comeBack(_ middle: Database) throws {
+            try middle.addMigration(source: .file(folder.file("third.db"))) { table in
+                if table.name == "d" { table.sourceTable = "c" }
+            }
+        }
+        var middle = try Database(path: folder.file("new.db"))
+        try middle.execute("CREATE TABLE d\(Self.last)")
+        try comeBack(middle)
+        try middle.stepMigration(rows: 2)
+        middle.close()
+        for _ in 0..<2 {
+            let again = try sayAll()
+            try comeBack(again[0])
+            #expect(try again[0].fetchValue(Int.self, "SELECT count(*) FROM d") == 9)
+            for database in again { database.close() }
+            middle = try Database(path: folder.file("new.db"))
+            try finishMigration(middle)
+            middle.close()
+        }
+    }
 }
