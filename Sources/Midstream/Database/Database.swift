@@ -131,6 +131,7 @@ public final class Database: @unchecked Sendable {
 
     deinit {
         engine.stop()
+        engine.endStreams()
         readers.close()
     }
 

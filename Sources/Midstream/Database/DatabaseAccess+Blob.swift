@@ -56,12 +56,12 @@ extension DatabaseAccess {
     ) throws -> BlobPlace {
         let target = BlobPlace(table: table, column: column)
         let feeds = overlay.table(named: table)?.feeds ?? []
-        for feed in feeds { feed.blobs.forget(blob) }
+        overlay.statements.blobs.forget(blob)
         if let first = feeds.first, first.key.isRowID, first.target.columnIndex(column) != nil {
             overlay.forgetState()
             for feed in feeds where try feed.isPending(.rowID(rowID)) {
                 if !isWritable, let place = feed.place(ofColumn: column) {
-                    feed.blobs.note(blob, rowID, target)
+                    overlay.statements.blobs.note(blob, rowID, of: feed.id, target)
                     return place
                 }
                 guard feed.statements.canPromote else {
@@ -75,7 +75,7 @@ extension DatabaseAccess {
                 try protected { try overlay.unnoticed { try feed.promoteIfPending(.rowID(rowID), feed.state()) } }
             }
         }
-        if isWritable { try checkFence(of: table, column, rowID) }
+        if isWritable, !blob.isAt(target, rowID) { try checkFence(of: table, column, rowID) }
         return target
     }
 
@@ -107,6 +107,7 @@ extension MovingTable {
 struct PendingBlobs {
     private struct Handle {
         weak var blob: Blob?
+        let table: Int64
         let rowID: Int64
         /// Where it reads the row when that has come over.
         let target: BlobPlace
@@ -114,8 +115,8 @@ struct PendingBlobs {
 
     private var handles: [Handle] = []
 
-    mutating func note(_ blob: Blob, _ rowID: Int64, _ target: BlobPlace) {
-        handles.append(Handle(blob: blob, rowID: rowID, target: target))
+    mutating func note(_ blob: Blob, _ rowID: Int64, of table: Int64, _ target: BlobPlace) {
+        handles.append(Handle(blob: blob, table: table, rowID: rowID, target: target))
     }
 
     mutating func forget(_ blob: Blob) {
@@ -123,19 +124,31 @@ struct PendingBlobs {
     }
 
     /// A row has come into the target.
-    mutating func promoted(_ key: RowKey) {
-        for handle in take(key) { handle.blob?.move(to: handle.target) }
+    mutating func promoted(_ key: RowKey, of table: Int64) {
+        for handle in take(where: { $0.table == table && $0.rowID == key.rowID }) {
+            handle.blob?.move(to: handle.target)
+        }
     }
 
-    /// A row is gone, or all are.
-    mutating func discarded(_ key: RowKey?) {
-        for handle in take(key) { handle.blob?.expire() }
+    /// All rows that were left have.
+    mutating func promotedAll(of table: Int64) {
+        for handle in take(where: { $0.table == table }) { handle.blob?.move(to: handle.target) }
     }
 
-    private mutating func take(_ key: RowKey?) -> [Handle] {
+    /// A row is gone.
+    mutating func discarded(_ key: RowKey, of table: Int64) {
+        for handle in take(where: { $0.table == table && $0.rowID == key.rowID }) { handle.blob?.expire() }
+    }
+
+    /// All rows that were left are.
+    mutating func discardedAll(of table: Int64) {
+        for handle in take(where: { $0.table == table }) { handle.blob?.expire() }
+    }
+
+    private mutating func take(where isMeant: (Handle) -> Bool) -> [Handle] {
         guard !handles.isEmpty else { return [] }
-        let taken = handles.filter { key == nil || $0.rowID == key?.rowID }
-        handles.removeAll { key == nil || $0.rowID == key?.rowID }
+        let taken = handles.filter(isMeant)
+        handles.removeAll(where: isMeant)
         return taken
     }
 }

@@ -133,6 +133,7 @@ extension DatabaseAccess {
                 let (rows, hashes) = try mover.countSource(moved)
                 try mover.complete(moved, counted: rows, hashed: hashes)
             }
+            for feed in table.feeds { overlay.statements.blobs.promotedAll(of: feed.id) }
             try overlay.removeDrained(table)
         }
     }

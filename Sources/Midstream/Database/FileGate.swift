@@ -137,6 +137,6 @@ extension Duration {
     var nanoseconds: Int {
         let (seconds, attoseconds) = components
         let (product, overflow) = Int(clamping: seconds).multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow ? .max / 2 : product + Int(attoseconds / 1_000_000_000)
+        return overflow ? (seconds < 0 ? .min / 2 : .max / 2) : product + Int(attoseconds / 1_000_000_000)
     }
 }

@@ -335,17 +335,22 @@ final class MigrationEngine: Sendable {
     /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
     func close() {
         auto.stop()
+        endStreams()
+        // Who closes it in a filter has what is going on end first.
+        _ = stepper.withValueUnlessHeld { box in
+            box.isClosed = true
+            box.stepper = nil
+        }
+    }
+
+    /// Nothing comes any more.
+    func endStreams() {
         let streams = listeners.withLock { listeners in
             defer { listeners.streams.removeAll() }
             listeners.isClosed = true
             return Array(listeners.streams.values)
         }
         for stream in streams { stream.finish() }
-        // Who closes it in a filter has what is going on end first.
-        _ = stepper.withValueUnlessHeld { box in
-            box.isClosed = true
-            box.stepper = nil
-        }
     }
 }
 

@@ -19,6 +19,8 @@ struct KeySQL: Sendable {
     /// What holds for the key of each row that can belong, where the source may have rows of which it does not: those that a
     /// condition leaves out.
     let belonging: [String]
+    /// The same in terms that no index is sought by.
+    let belongingUnsought: [String]
     private let descends: [Bool]
     private let collations: [BuiltInCollation]
 
@@ -32,6 +34,7 @@ struct KeySQL: Sendable {
                 source.hasRowID && self.source[0] == source.rowIDName
                 // The first, for an index to seek by.
                 ? [] : ["\(self.source[0]) <= \(Int64.max)", "typeof(\(self.source[0])) = 'integer'"]
+            belongingUnsought = Array(belonging.suffix(1))
             ledger = ["key"]
             ledgerColumns = "key INTEGER PRIMARY KEY"
             names = []
@@ -41,8 +44,9 @@ struct KeySQL: Sendable {
         }
         self.target = columns.map { SQLIdentifier.quoted(target.columns[$0].name) }
         self.source = columns.map { mapped[$0].copied }
-        belonging = columns.filter { !(mapped[$0].plain.map { source.columns[$0].isNotNull } ?? false) }
-            .map { "\(mapped[$0].copied) IS NOT NULL" }
+        let nullable = columns.filter { !(mapped[$0].plain.map { source.columns[$0].isNotNull } ?? false) }
+        belonging = nullable.map { "\(mapped[$0].copied) IS NOT NULL" }
+        belongingUnsought = belonging.map { "+" + $0 }
         names = columns.map { (target.columns[$0].name, target.columns[$0].collation) }
         ledger = columns.indices.map { "k\($0)" }
         let definitions = zip(ledger, columns).map { name, column in

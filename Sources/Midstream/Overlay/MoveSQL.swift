@@ -352,7 +352,7 @@ struct MoveSQL: Sendable {
             + (isEnded ? key.compares(key.ledger, .through, key.parameters(from: 1)) : "1")
     }
 
-    /// Moves the watermark to ?1, but not back, and counts ?2 rows copied and ?3 settled.
+    /// Moves the watermark to ?1, a rowid not back, and counts ?2 rows copied and ?3 settled.
     var advance: String {
         "UPDATE main.midstream_tables SET watermark = ?1, copied = copied + ?2, settled = settled + ?3 "
             + "WHERE id = \(id) AND ifnull(watermark, ?1) <= ?1"

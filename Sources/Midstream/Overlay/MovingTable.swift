@@ -38,8 +38,6 @@ final class MovingTable {
 
     // What open cursors must know: see `RecentPromotions`.
     var recent = RecentPromotions()
-    /// The handles that read its pending rows.
-    var blobs = PendingBlobs()
     /// The cursors that statements have on the union table, which cannot be taken away under them.
     var openCursors = 0
 
@@ -246,6 +244,8 @@ final class InternalStatements {
     var isPromoting = false
     /// Whether what is done in several statements can be undone where one of them fails.
     var isProtected = true
+    /// The handles that read pending rows. The overlay may be made anew while they are open.
+    var blobs = PendingBlobs()
     /// Whether the engine itself drops union tables.
     var isRemovingTables = false
 

@@ -60,7 +60,7 @@ extension MovingTable {
         }
         statements.epoch += 1
         recent.note(self.key.folded(key))
-        blobs.promoted(key)
+        statements.blobs.promoted(key, of: id)
     }
 
     /// Notes that a pending row is gone. It counts as one that a statement has changed.
@@ -73,7 +73,7 @@ extension MovingTable {
         _ = try statement.step()
         statements.epoch += 1
         recent.note(self.key.folded(key))
-        blobs.discarded(key)
+        statements.blobs.discarded(key, of: id)
     }
 
     /// The number of pending rows.
@@ -95,7 +95,7 @@ extension MovingTable {
         try RowMover(statements: statements, sql: sql).advance(to: nil, copied: 0, hasLedger: true, others: rows)
         statements.internalChanges += connection.totalChanges - before - rows
         statements.epoch += 1
-        blobs.discarded(nil)
+        statements.blobs.discardedAll(of: id)
     }
 
     /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a

@@ -89,7 +89,10 @@ struct Router {
         case .insert, .update, .delete, .dropTable:
             // DROP TABLE deletes the rows first.
             let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
-            if !tied.isEmpty { return route.draining(tied, .foreignKey) }
+            if !tied.isEmpty {
+                try checkWritable()
+                return route.draining(tied, .foreignKey)
+            }
         case .vacuum: return route.draining(allTables, .vacuum)
         case .pragma:
             return try pragma(outline, text, route)
@@ -356,8 +359,8 @@ struct Router {
         }
     }
 
-    /// Whether a table that other code's statement keeps in the overlay has moved: what counts it may be gone. Where no other code
-    /// runs, the overlay would know.
+    /// Whether a table has moved that a statement of other code keeps in the overlay. The ledger is gone then, which
+    /// `MoveSQL.wholeCount` reads. Where no other code runs, the overlay is up to date.
     private func isBorrowedAndOver(_ table: MovingTable) throws -> Bool {
         try overlay.statements.isBorrowed && table.state().lowerBound == nil
     }
@@ -456,13 +459,17 @@ struct Router {
 
     // MARK: Writes
 
-    private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) throws
-        -> Route
-    {
-        // As SQLite says when it runs.
+    /// Refuses on a connection that reads what SQLite refuses when it runs, before anything is done for it.
+    private func checkWritable() throws {
         guard overlay.statements.canPromote else {
             throw SQLiteError(code: .readOnly, message: "attempt to write a readonly database")
         }
+    }
+
+    private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) throws
+        -> Route
+    {
+        try checkWritable()
         let unread = route.draining([table.id], .unreadText)
         guard outline.isComplete, let target = outline.target else { return unread }
         if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }

@@ -45,11 +45,7 @@ struct Compatibility {
     /// Rows are compared by queries that have their keys too, and set aside with the reason and the rowid.
     private func checkWidth() throws {
         guard refusedRows == .stop || source.columns.count <= RefusedRows.mostColumns else {
-            throw refuse(
-                .unsupported,
-                "source table \(source.name) has \(source.columns.count) columns, and rows of at most "
-                    + "\(RefusedRows.mostColumns) can be set aside: say refusedRows = .stop"
-            )
+            throw refuse(.unsupported, RefusedRows.isTooWide(source.name, source.columns.count))
         }
         let keys = sql.key.count
         guard sql.written.count + keys > Self.mostColumns else { return }

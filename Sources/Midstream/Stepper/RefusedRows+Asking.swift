@@ -44,7 +44,9 @@ extension RefusedRows {
             replaced.append((column, value))
         }
         replaced.sort { $0.column < $1.column }
-        guard let target = try SchemaReader(connection: connection, schema: "main").table(row.table) else { return }
+        guard let target = try SchemaReader(connection: connection, schema: "main").table(row.table) else {
+            throw MigrationError(.missingTable, "table \(row.table) is gone", table: row.table)
+        }
         try checkHiddenKeys(of: target, replaced.map { columns[$0.column] })
         try connection.savepoint("midstream_answer") {
             try mover.statements.movingRows(of: mover.sql) {
@@ -63,7 +65,7 @@ extension RefusedRows {
     private func checkKeys(of target: TableSchema, _ key: RowKey) throws {
         let own = mover.sql.key.compares(mover.sql.key.source, .after, mover.sql.key.parameters(from: 1))
         var coming = [(mover.sql, " AND \(own) AND \(mover.sql.isUnsettled)")]
-        for other in others {
+        for other in try others.get() {
             guard let record = try StateStore(connection: connection).table(other.id), record.phase == .copying else {
                 continue
             }

@@ -9,7 +9,7 @@ struct RefusedRows {
     /// Asks the application; `nil` where it cannot be asked.
     let handler: (@Sendable (RefusedRow) -> RefusedRowDecision)?
     /// The target's other moves, by whose rows to come an answer is checked.
-    var others: [MoveSQL] = []
+    var others: Result<[MoveSQL], any Error> = .success([])
     let connection: Connection
 
     /// What came of it.
@@ -103,6 +103,13 @@ struct RefusedRows {
 
     /// The table for rows that are set aside.
     private func table() throws -> String {
+        guard mover.sql.namesOfSource.count <= Self.mostColumns else {
+            throw MigrationError(
+                .unsupported,
+                Self.isTooWide(record.source, mover.sql.namesOfSource.count),
+                table: record.target
+            )
+        }
         let report = ReportTable(
             kind: "refused",
             nameColumn: "refused_rows_table",
@@ -126,6 +133,10 @@ struct RefusedRows {
 
     /// How many columns a source may have whose rows can be set aside.
     static let mostColumns = Compatibility.mostColumns - 2
+
+    static func isTooWide(_ source: String, _ count: Int) -> String {
+        "source table \(source) has \(count) columns, and rows of at most \(mostColumns) can be set aside: say refusedRows = .stop"
+    }
 
     private func setAside(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ table: String) throws {
         let rowID = key.rowID == nil ? "NULL" : mover.sql.key.source[0]

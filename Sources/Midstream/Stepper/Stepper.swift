@@ -100,7 +100,9 @@ final class Stepper {
         guard migration.sourcePath != nil else { return }
         if attached[migration.schema] != nil {
             // What is there now says itself whether it is the same.
-            guard isElsewhere(migration), let path = path(of: migration), FilePath.exists(path) else { return }
+            guard !connection.isInTransaction, isElsewhere(migration), let path = path(of: migration),
+                FilePath.exists(path)
+            else { return }
             try detach(migration)
         }
         // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
@@ -112,11 +114,9 @@ final class Stepper {
         attached[migration.schema] = migration
     }
 
-    /// Whether the source's file has been moved away or replaced since it was attached, and not with the target's, as when a
-    /// folder is renamed: what is written goes where nobody finds it then.
-    private func isElsewhere(_ migration: MigrationRecord) -> Bool {
-        connection.hasMoved(schema: migration.schema) && !connection.hasMoved(schema: "main")
-    }
+    /// Whether the source's file has been moved away or replaced since it was attached: what is written may go where nobody
+    /// finds it then.
+    private func isElsewhere(_ migration: MigrationRecord) -> Bool { connection.hasMoved(schema: migration.schema) }
 
     /// Makes sure, before what is written to the source counts, that others find it there.
     func checkInPlace(_ migration: MigrationRecord) throws {
@@ -124,7 +124,7 @@ final class Stepper {
         throw MigrationError(
             .sourceUnavailable,
             "the file \(path(of: migration) ?? "of the source") was moved away or replaced while it is open. Nothing is lost: put it "
-                + "back, or say by DatabaseConfiguration.sourcePath where it is"
+                + "back, or open the database anew where it is, by DatabaseConfiguration.sourcePath if that is another folder"
         )
     }
 
@@ -133,6 +133,8 @@ final class Stepper {
         statements.removeAll()
         moves.removeAll()
         undoStatements.removeAll()
+        // The file may be another one when it is attached again.
+        undos.removeAll()
         knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.execute("DETACH \(migration.schema)")
@@ -743,7 +745,7 @@ final class Stepper {
         _ error: SQLiteError
     ) throws -> Int64? {
         let mover = RowMover(statements: statements, sql: sql)
-        let others = try others(of: record)
+        let others = attachingOthers(of: record)
         var outcome = RefusedRows.Outcome()
         let moved: Int64? = try transaction {
             try confirm(record, sql)
@@ -793,15 +795,15 @@ final class Stepper {
         let mover = RowMover(statements: statements, sql: sql)
         damaged.insert(record.id)
         guard let position = try position(record, mover) else { return 0 }
-        let others = try others(of: record)
-        func unreadableRows(_ record: TableRecord) -> UnreadableRows {
+        let others = attachingOthers(of: record)
+        func oneByOne(_ record: TableRecord) -> UnreadableRows {
             UnreadableRows(rows: refusedRows(record, mover, others))
         }
-        let survey = try unreadableRows(record).survey(after: position, rows: rows)
+        let survey = try oneByOne(record).survey(after: position, rows: rows)
         var outcome = UnreadableRows.Outcome()
         let moved: Int64? = try transaction {
             guard let now = try store.table(record.id), try self.position(record, mover) == position else { return 0 }
-            outcome = try unreadableRows(now).move(survey, policy: now.unreadableRows)
+            outcome = try oneByOne(now).move(survey, policy: now.unreadableRows)
             return outcome.copied
         }
         guard let moved else { return nil }
@@ -812,7 +814,11 @@ final class Stepper {
         return moved
     }
 
-    private func refusedRows(_ record: TableRecord, _ mover: RowMover, _ others: [MoveSQL]) -> RefusedRows {
+    private func refusedRows(
+        _ record: TableRecord,
+        _ mover: RowMover,
+        _ others: Result<[MoveSQL], any Error>
+    ) -> RefusedRows {
         RefusedRows(
             mover: mover,
             record: record,
@@ -822,15 +828,18 @@ final class Stepper {
         )
     }
 
-    /// The other moves into a table, where the application may be asked for other values of its rows. Outside transactions:
-    /// their sources are attached.
-    private func others(of record: TableRecord) throws -> [MoveSQL] {
-        guard record.refusedRows == .ask else { return [] }
-        let (migrations, records) = try load()
-        return try records.filter { other in
-            other.id != record.id && other.phase == .copying && SQLIdentifier.equal(other.target, record.target)
-        }.compactMap { other in
-            try migrations.first { $0.id == other.migration }.map { try sql(for: other, $0) }
+    /// The other moves into a table, where the application may be asked for other values of its rows; an error matters only
+    /// then. Outside transactions: their sources are attached.
+    private func attachingOthers(of record: TableRecord) -> Result<[MoveSQL], any Error> {
+        guard record.refusedRows == .ask else { return .success([]) }
+        return Result {
+            // Not by `load`, which would take tables for known that have changed since the batch was tried.
+            let (migrations, records) = try store.load()
+            return try records.filter { other in
+                other.id != record.id && other.phase == .copying && SQLIdentifier.equal(other.target, record.target)
+            }.compactMap { other in
+                try migrations.first { $0.id == other.migration }.map { try sql(for: other, $0) }
+            }
         }
     }
 
@@ -875,7 +884,8 @@ final class Stepper {
         }
         do {
             return (
-                try UnreadableRows(rows: refusedRows(record, RowMover(statements: statements, sql: sql), [])).count(),
+                try UnreadableRows(rows: refusedRows(record, RowMover(statements: statements, sql: sql), .success([])))
+                    .count(),
                 nil
             )
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {

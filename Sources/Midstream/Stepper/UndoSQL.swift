@@ -130,8 +130,9 @@ struct UndoSQL: Sendable {
     /// The key above which so many rows of a side are in a range as the parameter behind it says.
     func lowerKey(ofTarget isTarget: Bool, isBounded: Bool, isEnded: Bool) -> String {
         let names = isTarget ? key.target : key.source
+        let terms = [range(names, isBounded: isBounded, isEnded: isEnded)] + (isTarget ? [] : key.belonging)
         return "SELECT \(KeySQL.list(names)) FROM \(isTarget ? sql.target : sql.source) "
-            + "WHERE \(range(names, isBounded: isBounded, isEnded: isEnded)) "
+            + "WHERE \(terms.joined(separator: " AND ")) "
             + "ORDER BY \(key.order(names, isReversed: true)) LIMIT 1 OFFSET ?\(offsetParameter)"
     }
 

@@ -196,7 +196,8 @@ final class UnionArms {
             }
             if hasLedger, !subtractsLedger { terms.append("NOT \(table.sql.isSettled)") }
         }
-        // Without the other columns, the condition is checked when the row is fetched.
+        // Without the other columns, the condition is checked when the row is fetched, by its key.
+        if isKeysOnly { terms += key.belongingUnsought }
         if !isTarget, !isKeysOnly, !table.sql.condition.isEmpty {
             terms.append(String(table.sql.condition.dropFirst(5)))
         }

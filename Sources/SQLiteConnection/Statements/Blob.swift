@@ -23,6 +23,11 @@ public final class Blob {
     /// The row.
     package private(set) var rowID: Int64 = 0
 
+    /// Whether it is open there.
+    package func isAt(_ place: BlobPlace, _ rowID: Int64) -> Bool {
+        handle != nil && self.rowID == rowID && self.place == place
+    }
+
     fileprivate init(
         _ connection: Connection,
         isWritable: Bool,
@@ -66,7 +71,8 @@ public final class Blob {
 
     /// Goes on to another row of the same table and column, which is faster than a new handle.
     ///
-    /// - Throws: ``SQLiteError`` when there is no such row, its value is a number or NULL, or the handle has expired.
+    /// - Throws: ``SQLiteError`` when there is no such row, its value is a number or NULL, or the handle has expired; what
+    ///   `withBlob` throws, where it has been opened by a library on top of this one.
     public func reopen(rowID: Int64) throws {
         guard let handle else { throw error }
         guard count == size else { throw Self.expired }
@@ -91,7 +97,7 @@ public final class Blob {
     private func current() throws -> OpaquePointer {
         guard let handle else { throw error }
         let place = try locate(rowID, self)
-        // SQLite expires it when the row is changed, and it stays so. Without its row it would go on with the next one.
+        // One that has expired stays so. Where its row is gone with a savepoint, SQLite would go on with the next row.
         if place != self.place, sqlite3_blob_read(handle, nil, 0, 0) & 0xff != SQLITE_ABORT { move(to: place) }
         guard let handle = self.handle else { throw error }
         return handle

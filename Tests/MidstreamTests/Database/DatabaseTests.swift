@@ -28,6 +28,21 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
+    @Test func whoReadsCannotDeleteWhatAForeignKeyTies() throws {
+        let fixture = try MovingFixture(rows: 10)
+        let plain = try Connection(path: fixture.target)
+        try plain.execute("CREATE TABLE child(a REFERENCES accounts(id))")
+        plain.close()
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let database = try Database(path: fixture.target, configuration: configuration)
+        try MovingFixture.addMigration(database, fixture.source)
+        try database.stepMigration(rows: 1)
+        let error = #expect(throws: SQLiteError.self) { try database.fetchAll("DELETE FROM accounts WHERE id = 3") }
+        #expect(error?.code == .readOnly)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 10)
+    }
+
     /// However long it is.
     @Test(arguments: [Duration.seconds(Int64.max / 4), .seconds(Int64.max), .seconds(-5), .zero])
     func aBusyTimeoutIsAsLongAsSQLiteTakes(_ timeout: Duration) throws {
@@ -52,6 +67,11 @@ import Testing
         #expect(seen == 1)
         for await _ in database.migrationProgress { seen += 1 }
         #expect(seen == 1)
+        var dropped: Database? = try fixture.open()
+        let left = try #require(dropped?.migrationProgress)
+        dropped = nil
+        for await _ in left { seen += 1 }
+        #expect(seen == 2)
     }
 
     #if os(Linux)

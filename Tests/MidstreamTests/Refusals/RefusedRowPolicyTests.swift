@@ -195,6 +195,41 @@ import Testing
         }
     }
 
+    /// What another source has matters for other values alone.
+    @Test(arguments: [true, false]) func anAnswerWithoutValuesNeedsNoOtherSource(_ mends: Bool) throws {
+        let folder = TemporaryFolder()
+        for (file, first) in [("s1", 10), ("s2", 20)] {
+            let old = try Connection(path: folder.file(file))
+            try old.execute(
+                script:
+                    "CREATE TABLE t(id INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (\(first), NULL), (\(first + 1), 1)"
+            )
+            old.close()
+        }
+        func begin(_ database: Database, _ files: [String]) throws {
+            for file in files {
+                try database.addMigration(source: .file(folder.file(file))) { table in
+                    table.sourceTable = "t"
+                    table.refusedRows = .ask { _ in mends ? .replace(["b": .integer(0)]) : .setAside }
+                }
+            }
+        }
+        let first = try Database(path: folder.file("new.db"))
+        try first.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, b NOT NULL)")
+        try begin(first, ["s1", "s2"])
+        first.close()
+        let database = try Database(path: folder.file("new.db"))
+        Files.moveDatabase(folder.file("s2"), to: folder.file("away"))
+        try begin(database, ["s1"])
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(error?.code == .sourceUnavailable)
+        #expect(try MovingFixture.count("t", in: folder.file("new.db")) == (mends ? 0 : 1))
+        Files.moveDatabase(folder.file("away"), to: folder.file("s2"))
+        try begin(database, ["s2"])
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == (mends ? 4 : 2))
+    }
+
     @Test(arguments: [
         "CREATE UNIQUE INDEX u ON t(x) WHERE name <> ''", "CREATE UNIQUE INDEX u ON t(name) WHERE x <> 0",
         "CREATE UNIQUE INDEX u ON t(abs(x))",
@@ -278,8 +313,14 @@ import Testing
             }
         }
         guard count <= 1998 else {
-            let error = #expect(throws: MigrationError.self) { try begin() }
+            var error = #expect(throws: MigrationError.self) { try begin() }
             #expect(error?.code == .unsupported)
+            // Nor when the policy changes.
+            try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+            try begin()
+            error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+            #expect(error?.code == .unsupported)
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
             return
         }
         try begin()

@@ -484,6 +484,39 @@ import Testing
         #expect(texts(try old.fetchAll("SELECT * FROM t ORDER BY k")) == ["7|a", "9|b", "3|c"])
     }
 
+    /// Rows that the condition leaves out may have keys that none of the table's can have.
+    @Test(arguments: [1, 100, 600] as [Int64], ["a, b", "b, a", "k"])
+    func rowsReturnBesideOthersWhoseKeysNoneCanHave(_ moved: Int64, _ key: String) throws {
+        let folder = TemporaryFolder()
+        let isInteger = key == "k"
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE t(\(isInteger ? "k INT UNIQUE, v" : "a INTEGER, b TEXT, v, UNIQUE (\(key))"));
+                INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1499)
+                    SELECT \(isInteger ? "CASE WHEN i % 3 THEN 'z' || i ELSE i END" : "i / 500, CASE WHEN i % 3 THEN NULL ELSE 'b' || i END"), i FROM n
+                """
+        )
+        let all = "SELECT * FROM t ORDER BY v"
+        let before = texts(try old.fetchAll(all))
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            isInteger
+                ? "CREATE TABLE t(k INTEGER PRIMARY KEY, v)"
+                : "CREATE TABLE t(a INTEGER, b TEXT, v, PRIMARY KEY (\(key))) WITHOUT ROWID"
+        )
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            table.condition = isInteger ? "typeof(k) = 'integer'" : "b IS NOT NULL"
+        }
+        try database.stepMigration(rows: moved)
+        try database.cancelMigration()
+        try finishMigration(database, steps: 500)
+        #expect(texts(try old.fetchAll(all)) == before)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+    }
+
     @Test func rowsBeyondTheConditionStayAndAreTold() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))

@@ -113,6 +113,28 @@ import Testing
         #expect(error?.message == native?.message)
     }
 
+    /// What a statement needs in one place comes over before it changes a row.
+    @Test(arguments: [true, false]) func aHandleExpiresAsNativelyWhereTheRestIsMoved(_ isSame: Bool) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB, n); CREATE UNIQUE INDEX u ON t(n) WHERE n > 0",
+            rows: "INSERT INTO t VALUES (1, 'one', 1), (2, 'two', 2), (3, 'three', 3)",
+            tables: ["t"],
+            moved: 1
+        )
+        let update = "UPDATE t SET x = 'changed' WHERE id = \(isSame ? 2 : 3)"
+        func go(_ blob: Blob, _ run: (String) throws -> Void) throws -> String {
+            try run(update)
+            do { return "\(try blob.read(count: 3, at: 0))" } catch let error as SQLiteError { return "\(error.code)" }
+        }
+        let native = try pair.native.withBlob(table: "t", column: "x", rowID: 2) { blob in
+            try go(blob) { try pair.native.execute($0) }
+        }
+        let found = try pair.database.write { db in
+            try db.withBlob(table: "t", column: "x", rowID: 2) { blob in try go(blob) { try db.execute($0) } }
+        }
+        #expect(found == native)
+    }
+
     /// A promotion is nothing that the application sees.
     @Test func aHandleThatReadsGoesWithItsRow() throws {
         let pair = try pair(0)

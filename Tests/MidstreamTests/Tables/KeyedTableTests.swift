@@ -276,26 +276,31 @@ import Testing
         let fill = """
             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900)
             INSERT INTO s(\(hasTwo ? "k, v, w" : "k, v")) SELECT CASE WHEN i % 9 = 0 THEN \(isInteger ? "i - 300" : "'k' || i")
-                WHEN i % 9 = 1 THEN \(isInteger ? "'z' || i" : "NULL") WHEN i % 9 = 2 THEN \(isInteger ? "i + 0.5" : "NULL")
+                WHEN i % 9 = 1 THEN \(isInteger ? "'z' || i" : "NULL") WHEN i % 9 = 2 THEN \(isInteger ? "i - 302 + 0.5" : "NULL")
                 WHEN i = 300 THEN \(isInteger ? "9e18 * 2" : "NULL") WHEN i = 301 THEN \(isInteger ? "x'01'" : "NULL") END, 'v' || i
                 \(hasTwo ? ", CASE WHEN i % 2 THEN i / 50 END" : "") FROM n;
             """
         let old = try Connection(path: folder.file("old.db"))
-        try old.execute(script: "CREATE TABLE s\(kind.source);" + fill)
+        try old.execute(script: "CREATE TABLE s\(kind.source); CREATE INDEX sv ON s(v);" + fill)
         old.close()
         let native = try Connection(path: folder.file("plain.db"))
-        try native.execute(script: "CREATE TABLE t\(kind.target); CREATE TABLE s\(kind.source);" + fill)
+        try native.execute(
+            script: "CREATE TABLE t\(kind.target); CREATE INDEX v ON t(v); CREATE TABLE s\(kind.source);" + fill
+        )
         let columns = hasTwo ? "k, v, w" : "k, v"
         try native.execute("INSERT INTO t(\(columns)) SELECT \(columns) FROM s WHERE \(kind.condition)")
         let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t\(kind.target)")
+        try database.execute("CREATE TABLE t\(kind.target); CREATE INDEX v ON t(v)")
         try database.addMigration(source: .file(folder.file("old.db"))) { table in
             guard table.name == "t" else { return }
             table.sourceTable = "s"
             table.condition = kind.condition
         }
         func compare(_ comment: Comment) throws {
-            for query in ["SELECT * FROM t ORDER BY v", "SELECT count(*) FROM t", "SELECT max(k), min(k) FROM t"] {
+            for query in [
+                "SELECT * FROM t ORDER BY v", "SELECT count(*) FROM t", "SELECT max(k), min(k) FROM t",
+                "SELECT k FROM t WHERE v > 'v3' ORDER BY v",
+            ] {
                 let expected = texts(try native.fetchAll(query))
                 #expect(texts(try database.fetchAll(query)) == expected, comment)
             }
