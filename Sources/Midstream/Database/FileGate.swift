@@ -136,7 +136,7 @@ extension Duration {
     /// As whole nanoseconds, for Dispatch.
     var nanoseconds: Int {
         let (seconds, attoseconds) = components
-        let (product, overflow) = Int(clamping: seconds).multipliedReportingOverflow(by: 1_000_000_000)
-        return overflow ? (seconds < 0 ? .min / 2 : .max / 2) : product + Int(attoseconds / 1_000_000_000)
+        let most = Int64.max / 2_000_000_000
+        return Int(min(max(seconds, -most), most) * 1_000_000_000 + attoseconds / 1_000_000_000)
     }
 }

@@ -264,6 +264,13 @@ struct MoveSQL: Sendable {
     var largestTargetKey: String { "SELECT max(\(key.target[0])) FROM \(target)" }
     var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" + whereClause(key.belonging, "") }
 
+    /// The largest rowid of those that belong.
+    var largestBelongingKey: String {
+        let name = key.source[0]
+        return "SELECT \(name) FROM \(source)" + whereClause(key.belonging, condition)
+            + " ORDER BY \(name) DESC LIMIT 1"
+    }
+
     /// The largest pending rowid from ?1 to ?2.
     var largestPendingKey: String {
         let name = key.source[0]

@@ -14,6 +14,15 @@ enum AutoIncrement {
         )
     }
 
+    /// The largest rowid of a move's source, up to which its target is not to choose any.
+    ///
+    /// Rows that a condition leaves out count as well, since they need not be looked at, unless no rowid would be left.
+    static func largest(of sql: MoveSQL, _ connection: Connection) throws -> Int64? {
+        let largest: Int64? = try connection.fetchValue(sql.largestSourceKey)
+        guard largest == .max, !sql.condition.isEmpty else { return largest }
+        return try connection.fetchValue(sql.largestBelongingKey)
+    }
+
     /// Raises it, where it is less. Older versions of SQLite note NULL for an empty table.
     static func raise(of table: String, in schema: String, to sequence: Int64, _ connection: Connection) throws {
         let sequences = SQLIdentifier.quoted(schema) + ".sqlite_sequence"

@@ -23,7 +23,7 @@ struct Chain {
         try connection.execute("DELETE FROM main.midstream_columns WHERE id = ?", [joined.id])
         try store.save(joined)
         let sql = sql(joined)
-        if c.isAutoIncrement, let largest: Int64 = try connection.fetchValue(sql.largestSourceKey) {
+        if c.isAutoIncrement, let largest = try AutoIncrement.largest(of: sql, connection) {
             try AutoIncrement.raise(of: c.name, in: "main", to: largest, connection)
         }
         let version = try StateStore.schemaVersion(connection)

@@ -129,10 +129,12 @@ struct Beginning {
     /// Rowids that AUTOINCREMENT must not choose again are those of both sides.
     private func raiseSequence() throws {
         let sequence: [Int64?] = [
-            try connection.fetchValue(sql.largestSourceKey),
+            try AutoIncrement.largest(of: sql, connection),
             try AutoIncrement.sequence(of: record.source, in: migration.schema, connection),
         ]
-        guard let sequence = sequence.compactMap({ $0 }).max() else { return }
+        // The source's own may be that of a row that the condition leaves out.
+        let isLeft = sql.condition.isEmpty ? { _ in true } : { $0 < Int64.max }
+        guard let sequence = sequence.compactMap({ $0 }).filter(isLeft).max() else { return }
         try AutoIncrement.raise(of: target.name, in: "main", to: sequence, connection)
     }
 }

@@ -99,8 +99,10 @@ final class Stepper {
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil else { return }
         if attached[migration.schema] != nil {
-            // What is there now says itself whether it is the same.
-            guard !connection.isInTransaction, isElsewhere(migration), let path = path(of: migration),
+            // What is there now says itself whether it is the same. Where the target has been replaced as well, both are another
+            // pair's, which knows of no more than it did then.
+            guard !connection.isInTransaction, isElsewhere(migration), !connection.hasMoved(schema: "main"),
+                let path = path(of: migration),
                 FilePath.exists(path)
             else { return }
             try detach(migration)

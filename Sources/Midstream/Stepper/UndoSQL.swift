@@ -16,6 +16,7 @@ struct UndoSQL: Sendable {
         self.sql = sql
         returning = "main." + record.returningTable
         let origins = try Self.origins(record, target, source)
+        let isByRowID = source.hasRowID && sql.key.isRowID && sql.key.source[0] == source.rowIDName
         let columns = source.columns.indices.filter { source.columns[$0].generation == nil }
         var names: [String] = []
         var values: [String] = []
@@ -23,7 +24,7 @@ struct UndoSQL: Sendable {
             names.append(SQLIdentifier.quoted(source.columns[index].name))
             if let origin = origins[index] {
                 values.append(SQLIdentifier.quoted(target.columns[origin].name))
-            } else if index == source.rowIDColumn, sql.key.isRowID {
+            } else if index == source.rowIDColumn, isByRowID {
                 values.append(sql.key.target[0])
             } else {
                 throw Self.cannot(
@@ -32,13 +33,12 @@ struct UndoSQL: Sendable {
                 )
             }
         }
-        if source.hasRowID, source.rowIDColumn == nil, sql.key.isRowID {
+        if source.rowIDColumn == nil, isByRowID {
             names.append(sql.key.source[0])
             values.append(sql.key.target[0])
         }
         let origin = source.rowIDColumn.flatMap { origins[$0] }
-        separateKey =
-            sql.key.isRowID ? origin.flatMap { $0 == target.rowIDColumn ? nil : target.columns[$0].name } : nil
+        separateKey = isByRowID ? origin.flatMap { $0 == target.rowIDColumn ? nil : target.columns[$0].name } : nil
         inserted = KeySQL.list(names)
         selected = KeySQL.list(values)
     }
@@ -73,7 +73,13 @@ struct UndoSQL: Sendable {
                         "column \(column.name) has another type than the source's column, so that values were converted"
                     )
                 }
-                origins[origin] = index
+                if let other = origins.updateValue(index, forKey: origin) {
+                    throw cannot(
+                        record,
+                        "columns \(target.columns[other].name) and \(column.name) both take column \(name) of the source, and may "
+                            + "have different values"
+                    )
+                }
             } else if index != target.rowIDColumn || !MappedColumns.isRowIDName(name) {
                 throw cannot(record, "the source has no column for column \(column.name)")
             }

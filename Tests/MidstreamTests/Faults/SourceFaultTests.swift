@@ -133,6 +133,30 @@ import Testing
         try expectWhole(fixture)
     }
 
+    /// Who has the former pair open goes on with that, and lets the other be.
+    @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty])
+    func aPairThatIsRestoredUnderAnOpenDatabaseStaysWhole(
+        _ retirement: SourceRetirement
+    ) throws {
+        let fixture = try MovingFixture(rows: 500)
+        let first = try Database(path: fixture.target)
+        try MovingFixture.addMigration(first, fixture.source, retirement: retirement)
+        try first.stepMigration(rows: 200)
+        first.close()
+        for path in [fixture.source, fixture.target] { Files.copyDatabase(path, to: path + "-kept") }
+        let database = try Database(path: fixture.target)
+        try database.stepMigration(rows: 1)
+        for path in [fixture.source, fixture.target] {
+            Files.moveDatabase(path, to: path + ".away")
+            Files.copyDatabase(path + "-kept", to: path)
+        }
+        // It may well fail.
+        for _ in 0..<100 { _ = try? database.stepMigration() }
+        database.close()
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 500)
+        try expectWhole(fixture)
+    }
+
     @Test func oneThatIsMovedUnderAnOpenDatabaseLosesNothing() throws {
         let fixture = try halfMoved()
         let database = try fixture.open()

@@ -560,6 +560,50 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 1", in: fixture.source) == 20)
     }
 
+    /// What is written to the source would have the one column's value under the other's name, and be another row perhaps.
+    @Test(arguments: [
+        ["s(a TEXT PRIMARY KEY, v) WITHOUT ROWID", "t(a TEXT PRIMARY KEY, a2 TEXT, v) WITHOUT ROWID"],
+        ["s(a TEXT PRIMARY KEY, v) WITHOUT ROWID", "t(a2 TEXT, a TEXT PRIMARY KEY, v) WITHOUT ROWID"],
+        ["s(a INT UNIQUE, v)", "t(a INTEGER PRIMARY KEY, a2 INT, v)"],
+        ["s(a INTEGER PRIMARY KEY, v)", "t(a INTEGER PRIMARY KEY, v, a2 INT)"],
+    ])
+    func twoColumnsOfOneCannotBeTurnedRound(_ tables: [String]) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE \(tables[0]); INSERT INTO s(a, v) VALUES (1, 'a'), (2, 'b'), (3, 'c')")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE \(tables[1])")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "s"
+            table.columns["a2"] = .column("a")
+        }
+        try database.stepMigration(rows: 1)
+        try database.execute("UPDATE t SET a2 = 77 WHERE a = 2")
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+        #expect(error?.code == .unsupported && error?.message.contains("both take column a") == true)
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT a, a2, v FROM t ORDER BY a")) == ["1|1|a", "2|77|b", "3|3|c"])
+    }
+
+    /// The source's own rowid is a column like any other then.
+    @Test(arguments: [0, 2] as [Int64]) func rowsReturnByAKeyThatIsNoRowIDThere(_ moved: Int64) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE t(n INTEGER PRIMARY KEY, id INT UNIQUE, v); INSERT INTO t VALUES (1, 30, 'a'), (2, 20, 'b'), (3, 10, 'c')"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n INT, v)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.stepMigration(rows: moved)
+        try database.execute("UPDATE t SET v = v || '!' WHERE id > 10; INSERT INTO t VALUES (40, 4, 'd')")
+        try database.cancelMigration()
+        try finishMigration(database, steps: 50)
+        #expect(texts(try old.fetchAll("SELECT * FROM t ORDER BY n")) == ["1|30|a!", "2|20|b!", "3|10|c", "4|40|d"])
+    }
+
     @Test func columnsThatCannotBeTurnedRoundAreNamed() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))

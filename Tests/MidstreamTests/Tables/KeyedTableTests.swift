@@ -326,4 +326,26 @@ import Testing
         try compare("in the end")
         #expect(try database.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
     }
+
+    /// Or no rowid would be left to choose.
+    @Test(arguments: ["id INTEGER PRIMARY KEY", "id INTEGER PRIMARY KEY AUTOINCREMENT", "id INT UNIQUE"])
+    func aRowWithTheLargestRowIDOfAllMayBeLeftOut(_ key: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(\(key), v); INSERT INTO t VALUES (1, 'a'), (7, 'b'), (\(Int64.max), 'none')"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, v)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            table.condition = "id < 1000"
+        }
+        try database.execute("DELETE FROM t WHERE id = 7; INSERT INTO t(v) VALUES ('c')")
+        try finishMigration(database)
+        try database.execute("INSERT INTO t(v) VALUES ('d')")
+        #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "8|c", "9|d"])
+    }
 }
