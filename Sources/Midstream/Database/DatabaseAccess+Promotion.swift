@@ -145,6 +145,7 @@ extension DatabaseAccess {
             try insert.bind(table.key.read(keys), at: 1)
             // The clauses may ask for it.
             try overlay.keepingLastInsertRowID { try insert.run() }
+            overlay.statements.internalChanges = own + connection.totalChanges - before
         }
     }
 

@@ -136,6 +136,8 @@ final class Overlay {
     /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
     func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
         let changes = changes
+        // The application's clauses may ask meanwhile.
+        changesToReport = changes
         defer { changesToReport = changes }
         return try keepingLastInsertRowID(body)
     }

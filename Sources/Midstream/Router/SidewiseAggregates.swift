@@ -230,13 +230,13 @@ struct SidewiseAggregates {
             + aggregates.enumerated().map { "\($1.text) AS midstream_aggregate\($0)" }
         let source = columns.indices.compactMap { index in
             table.sql.columns[index].plain.map {
-                "midstream_source.\(SQLIdentifier.quoted(table.source.columns[$0].name)) AS \(SQLIdentifier.quoted(columns[index].name))"
+                "\(sourceName).\(SQLIdentifier.quoted(table.source.columns[$0].name)) AS \(SQLIdentifier.quoted(columns[index].name))"
             }
         }
         let grouping = names.isEmpty ? "" : " GROUP BY \(KeySQL.list(names))"
         let sides = [
             table.sql.target,
-            "(SELECT \(KeySQL.list(source)) FROM \(table.sql.source) AS midstream_source WHERE \(isPending))",
+            "(SELECT \(KeySQL.list(source)) FROM \(table.sql.source) WHERE \(isPending))",
         ].map { "SELECT \(KeySQL.list(found)) FROM \($0) AS \(alias)\(condition)\(grouping)" }
         let results = items.map { item, name in
             let text =
@@ -251,10 +251,13 @@ struct SidewiseAggregates {
             + (groups.isEmpty ? "" : " GROUP BY \(KeySQL.list(groups))") + ending
     }
 
+    /// By its own name, which the condition may use.
+    private var sourceName: String { SQLIdentifier.quoted(table.source.name) }
+
     /// Whether a row of the source is pending. An index that serves the statement is worth more than the bound.
     private var isPending: String {
         let (sql, key) = (table.sql, table.key.source[0])
-        return "\(isServedByIndex ? "+" : "")midstream_source.\(key) >= (SELECT ifnull(watermark + 1, \(Int64.min)) "
+        return "\(isServedByIndex ? "+" : "")\(sourceName).\(key) >= (SELECT ifnull(watermark + 1, \(Int64.min)) "
             + "FROM main.midstream_tables WHERE id = \(table.id) AND phase = \(MigrationPhase.copying.rawValue)) "
             // Asked once, where the ledger is empty.
             + "AND ((SELECT 1 FROM \(sql.ledger) LIMIT 1) IS NULL OR NOT \(sql.isSettled))\(sql.condition)"

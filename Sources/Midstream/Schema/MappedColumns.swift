@@ -119,7 +119,9 @@ struct MappedColumns: Sendable {
         guard operands.allSatisfy({ columns[$0].plain != nil }) else { return nil }
         if operands.isEmpty { return expression }
         let row = operands.map { "\(columns[$0].copied) AS \(SQLIdentifier.quoted(target.columns[$0].name))" }
-        return "(SELECT \(expression)\n FROM (SELECT \(row.joined(separator: ", "))))"
+        // It may name the table as well.
+        return
+            "(SELECT \(expression)\n FROM (SELECT \(row.joined(separator: ", "))) AS \(SQLIdentifier.quoted(target.name)))"
     }
 
     // MARK: The rowid

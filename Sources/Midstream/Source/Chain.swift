@@ -46,6 +46,7 @@ struct Chain {
     func checkCollisions(_ joined: TableRecord, with others: [MoveSQL], _ connection: Connection) throws {
         let sql = sql(joined)
         let compatibility = Compatibility(connection: connection, target: c, source: a, sql: sql, others: others)
+        try compatibility.checkColumns()
         try compatibility.checkCollisions(of: sql.isPending(after: joined.watermark))
         try compatibility.checkCollisionsWithOthers()
     }
@@ -81,7 +82,9 @@ struct Chain {
             case .column(let name):
                 if let index = b.columnIndex(name) {
                     origin = Self.origin(inner[index], of: a)
-                } else if MappedColumns.isRowIDName(name), b.rowIDColumn == nil, a.hasRowID {
+                } else if MappedColumns.isRowIDName(name), b.rowIDColumn == nil, a.hasRowID,
+                    a.columnIndex("rowid") == nil
+                {
                     origin = .column("rowid")
                 } else {
                     return nil

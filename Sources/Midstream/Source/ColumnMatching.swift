@@ -70,7 +70,7 @@ struct ColumnMatching {
         let column = target.columns[index]
         switch mapping {
         case .column(let name):
-            guard source.columnIndex(name) != nil || MappedColumns.isRowIDName(name) && source.rowIDName != nil else {
+            guard source.hasColumn(name) else {
                 throw refuse(
                     .unequalTables,
                     "source table \(source.name) has no column \(name), which column \(column.name) of table "
@@ -97,6 +97,13 @@ struct ColumnMatching {
     }
 
     private func checkNoneIsLost(_ missing: [String], _ records: [ColumnRecord]) throws {
+        // One of the name takes it, or something else that has been said of it, but for another column.
+        func isTaken(_ name: String) -> Bool {
+            guard let index = target.columnIndex(name) else { return false }
+            let record = records.first { SQLIdentifier.equal($0.name, target.columns[index].name) }
+            if case .column(let origin)? = record?.origin { return SQLIdentifier.equal(origin, name) }
+            return true
+        }
         let mentioned = records.map(\.origin).reduce(into: Set<String>()) { names, origin in
             switch origin {
             case .column(let name): names.insert(SQLIdentifier.lowercased(name))
@@ -107,7 +114,7 @@ struct ColumnMatching {
             wish.unmatchedColumns == .ignored
             ? []
             : source.columns.map(\.name).filter {
-                target.columnIndex($0) == nil && !mentioned.contains(SQLIdentifier.lowercased($0))
+                !isTaken($0) && !mentioned.contains(SQLIdentifier.lowercased($0))
             }
         if missing.isEmpty, left.isEmpty { return }
         var parts: [String] = []

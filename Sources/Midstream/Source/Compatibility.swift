@@ -17,6 +17,7 @@ struct Compatibility {
         try checkFeatures()
         try checkWidth()
         try checkKeys()
+        try checkColumns()
         try checkUniqueness()
         try checkCollisions()
         try checkCollisionsWithOthers()
@@ -35,6 +36,22 @@ struct Compatibility {
             throw refuse(
                 .unsupported,
                 "the rowid of \(side) table \(table.name) cannot be named: its columns have taken all of its names"
+            )
+        }
+    }
+
+    /// What the target's columns are made of must be there: nothing of it may be looked at before rows move.
+    func checkColumns() throws {
+        do {
+            _ = try connection.prepare(sql.selectRow(.key))
+        } catch {
+            guard error.code == .error else { throw error }
+            throw MigrationError(
+                .unequalTables,
+                "the rows of source table \(source.name) cannot be read as table \(target.name) is to have them: "
+                    + "\(error.message). Say by TableMigration.columns what its columns are made of",
+                table: target.name,
+                cause: error
             )
         }
     }
@@ -246,9 +263,9 @@ struct Compatibility {
     /// - Parameter rows: Which of the source's rows, as what follows a term of WHERE; `nil` for all that belong.
     func checkCollisions(of rows: String? = nil) throws {
         if try connection.fetchOne("SELECT 1 FROM \(sql.target) LIMIT 1") == nil { return }
-        // Without rowids, the key is among the indexes.
         let rowID = sql.key.isRowID ? "midstream_target.\(sql.key.target[0])" : "NULL"
-        var comparisons = sql.key.isRowID ? ["\(sql.key.source[0]) = \(rowID)"] : []
+        // Without rowids, the key is among the indexes, unless these have too many columns.
+        var comparisons = [sql.key.equals(sql.key.source, sql.key.target.map { "midstream_target." + $0 })]
         comparisons += target.comparableKeys.map { sql.hasKey($0, of: target) }
         for comparison in comparisons {
             let row = try connection.fetchOne(

@@ -226,7 +226,7 @@ struct Undo {
                     upper
                 )
                 progress.ledger.pass(upper)
-                if collected > 0 { return }
+                if collected > 0 || !progress.ledger.isOver { return }
             }
             try setStage(now, (now.undoStage ?? 0) + 1)
         }
@@ -347,11 +347,12 @@ struct Undo {
             version = try dataVersions()
         }
         guard copied == .worked else { return copied }
+        var left: RowKey?
         let settled = try transaction(record, &progress) { _, progress in
             let isStill = try dataVersions() == version
             let returned = try settle(sql, walk.last, upper)
             try Claims(connection: connection, migration: migration).noteReturn(record)
-            if isStill, let key = try firstLeft(sql, walk.last, upper, refusals) { throw differs(record, key) }
+            if isStill { left = try firstLeft(sql, walk.last, upper, refusals) }
             progress.returned += returned
             progress.refusal = progress.refusal ?? refusals.first
             progress.returning.pass(upper)
@@ -361,6 +362,11 @@ struct Undo {
             )
         }
         stepper.undoBatch.adapt(took: ContinuousClock.now - start)
+        if settled == .worked, let left {
+            // The others go on.
+            stepper.undos[record.id] = progress
+            throw differs(record, left)
+        }
         return settled
     }
 
@@ -387,7 +393,7 @@ struct Undo {
         if let misplaced = sql.misplaced(isBounded: lower != nil, isEnded: upper != nil) {
             let cause = SQLiteError(
                 code: .constraint,
-                message: "the target's column for the source's key has another value than the rowid"
+                message: "the target's column for the source's rowid is NULL, or has another value than the target's"
             )
             refusals += try keys(misplaced, sql, lower, upper).map { Progress.Refusal(key: $0, cause: cause) }
         }

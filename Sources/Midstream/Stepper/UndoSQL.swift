@@ -10,6 +10,8 @@ struct UndoSQL: Sendable {
     private let selected: String
     /// The target's column for the source's key, where it is not the target's own: the key of a row is its rowid there.
     private let separateKey: String?
+    /// The target's column for the source's rowid, where that is no key: SQLite would choose one for NULL.
+    private let rowIDColumn: String?
 
     /// - Throws: ``MigrationError`` when not all that a row of either side has can be told from one of the other.
     init(_ record: TableRecord, _ sql: MoveSQL, target: TableSchema, source: TableSchema) throws(MigrationError) {
@@ -39,6 +41,7 @@ struct UndoSQL: Sendable {
         }
         let origin = source.rowIDColumn.flatMap { origins[$0] }
         separateKey = isByRowID ? origin.flatMap { $0 == target.rowIDColumn ? nil : target.columns[$0].name } : nil
+        rowIDColumn = isByRowID ? nil : origin.map { target.columns[$0].name }
         inserted = KeySQL.list(names)
         selected = KeySQL.list(values)
     }
@@ -175,15 +178,18 @@ struct UndoSQL: Sendable {
 
     /// Of the target's rows, those that have the key of the source which they are known by.
     private var areKeyed: String {
-        separateKey.map { " AND \(SQLIdentifier.quoted($0)) IS \(key.target[0])" } ?? ""
+        separateKey.map { " AND \(SQLIdentifier.quoted($0)) IS \(key.target[0])" }
+            ?? rowIDColumn.map { " AND \(SQLIdentifier.quoted($0)) IS NOT NULL" } ?? ""
     }
 
     /// The keys of the target's rows of a range that would get another one in the source; `nil` where there can be none.
     func misplaced(isBounded: Bool, isEnded: Bool) -> String? {
-        separateKey.map { column in
-            "SELECT \(key.target[0]) FROM \(sql.target) "
-                + "WHERE \(key.target[0]) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
-                + "AND \(SQLIdentifier.quoted(column)) IS NOT \(key.target[0])"
+        let isMisplaced =
+            separateKey.map { "\(SQLIdentifier.quoted($0)) IS NOT \(key.target[0])" }
+            ?? rowIDColumn.map { "\(SQLIdentifier.quoted($0)) IS NULL" }
+        return isMisplaced.map { isMisplaced in
+            "SELECT \(KeySQL.list(key.target)) FROM \(sql.target) "
+                + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) AND \(isMisplaced)"
         }
     }
 

@@ -618,4 +618,68 @@ import Testing
             #expect(error?.message == native?.message)
         }
     }
+
+    /// As what the last statement of the application has changed, also where rows come over for this one.
+    @Test(
+        arguments: [
+            "UPDATE t SET x = 1 WHERE g = 7 AND changes() = 0", "DELETE FROM t WHERE g = 7 AND changes() = 0",
+            "UPDATE t SET x = total_changes() WHERE g = 7",
+            "UPDATE t SET x = changes() WHERE g = 7 ORDER BY id LIMIT 2",
+        ],
+        [0, 2] as [Int64]
+    )
+    func changesAreThoseOfTheStatementBefore(_ sql: String, _ moved: Int64) throws {
+        if sql.contains("LIMIT"), try !Self.hasUpdateLimit() { return }
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, g, x); CREATE INDEX i ON t(g)",
+            rows: "INSERT INTO t VALUES (1, 7, 0), (2, 7, 0), (3, 7, 0), (4, 1, 0)",
+            tables: ["t"],
+            moved: moved
+        )
+        try pair.native.execute(script: "BEGIN; UPDATE t SET x = 9 WHERE id = 99")
+        try pair.native.execute(sql)
+        let native = pair.native.changes
+        try pair.native.execute("COMMIT")
+        let found = try pair.database.write { db in
+            try db.execute("UPDATE t SET x = 9 WHERE id = 99")
+            try db.execute(sql)
+            return db.changes
+        }
+        #expect(found == native)
+        let all =
+            sql.contains("total_changes")
+            ? "SELECT id, x = (SELECT min(x) FROM t WHERE g = 7) FROM t WHERE g = 7" : "SELECT * FROM t ORDER BY id"
+        #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+    }
+
+    private static func hasUpdateLimit() throws -> Bool {
+        let connection = try Connection(path: ":memory:")
+        return try connection.fetchOne(
+            "SELECT 1 FROM pragma_compile_options WHERE compile_options = 'ENABLE_UPDATE_DELETE_LIMIT'"
+        ) != nil
+    }
+
+    @Test(arguments: [0, 2] as [Int64]) func aConditionMayNameTheSource(_ moved: Int64) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, kind INTEGER, a INTEGER); INSERT INTO s VALUES (1, 1, 3), (2, 2, 9), (3, 1, 7), (4, 1, 8)"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, kind INTEGER, a INTEGER)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "s"
+            table.condition = "s.kind = 1"
+        }
+        if moved > 0 { try database.stepMigration(rows: moved) }
+        try database.execute("UPDATE t SET a = 70 WHERE id = 3")
+        #expect(texts(try database.fetchAll("SELECT kind, count(*), max(a) FROM t GROUP BY kind")) == ["1|3|70"])
+        #expect(texts(try database.fetchAll("SELECT count(*), min(a) FROM t WHERE a > 5")) == ["2|8"])
+        #expect(texts(try database.fetchAll("SELECT count(*) FROM t")) == ["3"])
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT id FROM t ORDER BY id")) == ["1", "3", "4"])
+    }
 }

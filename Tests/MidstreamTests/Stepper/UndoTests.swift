@@ -586,6 +586,64 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT a, a2, v FROM t ORDER BY a")) == ["1|1|a", "2|77|b", "3|3|c"])
     }
 
+    /// SQLite would choose one, perhaps that of a row which has yet to return. The others return.
+    @Test func aRowWithoutTheRowIDOfTheSourceStaysAndIsTold() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE t(pk INTEGER PRIMARY KEY, k TEXT NOT NULL UNIQUE, v); INSERT INTO t VALUES (1, 'b', 1), (2, 'c', 2)"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(k TEXT PRIMARY KEY, pk INTEGER, v) WITHOUT ROWID")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.stepMigration(rows: 1)
+        try database.execute(
+            "INSERT INTO t(k, v) VALUES ('a', 0), ('d', 3); INSERT INTO t VALUES ('e', 9, 4); UPDATE t SET v = v + 10"
+        )
+        try database.cancelMigration()
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database, steps: 50) }
+        #expect(error?.code == .rowRefused && error?.keyColumns == [.text("a")])
+        let all = "SELECT pk, k, v FROM t ORDER BY k"
+        #expect(texts(try old.fetchAll(all)) == ["1|b|11", "2|c|12", "9|e|14"])
+        #expect(texts(try database.fetchAll(all)) == ["NULL|a|10", "1|b|11", "2|c|12", "NULL|d|13", "9|e|14"])
+        try database.execute("UPDATE t SET pk = 100 + v WHERE pk IS NULL")
+        try finishMigration(database, steps: 50)
+        #expect(texts(try old.fetchAll(all)) == ["110|a|10", "1|b|11", "2|c|12", "113|d|13", "9|e|14"])
+    }
+
+    /// However many the source does not take.
+    @Test func refusedRowsKeepNoOthers() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, v NOT NULL);
+                INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000) SELECT i, i FROM n
+                """
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        while try database.readMigrationProgress().tables[0].movedRows < 1000 { try database.stepMigration(rows: 250) }
+        try database.execute("UPDATE t SET v = NULL WHERE id <= 600")
+        try database.cancelMigration()
+        for _ in 0..<3 { #expect(throws: MigrationError.self) { try finishMigration(database, steps: 100) } }
+        database.close()
+        // With batches as small as in the beginning.
+        let again = try Database(path: folder.file("new.db"))
+        try again.execute("INSERT INTO t VALUES (2000, 'new'); UPDATE t SET v = 'changed' WHERE id = 900")
+        for _ in 0..<3 { #expect(throws: MigrationError.self) { try finishMigration(again, steps: 100) } }
+        #expect(
+            texts(try old.fetchAll("SELECT id, v FROM t WHERE id > 1000 OR id = 900 ORDER BY id")) == [
+                "900|changed", "2000|new",
+            ]
+        )
+        try again.execute("UPDATE t SET v = 0 WHERE v IS NULL")
+        try finishMigration(again, steps: 500)
+        #expect(texts(try old.fetchAll("SELECT count(*), sum(v = 0) FROM t")) == ["1001|600"])
+    }
+
     /// The source's own rowid is a column like any other then.
     @Test(arguments: [0, 2] as [Int64]) func rowsReturnByAKeyThatIsNoRowIDThere(_ moved: Int64) throws {
         let folder = TemporaryFolder()

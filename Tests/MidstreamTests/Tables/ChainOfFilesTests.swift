@@ -358,4 +358,61 @@ import Testing
             middle.close()
         }
     }
+
+    /// The expression is of the middle table's columns, which have the first one's names for other values.
+    @Test(arguments: ["messages", "a"], [0, 1] as [Int64])
+    func anExpressionMayNameTheTableInTheMiddle(_ name: String, _ moved: Int64) throws {
+        let first = try Connection(path: folder.file("old.db"))
+        try first.execute(
+            script:
+                "CREATE TABLE \(name)(id INTEGER PRIMARY KEY, name, title); INSERT INTO \(name) VALUES (1, 'N', 'T'), (2, 'M', 'U')"
+        )
+        first.close()
+        let middle = try Database(path: folder.file("new.db"))
+        try middle.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, title)")
+        try middle.addMigration(source: old) { table in
+            table.sourceTable = name
+            table.columns["title"] = .column("name")
+            table.unmatchedColumns = .ignored
+        }
+        try middle.stepMigration(rows: moved)
+        middle.close()
+        let last = try Database(path: folder.file("third.db"))
+        try last.execute("CREATE TABLE messages(id INTEGER PRIMARY KEY, title, slug)")
+        try last.addMigration(source: new) { table in
+            table.sourceTable = "messages"
+            table.columns["slug"] = .expression("lower(messages.title)")
+        }
+        let all = "SELECT * FROM messages ORDER BY id"
+        #expect(texts(try last.fetchAll(all)) == ["1|N|n", "2|M|m"])
+        try finishMigration(last)
+        #expect(texts(try last.fetchAll(all)) == ["1|N|n", "2|M|m"])
+    }
+
+    /// It is a column that the middle table has not.
+    @Test func aRowIDOfTheMiddleIsNoColumnOfThatNameInTheFirst() throws {
+        let first = try Connection(path: folder.file("old.db"))
+        try first.execute(
+            script: "CREATE TABLE a(x, rowid); INSERT INTO a(_rowid_, x, rowid) VALUES (1, 'one', 70), (2, 'two', 80)"
+        )
+        first.close()
+        let middle = try Database(path: folder.file("new.db"))
+        try middle.execute("CREATE TABLE b(x)")
+        try middle.addMigration(source: old) { table in
+            table.sourceTable = "a"
+            table.unmatchedColumns = .ignored
+        }
+        middle.close()
+        let last = try Database(path: folder.file("third.db"))
+        try last.execute("CREATE TABLE c(x, n)")
+        do {
+            try last.addMigration(source: new) { table in
+                table.sourceTable = "b"
+                table.columns["n"] = .column("rowid")
+            }
+            #expect(texts(try last.fetchAll("SELECT * FROM c ORDER BY x")) == ["one|1", "two|2"])
+        } catch let error as MigrationError {
+            #expect(error.code == .unsupported)
+        }
+    }
 }

@@ -348,4 +348,23 @@ import Testing
         try database.execute("INSERT INTO t(v) VALUES ('d')")
         #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "8|c", "9|d"])
     }
+
+    /// Its unique indexes have more columns than a trigger hands over.
+    @Test func aKeyThatBothSidesHaveIsNoticedInAWideTable() throws {
+        let folder = TemporaryFolder()
+        let columns = (0..<101).map { "c\($0) UNIQUE" }.joined(separator: ", ")
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(k TEXT PRIMARY KEY, \(columns)) WITHOUT ROWID; INSERT INTO t(k) VALUES ('a'), ('b')"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE t(k TEXT PRIMARY KEY, \(columns)) WITHOUT ROWID; INSERT INTO t(k) VALUES ('b')"
+        )
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        }
+        #expect(error?.code == .keyCollision)
+    }
 }

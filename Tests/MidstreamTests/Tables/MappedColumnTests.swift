@@ -246,6 +246,7 @@ import Testing
             ("a TEXT, b", "a TEXT", nil, .unequalTables, "the target lacks b"),
             ("a TEXT", "a TEXT, c", nil, .unequalTables, "the source lacks c"),
             ("a TEXT", "a TEXT, c", .column("nowhere"), .unequalTables, "no column nowhere"),
+            ("a TEXT, b, c", "a TEXT, c", .column("b"), .unequalTables, "the target lacks c"),
             ("a TEXT", "a TEXT, c", .expression("b || 1"), .unequalTables, "the expression for column c"),
             ("a TEXT", "a TEXT, c", .expression("random()"), .unsupported, "must depend on the source's row alone"),
             (
@@ -283,6 +284,19 @@ import Testing
         }
         #expect(error?.code == code)
         #expect(error?.message.contains(message) == true, "\(error?.message ?? "")")
+    }
+
+    @Test func aSourceWithoutRowIDsHasNoneToTake() throws {
+        let error = #expect(throws: MigrationError.self) {
+            try Move(
+                source: "CREATE TABLE s(a TEXT PRIMARY KEY) WITHOUT ROWID",
+                target: "CREATE TABLE t(a TEXT PRIMARY KEY, c) WITHOUT ROWID",
+                select: "SELECT a, 1 FROM s"
+            ) {
+                $0.columns["c"] = .column("rowid")
+            }
+        }
+        #expect(error?.code == .unequalTables && error?.message.contains("no column rowid") == true)
     }
 
     @Test func aMappingOfNoColumnIsRefused() throws {
