@@ -655,7 +655,7 @@ import Testing
     private static func hasUpdateLimit() throws -> Bool {
         let connection = try Connection(path: ":memory:")
         return try connection.fetchOne(
-            "SELECT 1 FROM pragma_compile_options WHERE compile_options = 'ENABLE_UPDATE_DELETE_LIMIT'"
+            "SELECT 1 WHERE sqlite_compileoption_used('ENABLE_UPDATE_DELETE_LIMIT')"
         ) != nil
     }
 
