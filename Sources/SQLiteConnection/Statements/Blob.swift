@@ -133,7 +133,7 @@ public final class Blob {
         error = Self.expired
     }
 
-    private static let expired = SQLiteError(code: .abort, message: "query aborted")
+    private static let expired = SQLiteError(code: .abort)
     private static let closed = SQLiteError(code: .misuse, message: "the blob's block has ended")
 
     private func check(_ count: Int, _ offset: Int) throws(SQLiteError) {
