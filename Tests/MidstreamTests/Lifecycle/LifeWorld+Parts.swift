@@ -167,7 +167,7 @@ extension LifeWorld {
 
     /// Has the rows of a table move into one that there is, with its rows.
     func join(_ dice: Dice) throws {
-        guard let table = pick(dice), table.move?.isReturning != true else { return }
+        guard let table = pick(dice), table.move?.isReturning != true, !table.isMended else { return }
         let others = state.tables.filter { other in
             other.id != table.id && other.part == nil && other.move?.isReturning != true
                 && other.shape.key.hasText == table.shape.key.hasText

@@ -99,7 +99,7 @@ extension LifeWorld {
         let kept = state.kept.filter { kept in
             Files.exists(path(kept.place.file)) && !kept.hasStrangers
                 && !state.tables.contains {
-                    $0.place == kept.place || $0.move?.isReturning == true && $0.move?.origin == kept.place
+                    $0.place == kept.place || $0.move?.origin == kept.place
                 }
         }
         guard !kept.isEmpty else { return }
