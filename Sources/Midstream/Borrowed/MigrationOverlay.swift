@@ -39,8 +39,8 @@ public final class MigrationOverlay {
     ///   - sourceKey: Gives the key of a source's file by its path; `nil` for files that are not encrypted.
     /// - Returns: The overlay.
     /// - Throws: ``MigrationError``: `sourceUnavailable`; `unsupported` when something in the schema would see a part of the
-    ///   rows alone, such as a trigger that mentions a moving table; `misuse` in a transaction, or while a statement of the connection is running. The connection has no overlay
-    ///   then, and must not read moving tables. `SQLiteError` of the file.
+    ///   rows alone, such as a trigger that mentions a moving table; `misuse` in a transaction, or while a statement of the
+    ///   connection is running. The connection has no overlay then, and must not read moving tables. `SQLiteError` of the file.
     /// - Complexity: O(1) in the tables' rows.
     @discardableResult
     public static func install(
