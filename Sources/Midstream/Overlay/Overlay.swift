@@ -613,7 +613,7 @@ final class Overlay {
         let described = try byName.keys + strayNames()
         var affected: [(name: String, sql: String)] = []
         while let position = views.firstIndex(where: {
-            ViewTwin(sql: $0.sql, mentioning: mentioned, described: described) != nil
+            ViewTwin(sql: $0.sql, mentioning: mentioned, described: described, tables: byName) != nil
         }) {
             let view = views.remove(at: position)
             mentioned.insert(SQLIdentifier.lowercased(view.name))
@@ -621,8 +621,14 @@ final class Overlay {
         }
         let others = try mainNames().subtracting(mentioned)
         for view in affected {
-            guard let twin = ViewTwin(sql: view.sql, mentioning: mentioned, others: others, described: described)
-            else { continue }
+            let twin = ViewTwin(
+                sql: view.sql,
+                mentioning: mentioned,
+                others: others,
+                described: described,
+                tables: byName
+            )
+            guard let twin else { continue }
             if try hasTemporary(view.name) {
                 hiddenByTemporaryTables.formUnion(byName.values.map(\.id))
                 continue

@@ -11,7 +11,14 @@ struct ViewTwin {
     /// - Parameter others: What else is in `main`, in lower case: it must not be found in `temp` first.
     ///
     /// - Parameter described: The tables and views that functions such as `pragma_table_info` are to describe in `main`.
-    init?(sql: String, mentioning names: Set<String>, others: Set<String> = [], described: some Sequence<String>) {
+    /// - Parameter tables: The moving tables by their names in lower case.
+    init?(
+        sql: String,
+        mentioning names: Set<String>,
+        others: Set<String> = [],
+        described: some Sequence<String>,
+        tables: [String: MovingTable]
+    ) {
         let outline = SQLScript(sql).first { $0.kind == .createView }
         guard let outline, let target = outline.target else { return nil }
         let references = outline.tableReferences.filter {
@@ -34,6 +41,12 @@ struct ViewTwin {
             && !outline.isHiddenByCommonTable(reference)
         {
             edits.insertWord("main.", at: reference.name.nameRange.lowerBound, of: outline)
+        }
+        if outline.columns == nil {
+            RowIDNames(outline: outline) {
+                outline.isHiddenByCommonTable($0) ? nil : tables[SQLIdentifier.lowercased($0.name.name)]
+            }
+            .apply(to: &edits, in: sql)
         }
         if functions.canBeEdited { functions.apply(to: &edits, in: outline, ofMain: described) }
         for reference in outline.qualifiedReferences

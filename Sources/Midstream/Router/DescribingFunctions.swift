@@ -27,9 +27,10 @@ struct DescribingFunctions {
                 continue
             }
             if list.hasSecond { continue }
-            // What stands there twice must mean the same both times.
+            // What stands there twice must mean the same both times, also in a query that is made of the statement.
+            let isWrite = outline.kind == .update || outline.kind == .delete
             let repeats = outline.parameters.contains { parameter in
-                list.range.contains(parameter.range.lowerBound) && parameter.name == nil
+                list.range.contains(parameter.range.lowerBound) && (parameter.name == nil || isWrite)
             }
             let words = outline.text(list.range)
             if repeats || SQLIdentifier.lowercased(words).contains("select") {

@@ -66,6 +66,10 @@ struct Promotion {
         if !gone.isEmpty {
             condition += " AND (1 OR 0 IN (\(gone.map { outline.text($0.range) }.joined(separator: ", "))))"
         }
+        // The keys are found by their own index.
+        if let index = outline.indexedBy, outline.nameOfIndex(index).map(table.target.hasIndex) ?? true {
+            edits.remove(index)
+        }
         for clause in [outline.clauses.orderBy, outline.clauses.limit].compactMap({ $0?.range }) {
             edits.discard(in: clause)
             edits.remove(clause)

@@ -85,6 +85,15 @@ struct Router {
         if let target = outline.target, try isStray(outline) {
             return inMain(target, route, outline, text)
         }
+        if outline.kind == .dropTable, let target = outline.target, try isUnionTable(target) {
+            // The application knows of none.
+            guard outline.isConditional else {
+                throw SQLiteError(code: .error, message: "no such table: \(outline.text(target.range))")
+            }
+            return edited(route, outline, text) {
+                $0.replace(target.nameRange, withWord: "midstream_none", of: outline)
+            }
+        }
         switch outline.kind {
         case .insert, .update, .delete, .dropTable:
             // DROP TABLE deletes the rows first.
@@ -164,6 +173,8 @@ struct Router {
                 }
             }
             return route
+        case .createView where outline.isTemporary && outline.columns == nil:
+            return edited(route, outline, text) { nameRowIDs(outline, text, &$0) }
         case .createView, .dropView: return dropsView(outline, route)
         case .explain:
             guard let name = unlikeVirtual(outline), name.schema == nil else { return try read(outline, text, route) }
@@ -300,6 +311,14 @@ struct Router {
         return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
     }
 
+    /// Whether the name is that of the overlay's own table in `temp`.
+    private func isUnionTable(_ name: ObjectName) throws -> Bool {
+        guard let schema = name.schema, SQLIdentifier.equal(schema, "temp"),
+            let table = overlay.byName[lower(name.name)]
+        else { return false }
+        return !overlay.hiddenByTemporaryTables.contains(table.id)
+    }
+
     /// The moving table that the name means as the target of a write.
     private func movingTable(_ name: ObjectName) -> MovingTable? {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return nil }
@@ -390,10 +409,7 @@ struct Router {
                 $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline)
             }
             try redirectReads(outline, text, &$0)
-            RowIDNames(outline: outline) { reference in
-                outline.isHiddenByCommonTable(reference) ? nil : movingTable(reference.name)
-            }
-            .apply(to: &$0, in: text)
+            nameRowIDs(outline, text, &$0)
         }
         // A view is a query of its own.
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
@@ -403,6 +419,11 @@ struct Router {
             && !mayCompareColumns(outline)
         route.traits.showsNoOrder = isOneTable && outline.isOneAggregate
         return route
+    }
+
+    private func nameRowIDs(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) {
+        RowIDNames(outline: outline) { outline.isHiddenByCommonTable($0) ? nil : movingTable($0.name) }
+            .apply(to: &edits, in: text)
     }
 
     /// Whether a condition may compare one column with another: after `a = 1`, SQLite gives `b > a` as `b > 1`, and yet
@@ -448,13 +469,8 @@ struct Router {
 
     /// Whether `INDEXED BY i` names an index that there is: else SQLite is to say that there is none.
     private func mayLeaveOut(_ index: Range<Int>, of reference: TableReference, _ outline: StatementOutline) -> Bool {
-        let words = outline.text(index)
-        let bytes = Array(words.utf8)
-        let tokens = SQLTokenizer(words).filter { !$0.isTrivia }
-        guard tokens.count == 3, let last = tokens.last else { return true }
-        let name = SQLIdentifier.unquoted(String(decoding: bytes[last.range], as: UTF8.self))
-        guard let table = movingTable(reference.name) else { return false }
-        return table.target.indexes.contains { SQLIdentifier.equal($0.name, name) }
+        guard let name = outline.nameOfIndex(index) else { return true }
+        return movingTable(reference.name)?.target.hasIndex(name) ?? false
     }
 
     // MARK: Writes
@@ -570,6 +586,11 @@ struct Router {
         return try overlay.connection.fetchValue(Int64.self, sql, [name]) != nil
     }
 
+    /// Pragmas that may name a table or an index.
+    private static let pragmasOfTables = DescribingFunctions.pragmas.union([
+        "integrity_check", "quick_check", "table_list",
+    ])
+
     /// Pragmas that without a schema are of all attached files.
     private static let pragmasOfAllFiles: Set<String> = [
         "optimize", "wal_checkpoint", "journal_mode", "journal_size_limit", "locking_mode",
@@ -579,7 +600,7 @@ struct Router {
         guard let target = outline.target else { return route }
         var route = route
         let name = lower(target.name)
-        if DescribingFunctions.pragmas.contains(name), target.schema == nil, try describesOther(outline) {
+        if Self.pragmasOfTables.contains(name), target.schema == nil, try describesOther(outline) {
             return inMain(target, route, outline, text)
         }
         // Not the sources, which are attached, and read alone.

@@ -16,6 +16,12 @@ struct StatementWords {
         tokens.indices.contains(index) ? SQLIdentifier.lowercased(text(index...index)) : ""
     }
 
+    /// Whether more than spaces stands between two tokens that follow each other.
+    func hasComment(between first: Int, and second: Int) -> Bool {
+        let between = bytes[tokens[first].range.upperBound..<tokens[second].range.lowerBound]
+        return between.contains { ![0x20, 0x09, 0x0a, 0x0c, 0x0d].contains($0) }
+    }
+
     /// The text from one token to another, as it is written.
     func text(_ range: ClosedRange<Int>) -> String {
         String(

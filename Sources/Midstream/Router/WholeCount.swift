@@ -23,6 +23,8 @@ struct WholeCount {
             next += 2
         }
         guard words[next] == "from" else { return nil }
+        // A comment before FROM is part of the name.
+        if next == 5, words.hasComment(between: 4, and: 5) { return nil }
         next += reference.name.schema == nil ? 2 : 4
         // An alias of the table changes nothing.
         if words[next] == "as" { next += 2 } else if next == words.tokens.count - 1 { next += 1 }

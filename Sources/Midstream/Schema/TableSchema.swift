@@ -95,6 +95,10 @@ struct TableSchema: Hashable {
         columnIndex(name) != nil || hasRowID && ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
     }
 
+    func hasIndex(_ name: String) -> Bool {
+        indexes.contains { SQLIdentifier.equal($0.name, name) }
+    }
+
     func columnIndex(_ name: String) -> Int? {
         places[ExactString(string: SQLIdentifier.lowercased(name))]
     }

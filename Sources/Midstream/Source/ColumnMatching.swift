@@ -97,9 +97,13 @@ struct ColumnMatching {
     }
 
     private func checkNoneIsLost(_ missing: [String], _ records: [ColumnRecord]) throws {
-        // One of the name takes it, or something else that has been said of it, but for another column.
+        // One of the name takes it, or something else that has been said of it, but for another column; or it is told from others
+        // on both sides.
         func isTaken(_ name: String) -> Bool {
             guard let index = target.columnIndex(name) else { return false }
+            if target.columns[index].generation != nil {
+                return source.columnIndex(name).map { source.columns[$0].generation != nil } ?? false
+            }
             let record = records.first { SQLIdentifier.equal($0.name, target.columns[index].name) }
             if case .column(let origin)? = record?.origin { return SQLIdentifier.equal(origin, name) }
             return true

@@ -56,6 +56,12 @@ extension StatementOutline {
         !isComplete || functionCalls.contains { $0.name == "min" }
     }
 
+    /// The name in `INDEXED BY i`, without quotes; nil for NOT INDEXED.
+    public func nameOfIndex(_ range: Range<Int>) -> String? {
+        let words = tokens.filter { range.contains($0.range.lowerBound) && !$0.isTrivia }
+        return words.count == 3 ? SQLIdentifier.unquoted(text(words[2].range)) : nil
+    }
+
     /// The tables that the statement names without a schema, at any depth.
     public var tablesNamedWithoutSchema: Set<String> {
         Set(tableReferences.lazy.filter { $0.name.schema == nil && !$0.isTableFunction }.map(\.name.name))

@@ -44,6 +44,8 @@ public struct StatementOutline: Sendable {
     public internal(set) var source: InsertSource?
     /// The query of CREATE VIEW and CREATE TABLE … AS.
     public internal(set) var query: Range<Int>?
+    /// What the outermost query of SELECT, CREATE TABLE … AS and CREATE VIEW gives; nil where that begins with VALUES.
+    public internal(set) var results: ResultList?
     /// The assignments of an UPDATE.
     public internal(set) var assignments: [Assignment] = []
     /// The `ON CONFLICT …` clauses of an INSERT.

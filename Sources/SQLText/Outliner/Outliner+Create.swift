@@ -67,7 +67,7 @@ extension Outliner {
         let start = position
         if take(.as) {
             let queryStart = position
-            _ = try parseQuery(in: 0)
+            outline.results = try parseQuery(in: 0).results
             outline.query = range(from: queryStart)
         } else {
             guard kind == .leftParen else { throw Unknown() }
@@ -87,7 +87,7 @@ extension Outliner {
         }
         try expect(.as)
         let queryStart = position
-        _ = try parseQuery(in: 0)
+        outline.results = try parseQuery(in: 0).results
         outline.query = range(from: queryStart)
     }
 

@@ -61,7 +61,9 @@ extension Outliner {
                 shape.rows = try parseRows(in: armScope, keeps: keepsRows)
             } else {
                 try expect(.select)
-                shape.clauses = try parseCore(in: armScope)
+                let (results, clauses) = try parseCore(in: armScope)
+                shape.clauses = clauses
+                if shape.armCount == 1 { shape.results = results }
             }
             if take(.union) {
                 _ = take(.all)
@@ -96,10 +98,10 @@ extension Outliner {
     }
 
     /// What follows SELECT, up to HAVING and WINDOW.
-    private func parseCore(in scope: Int) throws(Unknown) -> ClauseList {
+    private func parseCore(in scope: Int) throws(Unknown) -> (ResultList, ClauseList) {
         var clauses = ClauseList()
         if !take(.distinct) { _ = take(.all) }
-        try scan(in: scope, .aliases)
+        let list = try scan(in: scope, .aliases)
         let fromStart = position
         if take(.from) {
             let body = try parseFrom(in: scope)
@@ -112,7 +114,7 @@ extension Outliner {
         }
         if take(.having) { try scan(in: scope) }
         if isWindowClause(at: position) { try parseWindows(in: scope) }
-        return clauses
+        return (ResultList(range: list, scope: scope, from: clauses.from?.body), clauses)
     }
 
     /// `WINDOW w AS (…), …`.

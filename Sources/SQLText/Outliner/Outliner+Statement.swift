@@ -45,7 +45,9 @@ extension Outliner {
         switch word {
         case .select, .values:
             outline.kind = .select
-            outline.clauses = try parseCompound(in: scope).clauses
+            let shape = try parseCompound(in: scope)
+            outline.clauses = shape.clauses
+            outline.results = shape.results
         case .insert, .replace:
             outline.kind = .insert
             try parseInsert(in: scope)

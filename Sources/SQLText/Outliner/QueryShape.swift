@@ -6,6 +6,8 @@ struct QueryShape {
     var isPlainValues = false
     /// The values of each row, if asked for.
     var rows: [[Range<Int>]] = []
+    /// What the first arm gives, if that is a SELECT.
+    var results: ResultList?
     /// FROM and WHERE of the last arm, ORDER BY and LIMIT of the whole.
     var clauses = ClauseList()
 }

@@ -192,6 +192,24 @@ import Testing
         ])
     }
 
+    /// What the source stores would be gone without a word.
+    @Test(.needs(.generatedColumns)) func aStoredColumnThatIsGeneratedNowIsToldOf() throws {
+        let (source, target) = (
+            "CREATE TABLE s(id INTEGER PRIMARY KEY, a, v)", "CREATE TABLE t(id INTEGER PRIMARY KEY, a, v AS (a + 1))"
+        )
+        let error = #expect(throws: MigrationError.self) {
+            try Move(source: source, target: target, select: "SELECT id, a FROM s", into: "(id, a)") { _ in }
+        }
+        #expect(error?.code == .unequalTables)
+        let move = try Move(
+            source: "\(source); INSERT INTO s VALUES (1, 1, 5)",
+            target: target,
+            select: "SELECT id, a FROM s",
+            into: "(id, a)"
+        ) { $0.unmatchedColumns = .ignored }
+        try move.run(["SELECT v FROM t"])
+    }
+
     /// An expression that is always text is compared by the source's index on it.
     @Test(.needs(.indexesOnExpressions)) func aConditionOnAMadeColumnUsesTheSourcesIndex() throws {
         let move = try Move(

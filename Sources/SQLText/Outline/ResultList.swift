@@ -1,0 +1,9 @@
+/// What a query gives: the part of its first SELECT that names the columns of the result.
+public struct ResultList: Hashable, Sendable {
+    /// What follows SELECT, DISTINCT or ALL.
+    public let range: Range<Int>
+    /// The scope of that SELECT: an index into `StatementOutline.scopes`.
+    public let scope: Int
+    /// What follows its FROM; nil without one.
+    public let from: Range<Int>?
+}
