@@ -16,8 +16,12 @@ final class WALKeeper: Sendable {
     /// as a step. Steps write the same pages of an index again and again, and a checkpoint copies each once; half as many
     /// would cost a quarter more of the processor's time.
     private static let stepFrames = 1700
-    /// The frames from which on readers are held back, 20 MB of the usual pages.
-    private static let longFrames = 5000
+    /// The frames from which on readers are held back, 40 MB of the usual pages.
+    private static let longFrames = 10_000
+    /// While steps follow each other by less, commits of the application leave checkpoints to them.
+    private static let steadyPace = Duration.milliseconds(250)
+    /// What is left to copy at most when a long WAL has just been copied by a step: as little as commits beside that have written.
+    private static let fewFrames = 500
     /// How long they are held back at most, when one of them stays: in milliseconds, twice as long after each try that
     /// failed, up to the last.
     private static let pauses = 10...160
@@ -30,6 +34,9 @@ final class WALKeeper: Sendable {
         var copied = 0
         /// What of it steps have written, and will copy.
         var stepped = 0
+        /// When a step has written last.
+        var lastStep: ContinuousClock.Instant?
+        var isSteady: Bool { lastStep.map { ContinuousClock.now - $0 < WALKeeper.steadyPace } ?? false }
         /// The length from which on readers are held back next, and for how long.
         var limit = WALKeeper.longFrames
         var pause = WALKeeper.pauses.lowerBound
@@ -49,7 +56,8 @@ final class WALKeeper: Sendable {
         state.withLock { state in
             if frames < state.frames { state.copied = 0 }
             state.frames = frames
-            let isDue = frames - state.copied >= Self.checkpointFrames + state.stepped
+            let bound = Self.checkpointFrames + min(state.stepped, Self.stepFrames)
+            let isDue = frames - state.copied >= bound && !state.isSteady
             if isDue { state.stepped = 0 }
             return isDue
         }
@@ -57,17 +65,26 @@ final class WALKeeper: Sendable {
 
     /// Notes the pages that a step has written.
     func stepped(_ pages: Int) {
-        state.withLock { $0.stepped = min($0.stepped + pages, Self.stepFrames) }
+        state.withLock { state in
+            state.stepped += pages
+            state.lastStep = .now
+        }
     }
 
-    /// Whether it is time for steps to copy the WAL.
+    /// Whether it is time for steps to copy the WAL: for what they have written, or for the application's part that has been
+    /// left to them.
     var isDueForSteps: Bool {
-        state.withLock { $0.stepped >= Self.stepFrames }
+        state.withLock { $0.stepped >= Self.stepFrames || $0.frames - $0.copied >= $0.stepped + Self.checkpointFrames }
     }
 
-    /// Whether the WAL has become so long that readers should be held back.
+    /// Whether the WAL has become so long that readers should be held back. While steps follow each other, the moment is awaited
+    /// when one has just copied it, so that little is left to copy.
     var isLong: Bool {
-        state.withLock { $0.frames >= $0.limit }
+        state.withLock { state in
+            guard state.frames >= state.limit else { return false }
+            return state.frames - state.copied < Self.fewFrames || state.frames >= state.limit + Self.longFrames / 4
+                || !state.isSteady
+        }
     }
 
     /// Copies the WAL into the file. A failure loses nothing: the next checkpoint copies what this one could not.
