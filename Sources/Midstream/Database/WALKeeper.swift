@@ -77,6 +77,11 @@ final class WALKeeper: Sendable {
         state.withLock { $0.stepped >= Self.stepFrames || $0.frames - $0.copied >= $0.stepped + Self.checkpointFrames }
     }
 
+    /// The frames that what is written next comes behind, since the WAL cannot start anew before.
+    var framesInTheWay: Int {
+        state.withLock { $0.frames > $0.copied ? $0.frames : 0 }
+    }
+
     /// Whether the WAL has become so long that readers should be held back. While steps follow each other, the moment is awaited
     /// when one has just copied it, so that little is left to copy.
     var isLong: Bool {

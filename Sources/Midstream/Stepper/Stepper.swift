@@ -662,7 +662,7 @@ final class Stepper {
                 batch.adapt(took: now - start)
                 if gate.isAwaitedByWriters { contendedUntil = now + Self.contention }
                 if now + (now - start) + commitTime >= deadline || gate.isAwaited { break }
-                if connection.pagesWritten >= longTransaction { break }
+                if connection.pagesWritten + Int64(walKeeper.framesInTheWay) >= longTransaction { break }
             }
             return moved
         }

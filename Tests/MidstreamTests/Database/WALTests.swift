@@ -67,6 +67,34 @@ private final class Flag: Sendable {
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 30_000)
     }
 
+    private func keeper() -> WALKeeper { WALKeeper(readers: ReaderPool(capacity: 1) { throw CancellationError() }) }
+
+    @Test func stepsCopyForTheApplicationWhileTheyFollowEachOther() {
+        let keeper = keeper()
+        #expect(!keeper.committed(999))
+        #expect(keeper.committed(1000))
+        keeper.stepped(10)
+        #expect(!keeper.committed(1500))
+        #expect(keeper.isDueForSteps)
+        usleep(300_000)
+        // No step comes any more.
+        #expect(!keeper.committed(1009))
+        #expect(keeper.committed(1010))
+    }
+
+    @Test func aLongWALIsShortenedWhenLittleIsLeftToCopy() {
+        let keeper = keeper()
+        keeper.stepped(10)
+        _ = keeper.committed(10_000)
+        #expect(!keeper.isLong)
+        #expect(keeper.framesInTheWay == 10_000)
+        _ = keeper.committed(12_500)
+        #expect(keeper.isLong)
+        let still = self.keeper()
+        _ = still.committed(10_000)
+        #expect(still.isLong)
+    }
+
     /// An old build, say, whose connection reads in the file's old mode.
     @Test func whoReadsInTheOldModeIsWaitedFor() async throws {
         let folder = TemporaryFolder()
