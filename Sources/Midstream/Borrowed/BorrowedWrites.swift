@@ -142,7 +142,8 @@ final class BorrowedWrites {
             let isDone = try carryOut(plan, operation, table, values)
             let inserted = connection.lastInsertRowID
             if operation != .insert || !isDone { overlay?.setLastInsertRowID(lastInsertRowID) }
-            lastRow = (writers[0].identity, connection.totalChanges)
+            // A row that is left as it is tells nothing to those after it, and is not counted.
+            if isDone { lastRow = (writers[0].identity, connection.totalChanges) }
             if !isDone { throw try notDone(mode, table) }
             return operation == .insert ? inserted : nil
         } catch let error as SQLiteError where error.code == .constraintDatatype && mode != .abort && mode != .replace {

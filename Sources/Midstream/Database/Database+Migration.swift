@@ -163,6 +163,6 @@ extension Database {
 
     /// The progress after each step, until everything has moved. A slow reader gets the newest.
     public var migrationProgress: AsyncStream<MigrationProgress> {
-        engine.progressStream(now: try? readMigrationProgress())
+        engine.progressStream { try? readMigrationProgress() }
     }
 }

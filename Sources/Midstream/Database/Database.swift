@@ -202,7 +202,14 @@ public final class Database: @unchecked Sendable {
                         with: Swift.Result {
                             writer.endUnattended()
                             defer { afterWriting() }
-                            return try interruption.guarding(writer.connection) { try writer.withTransaction(body) }
+                            return try interruption.guarding(writer.connection) {
+                                try writer.withTransaction { access in
+                                    let result = try body(access)
+                                    // It met no statement that it could have interrupted.
+                                    try interruption.check()
+                                    return result
+                                }
+                            }
                         }
                     )
                 }
@@ -227,6 +234,12 @@ public final class Database: @unchecked Sendable {
     }
 
     private func onWriter<Result>(orThrow: Bool, _ body: (DatabaseAccess) throws -> Result) throws -> Result {
+        guard !engine.isAskingFilter else {
+            throw MigrationError(
+                .misuse,
+                "a filter cannot write the database: it is called in the midst of its migrations"
+            )
+        }
         guard DispatchQueue.getSpecific(key: writerKey) != true else {
             throw MigrationError(
                 .misuse,
@@ -330,6 +343,11 @@ final class Interruption: Sendable {
         }
         guard isRunning else { return }
         Self.queue.asyncAfter(deadline: .now() + .milliseconds(5)) { @Sendable [self] in cancel() }
+    }
+
+    /// - Throws: ``CancellationError`` when the task has been cancelled.
+    func check() throws {
+        if state.withValue({ $0.isCancelled }) { throw CancellationError() }
     }
 
     /// Runs `body`; ends it when the task is cancelled.

@@ -38,12 +38,15 @@ extension DatabaseAccess {
         if !connection.isInTransaction, try !overlay.isCurrent() { try refreshOverlay() }
         try beginInEarnest()
         if overlay.isSuspended { try overlay.resume() }
-        return try connection.withBlob(
-            rowID: rowID,
-            isWritable: isWritable,
-            locatedBy: { [self] rowID, blob in try locate(blob, table, column, rowID, isWritable: isWritable) },
-            body
-        )
+        // SQLite rolls back a transaction in which it could not read or write a page for the handle.
+        return try notingLosses {
+            try connection.withBlob(
+                rowID: rowID,
+                isWritable: isWritable,
+                locatedBy: { [self] rowID, blob in try locate(blob, table, column, rowID, isWritable: isWritable) },
+                body
+            )
+        }
     }
 
     /// Where the value is, in a row that comes over if it must.

@@ -66,6 +66,24 @@ extension DatabaseAccess {
         if isOver, !isInBlock, kind == .borrowed || !wasInTransaction { lostTransaction = nil }
     }
 
+    /// Runs what is no statement of the application's own, and notes what it brings down as for those.
+    func notingLosses<Result>(_ body: () throws -> Result) throws -> Result {
+        try checkTransaction()
+        let wasInTransaction = connection.isInTransaction
+        let result: Result
+        do {
+            result = try body()
+        } catch {
+            noteLosses(wasInTransaction, error)
+            throw error
+        }
+        if wasInTransaction, !connection.isInTransaction {
+            noteLost(nil)
+            try checkTransaction()
+        }
+        return result
+    }
+
     /// - Returns: `false` where the caller is to try again, since the cause has been seen to.
     private func performOnce(
         _ piece: Piece,
@@ -92,7 +110,9 @@ extension DatabaseAccess {
             noteLost(nil)
             try checkTransaction()
         }
-        let attempt = prepared.route.redirected.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
+        // A loop over a query may have savepoints of its own, and nothing of it needs to be undone.
+        let written = prepared.route.role == .write ? prepared.route.redirected : nil
+        let attempt = written.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
         var hasBegun = false
         do {
             try run(
@@ -118,7 +138,8 @@ extension DatabaseAccess {
             if error.code == .authorization, let table = overlay.watch.strayTable {
                 throw Self.missing(table, prepared.text)
             }
-            if let attempt, error.code == .constraintDatatype || error.code == .mismatch,
+            // What comes once it has given a row is an error of whoever reads that.
+            if let attempt, !hasBegun, error.code == .constraintDatatype || error.code == .mismatch,
                 attempt.table.openCursors == 0, try attempt.undo()
             {
                 // With a trigger, SQLite checks types before all other constraints, and of all rows first. Older
@@ -138,7 +159,9 @@ extension DatabaseAccess {
             {
                 return false
             }
-            if tries < 10, !isInBlock, !connection.isInTransaction, try mends(error, prepared) { return false }
+            if tries < 10, !hasBegun, !isInBlock, !connection.isInTransaction, try mends(error, prepared) {
+                return false
+            }
             try finished(prepared)
             throw error.naming(prepared.text)
         } catch {

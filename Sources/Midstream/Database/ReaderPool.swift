@@ -120,10 +120,10 @@ final class ReaderPool: @unchecked Sendable {
         return lock.withLock { pause == nil ? idle.popLast() : nil }
     }
 
-    /// Notes a waiter; `false` when a connection has become free meanwhile.
+    /// Notes a waiter; `false` when a connection has become free meanwhile, or none will.
     private func wait(_ waiter: Waiter) -> Bool {
         lock.withLock {
-            guard pause != nil || (idle.isEmpty && count >= capacity) else { return false }
+            guard !isClosed, pause != nil || (idle.isEmpty && count >= capacity) else { return false }
             waiters.append(waiter)
             return true
         }

@@ -33,6 +33,8 @@ final class MigrationEngine: Sendable {
         /// Tables that were seen to move.
         var begun: Set<String> = []
         var sourceInUse: (@Sendable () -> Void)?
+        /// The thread that runs a filter.
+        var asking: ThreadIdentity?
     }
 
     private struct Filter: Sendable {
@@ -97,7 +99,10 @@ final class MigrationEngine: Sendable {
         _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws {
         let (asked, moving) = try withStepper { stepper in
-            (try Setup(stepper: stepper).begin(source, retirement, filter), try Self.moving(stepper))
+            (
+                try Setup(stepper: stepper).begin(source, retirement) { try ask(filter, &$0) },
+                try Self.moving(stepper)
+            )
         }
         listeners.withLock { listeners in
             listeners.begun.formUnion(moving)
@@ -105,6 +110,18 @@ final class MigrationEngine: Sendable {
             listeners.cancelled.subtract(asked.keys.map(SQLIdentifier.lowercased))
             listeners.filters.append(Filter(source: source, retirement: retirement, body: filter, asked: asked))
         }
+    }
+
+    /// Whether the thread runs a filter, which would wait for what waits for it, were it to write.
+    var isAskingFilter: Bool { listeners.withLock { $0.asking == .current } }
+
+    private func ask(
+        _ filter: @Sendable (inout TableMigration) throws -> Void,
+        _ table: inout TableMigration
+    ) throws {
+        listeners.withLock { $0.asking = .current }
+        defer { listeners.withLock { $0.asking = nil } }
+        try filter(&table)
     }
 
     /// Has tables return to their sources; `nil` for all that move.
@@ -192,7 +209,7 @@ final class MigrationEngine: Sendable {
             do {
                 let moving = try withStepper { stepper in
                     _ = try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
-                        if !settled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
+                        if !settled.contains(SQLIdentifier.lowercased(table.name)) { try ask(filter.body, &table) }
                     }
                     return try Self.moving(stepper)
                 }
@@ -276,7 +293,7 @@ final class MigrationEngine: Sendable {
     }
 
     /// - Parameter now: What it begins with.
-    func progressStream(now: MigrationProgress?) -> AsyncStream<MigrationProgress> {
+    func progressStream(now: () -> MigrationProgress?) -> AsyncStream<MigrationProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: MigrationProgress.self,
             bufferingPolicy: .bufferingNewest(1)
@@ -294,7 +311,8 @@ final class MigrationEngine: Sendable {
         continuation.onTermination = { [weak self] _ in
             _ = self?.listeners.withLock { $0.streams.removeValue(forKey: id) }
         }
-        if let progress = now {
+        // Read when it is told of steps, or the last one could come between.
+        if let progress = now() {
             continuation.yield(progress)
             if progress.isFinished { continuation.finish() }
         }

@@ -13,7 +13,14 @@ struct SchemaReader {
     ///
     /// - Complexity: O(n) in that number.
     func isSmall(_ table: String, rows: Int) throws -> Bool {
-        let statement = try connection.prepare("SELECT * FROM \(prefix).\(SQLIdentifier.quoted(table))")
+        // A generated column has no bytes of its own where it is not stored, and may be an error.
+        let stored =
+            try self.table(table)?.columns.filter { $0.generation == nil }.map { SQLIdentifier.quoted($0.name) } ?? [
+                "*"
+            ]
+        let statement = try connection.prepare(
+            "SELECT \(stored.joined(separator: ", ")) FROM \(prefix).\(SQLIdentifier.quoted(table))"
+        )
         defer { statement.reset() }
         var (count, bytes) = (0, 0)
         while try statement.step() {
@@ -159,7 +166,7 @@ struct SchemaReader {
     private static func expression(ofDefault value: SQLiteValue) -> String? {
         guard case .text(let text) = value else { return nil }
         let tokens = Array(SQLTokenizer(text).filter { $0.kind != .space && $0.kind != .comment })
-        guard tokens.count == 1 else { return "(\(text))" }
+        guard tokens.count == 1 else { return "(\(text)\n)" }
         let word = SQLIdentifier.lowercased(text)
         switch tokens[0].kind {
         case .identifier where ["null", "current_time", "current_date", "current_timestamp"].contains(word): return word
@@ -167,7 +174,7 @@ struct SchemaReader {
             return word
         case .identifier, .quotedIdentifier:
             return SQLLiteral.quoted(SQLIdentifier.unquoted(text))
-        default: return "(\(text))"
+        default: return "(\(text)\n)"
         }
     }
 

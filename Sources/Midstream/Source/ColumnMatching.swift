@@ -91,7 +91,12 @@ struct ColumnMatching {
         case .value(let value):
             return .expression(try literal(value))
         case .defaultValue:
-            if index == target.rowIDColumn, source.hasRowID { return .column("rowid") }
+            // An ordinary column may be called rowid.
+            if index == target.rowIDColumn, source.hasRowID,
+                let name = source.rowIDColumn.map({ source.columns[$0].name }) ?? source.rowIDName
+            {
+                return .column(name)
+            }
             return .expression(try literal(defaultValue(of: column)))
         }
     }

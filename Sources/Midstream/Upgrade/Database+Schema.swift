@@ -98,8 +98,10 @@ extension DatabaseAccess {
         try beginInEarnest()
         var plan = try plan(for: schema, options: options)
         do {
-            plan.rebuilt = try withoutForeignKeys {
-                try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
+            plan.rebuilt = try notingLosses {
+                try withoutForeignKeys {
+                    try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
+                }
             }
         } catch {
             // Its TEMP objects are those from before.

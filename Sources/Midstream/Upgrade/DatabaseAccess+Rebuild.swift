@@ -49,8 +49,10 @@ extension DatabaseAccess {
         try change(&wish)
         try check(wish, old)
         let rebuild = Rebuild(connection: connection, statements: overlay.statements, wish: wish, old: old)
-        let rebuilt = try withoutForeignKeys {
-            try overlay.suspended { try connection.savepoint("midstream_rebuild") { try rebuild.run() } }
+        let rebuilt = try notingLosses {
+            try withoutForeignKeys {
+                try overlay.suspended { try connection.savepoint("midstream_rebuild") { try rebuild.run() } }
+            }
         }
         self.rebuilt?.append(rebuilt)
         return rebuilt

@@ -29,7 +29,7 @@ public struct DatabaseSchema: Sendable, Hashable {
         defer { connection.close() }
         let creations = try statements.compactMap(Creation.init)
         let shadows = try Self.shadowTables(creations)
-        for creation in creations where !(creation.kind == .createTable && shadows.contains(creation.key)) {
+        for creation in creations where !(creation.kind == .createTable && shadows.contains(creation.name)) {
             do {
                 try connection.execute(creation.sql)
             } catch {
@@ -44,29 +44,18 @@ public struct DatabaseSchema: Sendable, Hashable {
             }
         }
         var image = try SchemaImage(connection)
-        image.tables.removeAll { shadows.contains(SQLIdentifier.lowercased($0.name)) }
+        image.tables.removeAll { shadows.contains($0.name) }
         return image
     }
 
-    /// The tables that the virtual ones make for themselves, in lower case. What prints a schema prints them like others, before
-    /// the virtual ones if the file has been vacuumed.
-    ///
-    /// Source: <https://www.sqlite.org/vtab.html#the_xshadowname_method>.
-    private static func shadowTables(_ creations: [Creation]) throws -> Set<String> {
+    /// The tables that the virtual ones make for themselves. What prints a schema prints them like others, before the virtual ones
+    /// if the file has been vacuumed.
+    private static func shadowTables(_ creations: [Creation]) throws -> ShadowTables {
         let virtual = creations.filter { $0.kind == .createVirtualTable }
-        if virtual.isEmpty { return [] }
-        let connection = try Connection(path: ":memory:")
-        defer { connection.close() }
-        func names() throws -> Set<String> {
-            Set(try SchemaReader(connection: connection, schema: "main").tableNames().map(SQLIdentifier.lowercased))
+        let others = creations.filter { creation in
+            creation.kind == .createTable && !ShadowTables.may(creation.name, beOneOf: virtual.map(\.name))
         }
-        // One may have the columns of an ordinary table. What does not compile is told of later.
-        for table in creations where table.kind == .createTable {
-            if !virtual.contains(where: { table.key.hasPrefix($0.key + "_") }) { try? connection.execute(table.sql) }
-        }
-        let others = try names()
-        for table in virtual { try? connection.execute(table.sql) }
-        return try names().subtracting(others)
+        return try ShadowTables(of: virtual.map { ($0.name, $0.sql) }, besides: others.map(\.sql))
     }
 
     /// A statement of a schema.
@@ -74,9 +63,6 @@ public struct DatabaseSchema: Sendable, Hashable {
         let sql: String
         let kind: StatementKind
         let name: String
-
-        /// The name in lower case.
-        var key: String { SQLIdentifier.lowercased(name) }
 
         /// - Returns: `nil` for a table of SQLite's own, which what prints a schema prints as well.
         init?(_ sql: String) throws {

@@ -70,7 +70,13 @@ private struct IndexTerms {
             if let last = term.last, last.kind == .identifier, ["asc", "desc"].contains(lowered(last)) {
                 term.removeLast()
             }
-            terms.append(term.map(word).joined(separator: " "))
+            // A string alone is the name of a column here, and elsewhere a value.
+            let isName = term.count == 1 && term[0].kind == .string
+            terms.append(
+                isName
+                    ? SQLIdentifier.quoted(SQLIdentifier.unquoted(word(term[0])))
+                    : term.map(word).joined(separator: " ")
+            )
             term = []
         }
         for index in start..<tokens.count {

@@ -43,7 +43,7 @@ struct Rebuild {
             from: "main." + SQLIdentifier.quoted(backup.name),
             wish: wish.migration
         )
-        let columns = try matching.storedRecords()
+        let columns = try storedRecords(matching)
         var (move, reason) = try Self.move(wish, migration, from: backup, to: new, on: connection)
         let chains = try feeds.compactMap { feed -> Chain? in
             guard let move, let (origin, source) = try origin(of: feed, migrations) else { return nil }
@@ -85,6 +85,19 @@ struct Rebuild {
         )
     }
 
+    private func storedRecords(_ matching: ColumnMatching) throws -> [ColumnRecord] {
+        do {
+            return try matching.storedRecords()
+        } catch let error as MigrationError {
+            throw Self.hiding(matching.source.name, error, old.name)
+        }
+    }
+
+    /// An error without the backup's name, which is nobody's business.
+    private static func hiding(_ backup: String, _ error: MigrationError, _ table: String) -> MigrationError {
+        MigrationError(error.code, error.message.replacing(backup, with: table), table: table, cause: error.cause)
+    }
+
     func refuse(_ code: MigrationError.Code, _ message: String) -> MigrationError {
         MigrationError(code, message, table: old.name)
     }
@@ -109,8 +122,7 @@ struct Rebuild {
             return (beginning, nil)
         } catch let error as MigrationError {
             guard [.unequalTables, .unsupported].contains(error.code) else { throw error }
-            // The backup's name is nobody's business.
-            return (nil, error.message.replacing(backup.name, with: new.name))
+            return (nil, hiding(backup.name, error, new.name).message)
         }
     }
 
@@ -129,9 +141,14 @@ struct Rebuild {
         )
         if isHidden != nil { return [] }
         return try connection.fetchAll(
-            "SELECT name FROM sqlite_temp_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
+            "SELECT name, sql FROM sqlite_temp_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
             [old.name]
-        ).map { "DROP TRIGGER temp." + SQLIdentifier.quoted(try $0.get(0)) }
+        ).compactMap { row in
+            // It may be on a table of another file.
+            let schema = SQLScript(try row.get(1)).outline().onTable?.schema
+            guard schema.map({ SQLIdentifier.equal($0, "main") }) ?? true else { return nil }
+            return "DROP TRIGGER temp." + SQLIdentifier.quoted(try row.get(0))
+        }
     }
 
     /// Where the rows of an earlier move into the table come from.

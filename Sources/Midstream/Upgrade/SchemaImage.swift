@@ -9,6 +9,8 @@ struct SchemaImage {
     /// Triggers of views, by the view that they are on.
     var triggersOfViews: [SchemaObject] = []
     private(set) var virtualTables: [SchemaObject] = []
+    /// What virtual tables keep their rows in.
+    private var shadows = ShadowTables()
     /// Tables whose definition cannot be made out.
     private(set) var unreadable: [SchemaObject] = []
 
@@ -24,6 +26,7 @@ struct SchemaImage {
                 unreadable.append(object)
             }
         }
+        shadows = try ShadowTables(of: virtualTables.map { ($0.name, $0.sql) })
         views = objects.filter { $0.type == .view }
         triggersOfViews = views.flatMap { view in
             (owned[SQLIdentifier.lowercased(view.name)] ?? []).filter { $0.type == .trigger }
@@ -59,6 +62,7 @@ struct SchemaImage {
     /// Says of a copy what another knows of virtual tables, for which it has tables, and of unreadable ones.
     mutating func takeKinds(of other: SchemaImage) {
         virtualTables = other.virtualTables
+        shadows = other.shadows
         unreadable = other.unreadable
         tables.removeAll { virtualTables.named($0.name) != nil }
     }
@@ -67,12 +71,7 @@ struct SchemaImage {
     var allTriggers: [SchemaObject] { tables.flatMap(\.triggers) + triggersOfViews }
 
     /// Whether a table is what a virtual table keeps its rows in.
-    ///
-    /// Source: <https://www.sqlite.org/vtab.html#the_xshadowname_method>.
-    func isShadow(_ name: String) -> Bool {
-        let name = SQLIdentifier.lowercased(name)
-        return virtualTables.contains { name.hasPrefix(SQLIdentifier.lowercased($0.name) + "_") }
-    }
+    func isShadow(_ name: String) -> Bool { shadows.contains(name) }
 }
 
 /// A table with what belongs to it.

@@ -60,11 +60,12 @@ struct SchemaPlanner {
         for table in wanted.tables {
             if let old = present.table(table.name) { try change(old, to: table) }
         }
-        plan.changes += rebuilds
         for table in present.tables where wanted.table(table.name) == nil { try drop(table) }
         plan.undeclared += present.unreadable.map(\.name).filter { wanted.views.named($0) == nil }
-        try createVirtualTables()
+        // A trigger that comes would have the rows of the tables that it touches in one place, were they moving.
         try createNewPrograms()
+        plan.changes += rebuilds
+        try createVirtualTables()
         try checkPrograms()
         return plan
     }
@@ -99,8 +100,9 @@ struct SchemaPlanner {
     /// Drops an index, a view or a trigger, which the copy may lack.
     mutating func drop(_ object: SchemaObject, _ summary: String) throws {
         let sql = "DROP \(object.type.rawValue.uppercased()) "
-        let name = SQLIdentifier.quoted(object.name)
-        try scratch().connection.execute(sql + "IF EXISTS " + name)
+        // One of TEMP may have the name.
+        let name = "main." + SQLIdentifier.quoted(object.name)
+        try scratch().drop(object)
         plan.changes.append(SchemaChange(name: object.name, way: .statements, summary: summary, sql: [sql + name]))
     }
 
@@ -171,7 +173,9 @@ struct SchemaPlanner {
             present: present.tables.map(\.name).filter { !present.isShadow($0) },
             declared: wanted.tables.map(\.name)
         )
-        for (old, new) in try renames.pending(options.renamedTables) {
+        let pending = try renames.pending(options.renamedTables)
+        if !pending.isEmpty { try dropBrokenPrograms() }
+        for (old, new) in pending {
             try file.movingAway.checkChange(of: old)
             let quoted = SQLIdentifier.quoted(new)
             formerNames[new] = old
@@ -261,10 +265,24 @@ struct SchemaPlanner {
 
     // MARK: Views and triggers
 
+    /// With views and triggers that name what is not there, SQLite renames no table.
+    private mutating func dropBrokenPrograms() throws {
+        let broken = try scratch().brokenPrograms
+        if broken.isEmpty { return }
+        for (object, error) in broken where !options.allowsDrops {
+            let declared = object.type == .view ? wanted.views : wanted.allTriggers
+            if declared.named(object.name) == nil { throw Self.undeclared(object, error) }
+        }
+        let names = Set(broken.map(\.object.name))
+        try dropOldPrograms { names.contains($0.name) }
+    }
+
     /// Views and triggers that change go first: ALTER TABLE asks that all of them can be understood.
-    private mutating func dropOldPrograms() throws {
+    ///
+    /// - Parameter isMeant: Of which it is asked whether they change.
+    private mutating func dropOldPrograms(where isMeant: (SchemaObject) -> Bool = { _ in true }) throws {
         let declared = wanted.allTriggers
-        for view in present.views {
+        for view in present.views where isMeant(view) {
             let isReplaced = wanted.table(view.name) != nil || wanted.virtualTables.named(view.name) != nil
             let new = wanted.views.named(view.name)
             if let new, view.isSame(as: new) { continue }
@@ -285,7 +303,7 @@ struct SchemaPlanner {
             present.views.removeAll { $0.name == view.name }
             present.triggersOfViews.removeAll { SQLIdentifier.equal($0.owner, view.name) }
         }
-        for trigger in present.allTriggers {
+        for trigger in present.allTriggers where isMeant(trigger) {
             if let new = declared.named(trigger.name) {
                 if trigger.isSame(as: new) { continue }
                 try drop(trigger, "drop, to be made anew")

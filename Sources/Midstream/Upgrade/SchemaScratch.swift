@@ -34,9 +34,19 @@ final class SchemaScratch {
 
     func close() { connection.close() }
 
+    /// Drops an index, a view or a trigger, which it may lack.
+    func drop(_ object: SchemaObject) throws {
+        let name = SQLIdentifier.quoted(object.name)
+        try connection.execute("DROP \(object.type.rawValue.uppercased()) IF EXISTS \(name)")
+        missing.removeAll { $0.object.type == object.type && SQLIdentifier.equal($0.object.name, object.name) }
+    }
+
     /// Whether views or triggers name what is not there: with these, SQLite neither renames nor drops columns.
-    var hasBrokenPrograms: Bool {
-        missing.contains { object, error in
+    var hasBrokenPrograms: Bool { !brokenPrograms.isEmpty }
+
+    /// Those, and why they do not compile.
+    var brokenPrograms: [(object: SchemaObject, error: any Error)] {
+        missing.filter { object, error in
             let message = (error as? SQLiteError)?.message ?? ""
             return [.view, .trigger].contains(object.type)
                 && (message.contains("no such table") || message.contains("no such column"))

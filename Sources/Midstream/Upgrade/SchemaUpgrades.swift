@@ -70,8 +70,12 @@ public struct SchemaUpgrades: Sendable {
                 throw MigrationError(.misuse, "two steps have the name \(step.name): give each one of its own")
             }
             if let version = step.version {
-                guard version > last ?? 0 else {
-                    throw MigrationError(.misuse, "step \(step.name) must have a version above \(last ?? 0)")
+                guard version > last ?? 0, version <= Int64(Int32.max) else {
+                    throw MigrationError(
+                        .misuse,
+                        "step \(step.name) must have a version above \(last ?? 0), and not above \(Int32.max): SQLite keeps it in 32 "
+                            + "bits"
+                    )
                 }
                 last = version
             }

@@ -59,23 +59,14 @@ struct TableBackup {
             let name = "\(name)_\(number + 1)"
             var edits = SQLEdits()
             edits.replace(target.range, with: SQLIdentifier.quoted(name))
-            for range in qualifiers(in: sql) { edits.remove(range) }
+            // SQLite's older way of renaming leaves these as they are.
+            for range in TableQualifiers.ranges(of: table.name, in: sql, from: target.range.upperBound) {
+                edits.remove(range)
+            }
             try connection.execute(
                 "UPDATE main.sqlite_master SET name = ?1, sql = ?2 WHERE rowid = ?3",
                 [name, edits.apply(to: sql), index.get(0, as: Int64.self)]
             )
-        }
-    }
-
-    /// The table's name before columns, with the point: SQLite's older way of renaming leaves these as they are.
-    private func qualifiers(in index: String) -> [Range<Int>] {
-        let bytes = Array(index.utf8)
-        let tokens = SQLTokenizer(index).filter { !$0.isTrivia }
-        let afterTable = tokens.firstIndex { $0.kind == .leftParen } ?? tokens.endIndex
-        return zip(tokens, tokens.dropFirst()).dropFirst(afterTable).compactMap { token, next in
-            let name = SQLIdentifier.unquoted(String(decoding: bytes[token.range], as: UTF8.self))
-            guard next.kind == .dot, SQLIdentifier.equal(name, table.name) else { return nil }
-            return token.range.lowerBound..<next.range.upperBound
         }
     }
 

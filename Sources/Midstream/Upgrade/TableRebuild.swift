@@ -1,3 +1,5 @@
+internal import SQLText
+
 /// What a table is to become, for the closure of ``DatabaseAccess/rebuild(_:_:)`` to fill in.
 public struct TableRebuild: Sendable {
     /// The table.
@@ -32,7 +34,13 @@ public struct TableRebuild: Sendable {
     /// How its rows are matched.
     var migration: TableMigration {
         var migration = TableMigration(name: name)
-        migration.columns = columns
+        // The table has another name then.
+        migration.columns = columns.mapValues { mapping in
+            guard case .expression(let text) = mapping else { return mapping }
+            var edits = SQLEdits()
+            for range in TableQualifiers.ranges(of: name, in: text) { edits.remove(range) }
+            return .expression((try? edits.apply(to: text)) ?? text)
+        }
         migration.unmatchedColumns = unmatchedColumns
         migration.refusedRows = refusedRows
         migration.verification = verification

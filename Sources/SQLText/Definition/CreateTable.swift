@@ -176,13 +176,23 @@ public struct CreateTable: Sendable {
         for constraint in columns.flatMap(\.constraints) where kinds.contains(constraint.kind) {
             edits.remove(constraint.range)
         }
-        for constraint in constraints where kinds.contains(constraint.kind) {
-            let comma = tokens.last { $0.range.upperBound <= constraint.range.lowerBound }
-            let start = comma.map { $0.kind == .comma ? $0.range.lowerBound : $0.range.upperBound }
+        for (index, constraint) in constraints.enumerated() where kinds.contains(constraint.kind) {
+            // It goes with its comma, unless others that stay have none of their own.
+            let others = constraints[(index + 1)...].prefix { !isBehindComma($0) }
+            let lends = others.contains { !kinds.contains($0.kind) }
+            let start = token(before: constraint).map {
+                $0.kind == .comma && !lends ? $0.range.lowerBound : $0.range.upperBound
+            }
             edits.remove((start ?? constraint.range.lowerBound)..<constraint.range.upperBound)
         }
         return (try? edits.apply(to: text)) ?? text
     }
+
+    private func token(before constraint: Constraint) -> Token? {
+        tokens.last { $0.range.upperBound <= constraint.range.lowerBound }
+    }
+
+    private func isBehindComma(_ constraint: Constraint) -> Bool { token(before: constraint)?.kind == .comma }
 
     /// The text with more columns, behind the last one, and more constraints behind all.
     public func adding(columns definitions: [String], constraints others: [String] = []) -> String {

@@ -202,7 +202,7 @@ struct CreateTableParser {
 
     private mutating func takeConflict() {
         guard word == "on", word(at: position + 1) == "conflict" else { return }
-        position += 3
+        position = min(position + 3, tokens.count)
     }
 
     private mutating func takeDefault() -> Bool {

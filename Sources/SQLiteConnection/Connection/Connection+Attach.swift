@@ -27,7 +27,7 @@ extension Connection {
         key: EncryptionKey? = nil
     ) throws(SQLiteError) {
         // One that could not be detached, for want of memory say, is of no use.
-        if isReadOnly(schema: schema) != nil { try execute("DETACH \(Self.quoted(schema))") }
+        if isReadOnly(schema: schema) != nil { try execute("DETACH \(schema.quotedIdentifier)") }
         let path = Self.resolved(path)
         let uri = Self.uri(path) + "?mode=" + (access == .readOnly ? "ro" : "rw")
         if isBorrowed, !acceptsURIs {
@@ -47,7 +47,7 @@ extension Connection {
 
     /// Without KEY, SQLCipher takes main's.
     private func attach(_ uri: String, _ schema: String) throws(SQLiteError) {
-        let statement = try prepare("ATTACH ?1 AS \(Self.quoted(schema))" + (Self.canEncrypt ? " KEY ''" : ""))
+        let statement = try prepare("ATTACH ?1 AS \(schema.quotedIdentifier)" + (Self.canEncrypt ? " KEY ''" : ""))
         try statement.bind(uri, at: 1)
         do {
             try statement.run()
@@ -93,12 +93,8 @@ extension Connection {
     }
 
     private func detachUnread(_ schema: String) {
-        try? execute("DETACH \(Self.quoted(schema))")
+        try? execute("DETACH \(schema.quotedIdentifier)")
         heldKeys[schema] = nil
-    }
-
-    static func quoted(_ name: String) -> String {
-        "\"" + name.replacing("\"", with: "\"\"") + "\""
     }
 
     /// The path without links, as SQLite spells it.

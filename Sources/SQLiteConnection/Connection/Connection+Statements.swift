@@ -12,7 +12,8 @@ extension Connection {
         guard let statement else {
             throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
         }
-        guard rest == nil else {
+        // A comment may follow it.
+        if let rest, try hasStatement(rest) {
             throw SQLiteError(
                 code: .misuse,
                 message: "the text has more than one statement; use execute(script:)",
@@ -20,6 +21,17 @@ extension Connection {
             )
         }
         return statement
+    }
+
+    private func hasStatement(_ text: Substring) throws(SQLiteError) -> Bool {
+        do throws(SQLiteError) {
+            let (statement, rest) = try prepareFirst(String(text))
+            if statement != nil { return true }
+            return try rest.map { more throws(SQLiteError) in try hasStatement(more) } ?? false
+        } catch {
+            // What does not compile is more than a comment.
+            return true
+        }
     }
 
     /// Prepares the first statement of `sql`.

@@ -130,12 +130,16 @@ extension Connection {
     }
 
     /// Calls `handler` after each commit in WAL mode, with the schema that was written and the frames that its WAL
-    /// has then. It takes the place of automatic checkpoints.
+    /// has then; `nil` ends that. It takes the place of automatic checkpoints.
     ///
     /// Source: <https://www.sqlite.org/c3ref/wal_hook.html>.
-    public func setCommitHandler(_ handler: @escaping (_ schema: String, _ frames: Int) -> Void) {
-        guard !isClosed else { return }
+    public func setCommitHandler(_ handler: ((_ schema: String, _ frames: Int) -> Void)?) {
+        guard !isClosed, handler != nil || commitHandler != nil else { return }
         commitHandler = handler
+        guard handler != nil else {
+            sqlite3_wal_hook(db, nil, nil)
+            return
+        }
         sqlite3_wal_hook(
             db,
             { context, _, schema, frames in

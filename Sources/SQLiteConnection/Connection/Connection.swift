@@ -113,6 +113,7 @@ public final class Connection {
         if isBorrowed { return release() }
         // These refer to the connection, which held statements may outlive.
         setBusyHandler(nil)
+        setCommitHandler(nil)
         // In older versions also setting none expires every statement, and one that has not begun could not run any more.
         if authorizer != nil { setAuthorizer(nil) }
         interruptHandle.invalidate()

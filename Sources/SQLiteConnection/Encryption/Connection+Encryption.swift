@@ -173,7 +173,7 @@ extension Connection {
     @discardableResult
     private func pragma(_ schema: String, _ name: String, _ value: String? = nil) throws(SQLiteError) -> String? {
         let statement = try prepare(
-            "PRAGMA \(Self.quoted(schema)).\(name)"
+            "PRAGMA \(schema.quotedIdentifier).\(name)"
                 + (value.map { " = " + ($0.allSatisfy(\.isNumber) ? $0 : "'\($0)'") } ?? "")
         )
         guard try statement.step() else { return nil }
@@ -187,7 +187,7 @@ extension Connection {
     /// - Throws: ``SQLiteError`` that says what does not fit.
     public func checkReadable(schema: String = "main") throws(SQLiteError) {
         do {
-            let statement = try prepare("SELECT count(*) FROM \(Self.quoted(schema)).sqlite_master")
+            let statement = try prepare("SELECT count(*) FROM \(schema.quotedIdentifier).sqlite_master")
             _ = try statement.step()
             statement.reset()
         } catch {

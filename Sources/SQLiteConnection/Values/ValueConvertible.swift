@@ -3,7 +3,7 @@ public protocol ValueConvertible {
     /// The value to store.
     var sqliteValue: SQLiteValue { get }
 
-    /// Reads a stored value; `nil` when it is not of this type, or would lose information.
+    /// Reads a stored value; `nil` when it is not of this type: see each for what it takes.
     init?(sqliteValue: SQLiteValue)
 
     /// Reads a column of the statement's current row; `nil` as for ``init(sqliteValue:)``.
@@ -47,9 +47,12 @@ extension Int64: ValueConvertible {
     }
 }
 
-extension ValueConvertible where Self: FixedWidthInteger {
+/// An integer all of whose values fit into a column: into 64 bits with a sign. A wider one has to say itself how it is stored.
+public protocol ColumnInteger: ValueConvertible, FixedWidthInteger {}
+
+extension ColumnInteger {
     /// An integer.
-    public var sqliteValue: SQLiteValue { Int64(exactly: self).map(SQLiteValue.integer) ?? .null }
+    public var sqliteValue: SQLiteValue { .integer(Int64(self)) }
     /// Takes integers in range.
     public init?(sqliteValue: SQLiteValue) {
         guard let integer = Int64(sqliteValue: sqliteValue), let exact = Self(exactly: integer) else { return nil }
@@ -62,18 +65,18 @@ extension ValueConvertible where Self: FixedWidthInteger {
     }
 }
 
-extension Int: ValueConvertible {}
-extension Int32: ValueConvertible {}
-extension Int16: ValueConvertible {}
-extension Int8: ValueConvertible {}
-extension UInt32: ValueConvertible {}
-extension UInt16: ValueConvertible {}
-extension UInt8: ValueConvertible {}
+extension Int: ColumnInteger {}
+extension Int32: ColumnInteger {}
+extension Int16: ColumnInteger {}
+extension Int8: ColumnInteger {}
+extension UInt32: ColumnInteger {}
+extension UInt16: ColumnInteger {}
+extension UInt8: ColumnInteger {}
 
 extension Double: ValueConvertible {
     /// A double.
     public var sqliteValue: SQLiteValue { .real(self) }
-    /// Takes doubles and integers.
+    /// Takes doubles and integers, of those beyond 2^53 the nearest double.
     public init?(sqliteValue: SQLiteValue) {
         switch sqliteValue {
         case .real(let double): self = double
@@ -94,7 +97,7 @@ extension Double: ValueConvertible {
 extension Float: ValueConvertible {
     /// A double.
     public var sqliteValue: SQLiteValue { .real(Double(self)) }
-    /// Takes doubles and integers.
+    /// Takes doubles and integers, as the nearest float.
     public init?(sqliteValue: SQLiteValue) {
         guard let double = Double(sqliteValue: sqliteValue) else { return nil }
         self = Float(double)

@@ -181,8 +181,8 @@ import Testing
         let dropped = try plan(sql) { $0.allowsDrops = true }
         #expect(
             ways(dropped) == [
-                "bodies statements drop", "noted statements drop",
-                "messages rebuild rebuild, since column body is NOT NULL, column date goes", "drafts statements drop",
+                "bodies statements drop", "noted statements drop", "drafts statements drop",
+                "messages rebuild rebuild, since column body is NOT NULL, column date goes",
             ]
         )
         #expect(dropped.undeclared.isEmpty)
