@@ -12,6 +12,9 @@ public struct DatabaseConfiguration: Sendable {
 
     /// When the application's transactions reach the disk.
     ///
+    /// Without a WAL each is taken for SQLite's next higher one, for a power loss could damage the file with NORMAL, and bring back a
+    /// transaction's journal with FULL.
+    ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_synchronous>.
     public enum Synchronous: String, Sendable {
         /// At checkpoints. Consistent after a power loss, which may take the last transactions along.

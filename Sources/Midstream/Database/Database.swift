@@ -52,6 +52,7 @@ public final class Database: @unchecked Sendable {
         if configuration.journalMode == .wal {
             try WALMode.set(connection, patience: configuration.busyTimeout)
         }
+        try connection.setSynchronous(configuration.synchronous)
         // The salt of an encrypted file stands in its first page, which all connections must find there.
         if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {
             try connection.execute("PRAGMA main.user_version = 0")
@@ -126,7 +127,6 @@ public final class Database: @unchecked Sendable {
         // The first read, which is where a file that is no database shows.
         try connection.checkReadable()
         try connection.configure(.foreignKeys, configuration.enforcesForeignKeys)
-        try connection.execute("PRAGMA main.synchronous = \(configuration.synchronous.rawValue)")
     }
 
     deinit {

@@ -27,3 +27,14 @@ enum WALMode {
         }
     }
 }
+
+extension Connection {
+    /// When transactions of `main` reach the disk, and stay there.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_synchronous>.
+    func setSynchronous(_ synchronous: DatabaseConfiguration.Synchronous) throws {
+        let mode = try fetchValue(String.self, "PRAGMA main.journal_mode")
+        let word = mode == "wal" ? synchronous.rawValue : synchronous == .normal ? "FULL" : "EXTRA"
+        try execute("PRAGMA main.synchronous = \(word)")
+    }
+}

@@ -45,7 +45,7 @@ extension MovingTable {
             let statement = try statement(text)
             defer { statement.reset() }
             try statement.bind(key, at: 1)
-            _ = try statement.step()
+            _ = try statement.stepOfCopy()
         }
         var isCopied = false
         do {

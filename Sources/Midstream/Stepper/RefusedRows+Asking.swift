@@ -50,7 +50,7 @@ extension RefusedRows {
         try checkHiddenKeys(of: target, replaced.map { columns[$0.column] })
         try connection.savepoint("midstream_answer") {
             try mover.statements.movingRows(of: mover.sql) {
-                _ = try mover.run(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
+                _ = try mover.copy(mover.sql.copyRow(way, replacing: replaced.map(\.column))) { statement in
                     try mover.sql.bind(key, way, to: statement)
                     for (offset, replacement) in replaced.enumerated() {
                         try statement.bind(replacement.value, at: mover.sql.firstReplacement + offset)

@@ -56,7 +56,7 @@ struct RefusedRows {
     private func move(_ key: RowKey, _ way: MoveSQL.Way, _ aside: String?) throws -> Settlement {
         do {
             try mover.statements.movingRows(of: mover.sql) {
-                _ = try mover.run(mover.sql.copyRow(way)) { try mover.sql.bind(key, way, to: $0) }
+                _ = try mover.copy(mover.sql.copyRow(way)) { try mover.sql.bind(key, way, to: $0) }
             }
             return .copied
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {

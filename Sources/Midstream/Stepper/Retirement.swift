@@ -178,10 +178,19 @@ struct Retirement {
     private var connection: Connection { stepper.connection }
 
     private func retireInSameFile(_ record: TableRecord) throws -> MigrationProgress.Outcome {
+        do {
+            return try retireInSameFile(record, isDamaged: false)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            return try retireInSameFile(record, isDamaged: true)
+        }
+    }
+
+    /// - Parameter isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
+    private func retireInSameFile(_ record: TableRecord, isDamaged: Bool) throws -> MigrationProgress.Outcome {
         var kept: String?
         let isDone: Bool? = try stepper.transaction {
             guard try isUnfinished(record) else { return false }
-            kept = try retireTable(record)
+            kept = isDamaged ? "it is damaged. All rows have moved" : try retireTable(record)
             return try finishInTransaction(record)
         }
         guard let isDone else { return .busy }

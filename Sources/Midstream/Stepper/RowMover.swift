@@ -50,7 +50,7 @@ struct RowMover {
                 withLedger: hasLedger,
                 undoing: refusal
             )
-            return try run(text) { try bindRange($0, position, upper) }
+            return try copy(text) { try bindRange($0, position, upper) }
         }
         try verify(record, from: position, through: upper, hasLedger: hasLedger, copied: copied)
         try advance(to: upper, copied: copied, hasLedger: hasLedger)
@@ -101,11 +101,15 @@ struct RowMover {
     func moveRest(_ record: TableRecord) throws -> Int64 {
         guard let position = try position(record) else { return 0 }
         do {
-            return try move(record, from: position, through: nil, hasLedger: true, undoing: .statement)
+            // SQLite undoes no statement in which a function has failed.
+            return try statements.connection.savepoint("midstream_rest") {
+                try move(record, from: position, through: nil, hasLedger: true, undoing: .statement)
+            }
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code && record.refusedRows == .setAside {
             let rows = RefusedRows(mover: self, record: record, handler: nil, connection: statements.connection)
             let outcome = try rows.move(from: position, through: nil)
             if let refusal = outcome.refusal { throw refusal.error }
+            try addHashes(of: record, from: outcome.last.map(Position.after) ?? position, through: nil)
             try advance(to: nil, copied: 0, hasLedger: true)
             return outcome.copied
         }
@@ -150,6 +154,15 @@ struct RowMover {
         return (statement.int64(at: 0), hashes ? statement.int64(at: 1) : nil)
     }
 
+    /// Copies rows; returns how many.
+    func copy(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
+        let statement = try statements.statement(text)
+        defer { statement.reset() }
+        try bind(statement)
+        while try statement.stepOfCopy() {}
+        return statements.connection.changes
+    }
+
     /// Runs a write; returns the rows that it changed.
     func run(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
         let statement = try statements.statement(text)
@@ -157,5 +170,18 @@ struct RowMover {
         try bind(statement)
         while try statement.step() {}
         return statements.connection.changes
+    }
+}
+
+extension Statement {
+    /// A step of what copies rows of a source. Where a function of the target's, as in an index on an expression, fails with a
+    /// row's value, the target refuses the row as by any constraint.
+    func stepOfCopy() throws(SQLiteError) -> Bool {
+        do {
+            return try step()
+        } catch {
+            guard error.code == .error else { throw error }
+            throw SQLiteError(code: .constraintFunction, message: error.message, sql: error.sql)
+        }
     }
 }

@@ -73,7 +73,9 @@ final class Stepper {
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
         connection.setAuthorizer { [fired = statements.fired] event in fired.isFiring ? fired.decide(event) : .allow }
-        try connection.execute("PRAGMA main.synchronous = NORMAL")
+        // Without a WAL, the source must not be ahead of what a power loss brings back.
+        let hasWAL = try connection.fetchValue(String.self, "PRAGMA main.journal_mode") == "wal"
+        try connection.execute("PRAGMA main.synchronous = \(hasWAL ? "NORMAL" : "EXTRA")")
         try connection.execute("PRAGMA main.cache_size = -8192")
         // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
         try connection.execute("PRAGMA temp_store = MEMORY")
@@ -110,7 +112,8 @@ final class Stepper {
         // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
         for other in attached.values where other.hasSource(migration.sourcePath) { try detach(other) }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
-        try connection.execute("PRAGMA \(migration.schema).synchronous = FULL")
+        // With FULL, a journal that was deleted may be back after a power loss, and undo what the target relies on.
+        try connection.execute("PRAGMA \(migration.schema).synchronous = EXTRA")
         // Debian's SQLite overwrites what is deleted, which would make a DROP as long as a copy.
         try connection.execute("PRAGMA \(migration.schema).secure_delete = FAST")
         attached[migration.schema] = migration
@@ -467,8 +470,17 @@ final class Stepper {
         since start: ContinuousClock.Instant
     ) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
-        try leaveSources()
-        guard !records.isEmpty else { return (.idle, 0) }
+        // What keeps one table keeps no other.
+        var failure: (any Error)?
+        do {
+            try leaveSources()
+        } catch let error as MigrationError where error.code != .misuse {
+            failure = error
+        }
+        guard !records.isEmpty else {
+            if let failure { throw failure }
+            return (.idle, 0)
+        }
         statements.fired.moving = Set(
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
         )
@@ -482,8 +494,14 @@ final class Stepper {
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
-            let did = try unlessOvertaken(record) {
-                try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
+            let did: (moved: Int64, outcome: MigrationProgress.Outcome)?
+            do {
+                did = try unlessOvertaken(record) {
+                    try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
+                }
+            } catch let error as MigrationError where error.code != .misuse {
+                failure = failure ?? error
+                continue
             }
             // It may have been this step that ended it, and failed after that.
             if did == nil { try leaveSources() }
@@ -493,6 +511,7 @@ final class Stepper {
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
+        if let failure { throw failure }
         return (outcome, moved)
     }
 

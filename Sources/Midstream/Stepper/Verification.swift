@@ -166,11 +166,11 @@ extension RowMover {
     }
 
     /// Advances the checksum by the source's rows of a range, which were settled one by one.
-    func addHashes(of record: TableRecord, from position: Position, through upper: RowKey) throws {
+    func addHashes(of record: TableRecord, from position: Position, through upper: RowKey?) throws {
         guard record.verification == .complete else { return }
         let text =
             "SELECT sum(\(VerificationSQL(sql).sourceHash)) FROM \(sql.source)"
-            + sql.rangeClause(isBounded: position.key != nil, isEnded: true, withLedger: false)
+            + sql.rangeClause(isBounded: position.key != nil, isEnded: upper != nil, withLedger: false)
         let statement = try statements.statement(text)
         defer { statement.reset() }
         try bindRange(statement, position, upper)

@@ -60,10 +60,14 @@ struct FaultState {
     /// Whether an operation on a path is to fail.
     mutating func verdict(on operation: FileOperation, _ path: String) -> Int32? { failure(of: operation, path) }
 
-    mutating func verdictOnDeletion(of path: String) -> Int32? {
+    mutating func verdictOnDeletion(of path: String, syncsFolder: Bool) -> Int32? {
         if isLast() { die() }
         if let failure = failure(of: .delete, path) { return failure }
-        unsynced.didDelete(path)
+        unsynced.willDelete(
+            path,
+            syncsFolder: syncsFolder,
+            mayComeBack: manner.losesPower && path.hasSuffix("-journal")
+        )
         return nil
     }
 

@@ -117,7 +117,8 @@ private let deleteFile: @convention(c) (UnsafeMutablePointer<sqlite3_vfs>?, Unsa
     syncsFolder in
     guard let vfs = InterposedVFS.base, let name else { return SQLITE_MISUSE }
     let path = String(cString: name)
-    if let failure = FaultState.shared.withLock({ $0.verdictOnDeletion(of: path) }) { return failure }
+    let failure = FaultState.shared.withLock { $0.verdictOnDeletion(of: path, syncsFolder: syncsFolder != 0) }
+    if let failure { return failure }
     return vfs.pointee.xDelete(vfs, name, syncsFolder)
 }
 

@@ -6,7 +6,8 @@
     internal import Musl
 #endif
 
-/// The writes and truncations of each file that no sync has covered, which the disk need not have when the power fails.
+/// The writes and truncations of each file that no sync has covered, which the disk need not have when the power fails, and the
+/// journals whose deletion no sync of their folder has.
 struct UnsyncedChanges {
     /// A write, or a truncation, and how it is taken back.
     struct Change {
@@ -21,10 +22,37 @@ struct UnsyncedChanges {
     private var changes: [String: [Change]] = [:]
 
     mutating func note(_ path: String, _ change: Change) { changes[path, default: []].append(change) }
-    mutating func didSync(_ path: String) { changes[path] = nil }
-    mutating func didDelete(_ path: String) { changes[path] = nil }
 
-    /// Takes the changes back.
+    /// SQLite syncs a new journal's folder with the journal.
+    mutating func didSync(_ path: String) {
+        changes[path] = nil
+        if path.hasSuffix("-journal") { didSyncFolder(of: path) }
+    }
+
+    /// What deleted journals had in them, by their paths.
+    private var deleted: [String: [UInt8]] = [:]
+
+    mutating func willDelete(_ path: String, syncsFolder: Bool, mayComeBack: Bool) {
+        changes[path] = nil
+        if syncsFolder { return didSyncFolder(of: path) }
+        if mayComeBack { deleted[path] = Self.bytes(of: path) }
+    }
+
+    private mutating func didSyncFolder(of path: String) {
+        func folder(_ path: String) -> Substring { path[..<(path.lastIndex(of: "/") ?? path.startIndex)] }
+        deleted = deleted.filter { folder($0.key) != folder(path) }
+    }
+
+    private static func bytes(of path: String) -> [UInt8] {
+        let file = open(path, O_RDONLY)
+        guard file >= 0 else { return [] }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: Int(lseek(file, 0, SEEK_END)))
+        _ = pread(file, &bytes, bytes.count, 0)
+        return bytes
+    }
+
+    /// Takes the changes back, and the deletions.
     ///
     /// - Parameter seed: Each of them is kept or lost by chance, whatever came before and after it, where there is one:
     ///   between two syncs a disk writes in what order it likes.
@@ -53,6 +81,12 @@ struct UnsyncedChanges {
                     _ = pwrite(file, bytes, bytes.count, off_t(change.offset))
                 }
             }
+            close(file)
+        }
+        for (path, bytes) in deleted.sorted(by: { $0.key < $1.key }) where random?.toss() != true {
+            let file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0o644)
+            guard file >= 0 else { continue }
+            _ = pwrite(file, bytes, bytes.count, 0)
             close(file)
         }
     }

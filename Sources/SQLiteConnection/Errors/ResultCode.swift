@@ -74,6 +74,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let schema = ResultCode(rawValue: SQLITE_SCHEMA)
     /// A constraint failed.
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
+    /// A function has refused it.
+    public static let constraintFunction = ResultCode(rawValue: SQLITE_CONSTRAINT | 4 << 8)
     /// A trigger has refused it, by `RAISE`.
     public static let constraintTrigger = ResultCode(rawValue: SQLITE_CONSTRAINT | 7 << 8)
     /// A UNIQUE constraint was violated.

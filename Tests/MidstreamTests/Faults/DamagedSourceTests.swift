@@ -15,19 +15,23 @@ import Testing
     /// A row of several pages.
     private static let longRow: Int64 = 1700
 
-    private func begin(_ policy: UnreadableRowPolicy) throws -> Database {
+    private func begin(
+        _ policy: UnreadableRowPolicy,
+        _ verification: MigrationVerification = .batches
+    ) throws -> Database {
         let database = try Database(path: target)
         try database.execute("CREATE TABLE IF NOT EXISTS t\(Self.schema)")
         try database.addMigration(source: .file(source)) { table in
             guard table.name == "t" else { return }
             table.sourceTable = "s"
             table.unreadableRows = policy
+            table.verification = verification
         }
         return database
     }
 
     /// Makes the source, begins to move it, and closes all: what is damaged then is not in a cache.
-    private func prepare() throws {
+    private func prepare(_ verification: MigrationVerification = .batches) throws {
         let old = try Connection(path: source)
         try old.execute("PRAGMA page_size = \(Self.pageSize)")
         try old.execute("CREATE TABLE s\(Self.schema)")
@@ -38,7 +42,7 @@ import Testing
             """
         )
         old.close()
-        try begin(.stop).close()
+        try begin(.stop, verification).close()
         let connection = try Connection(path: source)
         _ = try connection.checkpoint(mode: .truncate)
         connection.close()
@@ -109,6 +113,22 @@ import Testing
             #expect(try database.fetchValue(Int64.self, "SELECT id FROM t WHERE id = ?", [row]) == row)
             try database.execute("UPDATE t SET text = text || '' WHERE id = ?", [row])
         }
+    }
+
+    /// What moved beside the damage is in no checksum.
+    @Test func aSourceThatIsRestoredMovesToTheEnd() throws {
+        try prepare(.complete)
+        let sound = folder.file("sound.db")
+        Files.copyDatabase(source, to: sound)
+        _ = try inflict(.leaf)
+        let database = try begin(.stop, .complete)
+        #expect(try steps(database)?.code == .unreadableRows)
+        database.close()
+        Files.removeDatabase(source)
+        Files.copyDatabase(sound, to: source)
+        let restored = try begin(.stop, .complete)
+        #expect(try steps(restored) == nil)
+        #expect(try restored.fetchValue(Int64.self, "SELECT count(*) FROM t") == Self.rows)
     }
 
     @Test(arguments: Damage.allCases) func theRestMovesIfToldTo(_ damage: Damage) throws {

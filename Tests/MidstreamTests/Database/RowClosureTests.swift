@@ -1,0 +1,114 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Synchronization
+import Testing
+
+/// What the closures that are given rows throw, or do.
+@Suite struct RowClosureTests {
+    private func pair(_ table: String = "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, name TEXT)") throws -> Pair {
+        try Pair(
+            schema: table,
+            rows: "INSERT INTO t VALUES (5, 1, NULL), (6, 2, 'b'), (7, 3, 'c')",
+            extra: "CREATE TABLE log(n)",
+            tables: ["t"],
+            moved: 1
+        )
+    }
+
+    private struct Named: Decodable { var name: String }
+
+    /// A value that does not decode is no value that the table does not take.
+    @Test(.needs(.returning)) func aStatementRunsOnceWhateverIsThrownOfItsRows() throws {
+        let pair = try pair()
+        #expect(throws: (any Error).self) {
+            try pair.database.withoutTransaction {
+                _ = try $0.fetchOne(Named.self, "UPDATE t SET n = n + 1, name = NULL WHERE id = 7 RETURNING name")
+            }
+        }
+        #expect(throws: (any Error).self) {
+            try pair.database.withoutTransaction { access in
+                try access.forEachRow("INSERT INTO t(n) VALUES (70) RETURNING id") { row in
+                    _ = try row.read(String.self, at: 0)
+                    return true
+                }
+            }
+        }
+        #expect(texts(try pair.database.fetchAll("SELECT n FROM t WHERE id >= 7 ORDER BY n")) == ["4", "70"])
+        #expect(throws: SQLiteError.self) { try pair.database.fetchValue(String.self, "SELECT count(*) FROM t") }
+        #expect(throws: SQLiteError.self) {
+            try pair.database.read { _ = try $0.fetchValue(String.self, "SELECT count(*) FROM t") }
+        }
+        #expect(pair.database.migrationStatistics.drained.isEmpty)
+    }
+
+    @Test(.needs(.strict)) func savepointsOfALoopOverAQueryAreTheApplications() throws {
+        let pair = try pair("CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, name TEXT) STRICT")
+        try pair.database.write { access in
+            try access.execute("SAVEPOINT s")
+            try access.execute("INSERT INTO log VALUES (1)")
+            try access.forEachRow("SELECT count(*) FROM t") { _ in
+                try access.execute("SAVEPOINT s")
+                try access.execute("INSERT INTO log VALUES (2)")
+                return true
+            }
+            try access.execute("ROLLBACK TO s")
+        }
+        #expect(texts(try pair.database.fetchAll("SELECT n FROM log")) == ["1"])
+    }
+
+    @Test func aFilterDoesNotWrite() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE TABLE log(n)")
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                _ = try database.fetchAll("SELECT * FROM log")
+                try database.execute("INSERT INTO log VALUES (1)")
+                table.sourceTable = table.name
+            }
+        }
+        #expect(error?.code == .misuse)
+        try database.execute("INSERT INTO log VALUES (2)")
+        #expect(texts(try database.fetchAll("SELECT n FROM log")) == ["2"])
+    }
+
+    /// The cancellation meets no statement that it could interrupt.
+    @Test func aWriteOfACancelledTaskIsRolledBack() async throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(n)")
+        let (begun, hasBegun) = AsyncStream.makeStream(of: Void.self)
+        let isCancelled = Mutex(false)
+        let task = Task {
+            try await database.write { access in
+                hasBegun.finish()
+                while !isCancelled.withLock({ $0 }) {}
+                try access.execute("INSERT INTO t VALUES (1)")
+            }
+        }
+        for await _ in begun {}
+        task.cancel()
+        isCancelled.withLock { $0 = true }
+        await #expect(throws: CancellationError.self) { try await task.value }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+    }
+
+    @Test func readersThatWaitEndWhenTheDatabaseIsClosed() async {
+        for _ in 0..<100 {
+            let folder = TemporaryFolder()
+            await #expect(throws: Never.self) {
+                var configuration = DatabaseConfiguration()
+                configuration.readerCount = 1
+                let database = try Database(path: folder.file("new.db"), configuration: configuration)
+                await withTaskGroup(of: Void.self) { group in
+                    for _ in 0..<6 { group.addTask { _ = try? await database.read { try $0.fetchOne("SELECT 1") } } }
+                    database.close()
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,92 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Tables that cannot go on, and what becomes of those beside them.
+@Suite struct StoppedTableTests {
+    private func steps(_ database: Database, _ count: Int = 20) -> Set<MigrationError.Code> {
+        var codes: Set<MigrationError.Code> = []
+        for _ in 0..<count {
+            do {
+                try database.stepMigration(budget: .milliseconds(10))
+            } catch {
+                if let error = error as? MigrationError { codes.insert(error.code) }
+            }
+        }
+        return codes
+    }
+
+    /// `a` comes first.
+    @Test func aTableThatStopsKeepsNoOther() throws {
+        let pair = try Pair(
+            schema:
+                "CREATE TABLE a(id INTEGER PRIMARY KEY, x CHECK (x <> 5)); CREATE TABLE b(id INTEGER PRIMARY KEY, x)",
+            rows:
+                "INSERT INTO b VALUES (1, 1), (2, 2); PRAGMA ignore_check_constraints = 1; INSERT INTO a VALUES (1, 5)",
+            tables: ["a", "b"]
+        )
+        #expect(steps(pair.database) == [.rowRefused])
+        #expect(try pair.database.readMigrationProgress().tables.filter { $0.phase != .done }.map(\.name) == ["a"])
+        #expect(texts(try pair.database.fetchAll("SELECT * FROM b ORDER BY id")) == ["1|1", "2|2"])
+        try pair.database.execute("DELETE FROM a")
+        try pair.finish()
+    }
+
+    /// No constraint refuses it, but a function in an index.
+    @Test(.needs(.indexesOnExpressions), .needs(.jsonFunctions), arguments: ["stop", "set aside", "ask"])
+    func aRowThatAnExpressionFailsOnIsRefused(_ policy: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{}'), (2, 'no json'), (3, '{\"a\": 3}')"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, b); CREATE INDEX i ON t(json_extract(b, '$.a'))")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "s"
+            switch policy {
+            case "stop": table.refusedRows = .stop
+            case "ask": table.refusedRows = .ask { _ in .replace(["b": .text("{}")]) }
+            default: table.refusedRows = .setAside
+            }
+        }
+        switch policy {
+        case "stop":
+            #expect(steps(database) == [.rowRefused])
+            try database.execute("DELETE FROM t WHERE id = 2")
+            try finishMigration(database)
+            #expect(texts(try database.fetchAll("SELECT id FROM t ORDER BY id")) == ["1", "3"])
+        case "set aside":
+            try finishMigration(database)
+            #expect(texts(try database.fetchAll("SELECT id FROM t ORDER BY id")) == ["1", "3"])
+        default:
+            try finishMigration(database)
+            #expect(texts(try database.fetchAll("SELECT b FROM t WHERE id = 2")) == ["{}"])
+        }
+    }
+
+    /// What statements brought over beyond the last pending row counts as well.
+    @Test func aDrainBesideRowsThatAreSetAsideIsVerified() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); "
+                + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10) INSERT INTO t SELECT i, iif(i = 5, 'bad', i) FROM n"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a CHECK (a <> 'bad'))")
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "t"
+            table.refusedRows = .setAside
+            table.verification = .complete
+        }
+        try database.execute("UPDATE t SET a = 'x' WHERE id = 10")
+        try database.execute("CREATE INDEX i ON t(a)")
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT count(*), max(a) FROM t")) == ["9|x"])
+    }
+}
