@@ -23,10 +23,10 @@ struct UnsyncedChanges {
 
     mutating func note(_ path: String, _ change: Change) { changes[path, default: []].append(change) }
 
-    /// SQLite syncs a new journal's folder with the journal.
+    /// SQLite syncs the folder of a new journal, or of a new WAL, with that.
     mutating func didSync(_ path: String) {
         changes[path] = nil
-        if path.hasSuffix("-journal") { didSyncFolder(of: path) }
+        if path.hasSuffix("-journal") || path.hasSuffix("-wal") { didSyncFolder(of: path) }
     }
 
     /// What deleted journals had in them, by their paths.
