@@ -35,7 +35,10 @@ struct RefusedRows {
         while try keys.step() {
             let key = try mover.sql.key.read(keys)
             switch try move(key, .key, aside) {
-            case .copied: outcome.copied += 1
+            case .copied:
+                try mover.verifyRow(record, from: outcome.last.map(Position.after) ?? position, through: key)
+                outcome.copied += 1
+            case .replaced: outcome.copied += 1
             case .setAside: outcome.setAside += 1
             case .stopped(let error): outcome.refusal = (key, error)
             }
@@ -67,6 +70,8 @@ struct RefusedRows {
     /// What became of a row.
     enum Settlement {
         case copied
+        /// It is in the target with values of the application's.
+        case replaced
         case setAside
         case stopped(SQLiteError)
     }
@@ -92,7 +97,7 @@ struct RefusedRows {
             guard let row else { return .stopped(error) }
             do {
                 try insert(row, values, key, way)
-                return .copied
+                return .replaced
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
                 return .stopped(error)
             }

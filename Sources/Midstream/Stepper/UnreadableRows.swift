@@ -128,7 +128,7 @@ struct UnreadableRows {
             }
             if case .row(let key, let way) = item, try isPending(key) {
                 switch try rows.move(key, by: way) {
-                case .copied: outcome.copied += 1
+                case .copied, .replaced: outcome.copied += 1
                 case .setAside: outcome.setAside += 1
                 case .stopped(let error): outcome.refusal = (key, error)
                 }

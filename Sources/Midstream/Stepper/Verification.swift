@@ -165,6 +165,22 @@ extension RowMover {
         try addHashes(sum, record)
     }
 
+    /// Makes sure that the target has a row that was copied alone, the only pending one of a range that it ends.
+    func verifyRow(_ record: TableRecord, from position: Position, through key: RowKey) throws {
+        guard record.verification != .count else { return }
+        let check = try statements.statement(
+            VerificationSQL(sql).equalRows(
+                isBounded: position.key != nil,
+                isEnded: true,
+                withLedger: true,
+                hashes: false
+            )
+        )
+        defer { check.reset() }
+        try bindRange(check, position, key)
+        guard try check.step(), check.int64(at: 0) == 1 else { throw difference(record, key) }
+    }
+
     /// Advances the checksum by the source's rows of a range, which were settled one by one.
     func addHashes(of record: TableRecord, from position: Position, through upper: RowKey?) throws {
         guard record.verification == .complete else { return }

@@ -71,6 +71,18 @@ import Testing
         } else {
             try verify()
         }
+        // One by one.
+        let keys: [Int64] = [1, 2, 3, 4, 5, 9]
+        for (before, own) in zip([nil] + keys, keys) {
+            let position = before.map { Position.after(.rowID($0)) } ?? .start
+            func verifyRow() throws { try mover.verifyRow(records[0], from: position, through: .rowID(own)) }
+            if own == key {
+                let error = #expect(throws: MigrationError.self) { try verifyRow() }
+                #expect(error?.key == key)
+            } else {
+                try verifyRow()
+            }
+        }
         try connection.execute("ROLLBACK")
     }
 
