@@ -74,7 +74,7 @@ import Testing
         let old = try Connection(path: folder.file("old.db"))
         try old.execute(
             script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); "
-                + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10) INSERT INTO t SELECT i, iif(i = 5, 'bad', i) FROM n"
+                + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10) INSERT INTO t SELECT i, CASE i WHEN 5 THEN 'bad' ELSE i END FROM n"
         )
         old.close()
         let database = try Database(path: folder.file("new.db"))

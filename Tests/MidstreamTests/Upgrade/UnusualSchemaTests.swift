@@ -126,6 +126,8 @@ import Testing
             $0.renamedTables = ["a": "b"]
         }
         #expect(try rows(pair, mends ? "SELECT x FROM broken" : "SELECT x FROM b") == ["1"])
+        // Older versions rename a table without a look at views.
+        guard Connection.libraryVersionNumber >= 3_026_000 else { return }
         let undeclared = try UpgradePair(before)
         var options = SchemaOptions()
         options.renamedTables = ["a": "b"]
