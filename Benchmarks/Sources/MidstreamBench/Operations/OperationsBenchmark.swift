@@ -224,7 +224,9 @@ struct OperationsBenchmark {
             let keys = operation.choose(&choice, operation.count)
         {
             try measure(&cell) { try operation.run(ways[$0], keys) }
-            for way in ways { try operation.restore(way, keys) }
+            for (index, way) in ways.enumerated() where !options.alone || index == Self.moving {
+                try operation.restore(way, keys)
+            }
         }
         return cell.slices > 0 ? cell : nil
     }
