@@ -21,6 +21,9 @@ public struct DatabaseConfiguration: Sendable {
         case normal = "NORMAL"
         /// With each commit.
         case full = "FULL"
+
+        /// SQLite's next higher one.
+        var withoutWAL: String { self == .normal ? "FULL" : "EXTRA" }
     }
 
     /// The mode of the target's journal.

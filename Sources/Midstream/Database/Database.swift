@@ -52,7 +52,10 @@ public final class Database: @unchecked Sendable {
         if configuration.journalMode == .wal {
             try WALMode.set(connection, patience: configuration.busyTimeout)
         }
-        try connection.setSynchronous(configuration.synchronous)
+        try connection.setSynchronous(
+            configuration.synchronous.rawValue,
+            withoutWAL: configuration.synchronous.withoutWAL
+        )
         // The salt of an encrypted file stands in its first page, which all connections must find there.
         if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {
             try connection.execute("PRAGMA main.user_version = 0")

@@ -29,12 +29,11 @@ enum WALMode {
 }
 
 extension Connection {
-    /// When transactions of `main` reach the disk, and stay there.
+    /// When transactions of `main` reach the disk, and stay there: one word with a WAL, another one without.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_synchronous>.
-    func setSynchronous(_ synchronous: DatabaseConfiguration.Synchronous) throws {
+    func setSynchronous(_ word: String, withoutWAL other: String) throws {
         let mode = try fetchValue(String.self, "PRAGMA main.journal_mode")
-        let word = mode == "wal" ? synchronous.rawValue : synchronous == .normal ? "FULL" : "EXTRA"
-        try execute("PRAGMA main.synchronous = \(word)")
+        try execute("PRAGMA main.synchronous = \(mode == "wal" ? word : other)")
     }
 }

@@ -156,19 +156,19 @@ struct RowMover {
 
     /// Copies rows; returns how many.
     func copy(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
-        let statement = try statements.statement(text)
-        defer { statement.reset() }
-        try bind(statement)
-        while try statement.stepOfCopy() {}
-        return statements.connection.changes
+        try run(text, by: { try $0.stepOfCopy() }, bind)
     }
 
     /// Runs a write; returns the rows that it changed.
-    func run(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
+    func run(
+        _ text: String,
+        by step: (Statement) throws -> Bool = { try $0.step() },
+        _ bind: (Statement) throws -> Void
+    ) throws -> Int64 {
         let statement = try statements.statement(text)
         defer { statement.reset() }
         try bind(statement)
-        while try statement.step() {}
+        while try step(statement) {}
         return statements.connection.changes
     }
 }

@@ -74,8 +74,7 @@ final class Stepper {
         try connection.configure(.triggers, false)
         connection.setAuthorizer { [fired = statements.fired] event in fired.isFiring ? fired.decide(event) : .allow }
         // Without a WAL, the source must not be ahead of what a power loss brings back.
-        let hasWAL = try connection.fetchValue(String.self, "PRAGMA main.journal_mode") == "wal"
-        try connection.execute("PRAGMA main.synchronous = \(hasWAL ? "NORMAL" : "EXTRA")")
+        try connection.setSynchronous("NORMAL", withoutWAL: "EXTRA")
         try connection.execute("PRAGMA main.cache_size = -8192")
         // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
         try connection.execute("PRAGMA temp_store = MEMORY")

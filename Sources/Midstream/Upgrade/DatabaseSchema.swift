@@ -29,7 +29,7 @@ public struct DatabaseSchema: Sendable, Hashable {
         defer { connection.close() }
         let creations = try statements.compactMap(Creation.init)
         let shadows = try Self.shadowTables(creations)
-        for creation in creations where !(creation.kind == .createTable && shadows.contains(creation.name)) {
+        for creation in creations where !(creation.kind == .createTable && shadows.isMade(creation.name)) {
             do {
                 try connection.execute(creation.sql)
             } catch {
@@ -44,18 +44,17 @@ public struct DatabaseSchema: Sendable, Hashable {
             }
         }
         var image = try SchemaImage(connection)
-        image.tables.removeAll { shadows.contains($0.name) }
+        image.tables.removeAll { shadows.isMade($0.name) }
         return image
     }
 
     /// The tables that the virtual ones make for themselves. What prints a schema prints them like others, before the virtual ones
     /// if the file has been vacuumed.
     private static func shadowTables(_ creations: [Creation]) throws -> ShadowTables {
-        let virtual = creations.filter { $0.kind == .createVirtualTable }
-        let others = creations.filter { creation in
-            creation.kind == .createTable && !ShadowTables.may(creation.name, beOneOf: virtual.map(\.name))
+        func tables(_ kind: StatementKind) -> [(name: String, sql: String)] {
+            creations.filter { $0.kind == kind }.map { ($0.name, $0.sql) }
         }
-        return try ShadowTables(of: virtual.map { ($0.name, $0.sql) }, besides: others.map(\.sql))
+        return try ShadowTables(of: tables(.createVirtualTable), besides: tables(.createTable))
     }
 
     /// A statement of a schema.

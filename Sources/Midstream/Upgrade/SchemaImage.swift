@@ -26,7 +26,10 @@ struct SchemaImage {
                 unreadable.append(object)
             }
         }
-        shadows = try ShadowTables(of: virtualTables.map { ($0.name, $0.sql) })
+        shadows = try ShadowTables(
+            of: virtualTables.map { ($0.name, $0.sql) },
+            besides: objects.filter { $0.type == .table && !$0.isVirtual }.map { ($0.name, $0.sql) }
+        )
         views = objects.filter { $0.type == .view }
         triggersOfViews = views.flatMap { view in
             (owned[SQLIdentifier.lowercased(view.name)] ?? []).filter { $0.type == .trigger }
@@ -71,7 +74,7 @@ struct SchemaImage {
     var allTriggers: [SchemaObject] { tables.flatMap(\.triggers) + triggersOfViews }
 
     /// Whether a table is what a virtual table keeps its rows in.
-    func isShadow(_ name: String) -> Bool { shadows.contains(name) }
+    func isShadow(_ name: String) -> Bool { shadows.mayBeMade(name) }
 }
 
 /// A table with what belongs to it.

@@ -16,8 +16,8 @@ struct ShadowTables {
     ///
     /// - Parameters:
     ///   - virtual: Virtual tables by their names, and what creates them.
-    ///   - others: What creates ordinary tables, of which a virtual one may have the columns.
-    init(of virtual: [(name: String, sql: String)], besides others: [String] = []) throws {
+    ///   - ordinary: Other tables, likewise: a virtual one may have the columns of one of these.
+    init(of virtual: [(name: String, sql: String)], besides ordinary: [(name: String, sql: String)]) throws {
         if virtual.isEmpty { return }
         let connection = try Connection(path: ":memory:")
         defer { connection.close() }
@@ -25,7 +25,10 @@ struct ShadowTables {
             Set(try SchemaReader(connection: connection, schema: "main").tableNames().map(SQLIdentifier.lowercased))
         }
         // What does not compile is told of later.
-        for sql in others { try? connection.execute(sql) }
+        let own = virtual.map { Self.prefix(of: $0.name) }
+        for table in ordinary where !own.contains(where: SQLIdentifier.lowercased(table.name).hasPrefix) {
+            try? connection.execute(table.sql)
+        }
         let before = try tables()
         for table in virtual {
             do {
@@ -37,15 +40,12 @@ struct ShadowTables {
         names = try tables().subtracting(before)
     }
 
-    func contains(_ name: String) -> Bool {
-        let name = SQLIdentifier.lowercased(name)
-        return names.contains(name) || prefixes.contains(where: name.hasPrefix)
-    }
+    /// Whether a module is known to make a table of the name.
+    func isMade(_ name: String) -> Bool { names.contains(SQLIdentifier.lowercased(name)) }
 
-    /// Whether one of them could be called so.
-    static func may(_ name: String, beOneOf virtual: [String]) -> Bool {
-        let name = SQLIdentifier.lowercased(name)
-        return virtual.contains { name.hasPrefix(prefix(of: $0)) }
+    /// The same, or whether one that cannot be asked may.
+    func mayBeMade(_ name: String) -> Bool {
+        isMade(name) || prefixes.contains(where: SQLIdentifier.lowercased(name).hasPrefix)
     }
 
     private static func prefix(of virtual: String) -> String { SQLIdentifier.lowercased(virtual) + "_" }

@@ -660,20 +660,13 @@ import Testing
     }
 
     @Test(arguments: [0, 2] as [Int64]) func aConditionMayNameTheSource(_ moved: Int64) throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script:
-                "CREATE TABLE s(id INTEGER PRIMARY KEY, kind INTEGER, a INTEGER); INSERT INTO s VALUES (1, 1, 3), (2, 2, 9), (3, 1, 7), (4, 1, 8)"
-        )
-        old.close()
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, kind INTEGER, a INTEGER)")
-        try database.addMigration(source: .file(folder.file("old.db"))) { table in
-            guard table.name == "t" else { return }
-            table.sourceTable = "s"
-            table.condition = "s.kind = 1"
-        }
+        let move = try SmallMove(
+            source:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, kind INTEGER, a INTEGER); INSERT INTO s VALUES (1, 1, 3), (2, 2, 9), (3, 1, 7), (4, 1, 8)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, kind INTEGER, a INTEGER)",
+            from: "s"
+        ) { $0.condition = "s.kind = 1" }
+        let database = move.database
         if moved > 0 { try database.stepMigration(rows: moved) }
         try database.execute("UPDATE t SET a = 70 WHERE id = 3")
         #expect(texts(try database.fetchAll("SELECT kind, count(*), max(a) FROM t GROUP BY kind")) == ["1|3|70"])

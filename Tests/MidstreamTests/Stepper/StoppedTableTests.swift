@@ -36,23 +36,19 @@ import Testing
     /// No constraint refuses it, but a function in an index.
     @Test(.needs(.indexesOnExpressions), .needs(.jsonFunctions), arguments: ["stop", "set aside", "ask"])
     func aRowThatAnExpressionFailsOnIsRefused(_ policy: String) throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script:
-                "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{}'), (2, 'no json'), (3, '{\"a\": 3}')"
-        )
-        old.close()
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, b); CREATE INDEX i ON t(json_extract(b, '$.a'))")
-        try database.addMigration(source: .file(folder.file("old.db"))) { table in
-            table.sourceTable = "s"
+        let move = try SmallMove(
+            source:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{}'), (2, 'no json'), (3, '{\"a\": 3}')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, b); CREATE INDEX i ON t(json_extract(b, '$.a'))",
+            from: "s"
+        ) { table in
             switch policy {
             case "stop": table.refusedRows = .stop
             case "ask": table.refusedRows = .ask { _ in .replace(["b": .text("{}")]) }
             default: table.refusedRows = .setAside
             }
         }
+        let database = move.database
         switch policy {
         case "stop":
             #expect(steps(database) == [.rowRefused])
@@ -70,20 +66,16 @@ import Testing
 
     /// What statements brought over beyond the last pending row counts as well.
     @Test func aDrainBesideRowsThatAreSetAsideIsVerified() throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); "
-                + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10) INSERT INTO t SELECT i, CASE i WHEN 5 THEN 'bad' ELSE i END FROM n"
-        )
-        old.close()
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a CHECK (a <> 'bad'))")
-        try database.addMigration(source: .file(folder.file("old.db"))) { table in
-            table.sourceTable = "t"
+        let move = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); "
+                + "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10) "
+                + "INSERT INTO t SELECT i, CASE i WHEN 5 THEN 'bad' ELSE i END FROM n",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, a CHECK (a <> 'bad'))"
+        ) { table in
             table.refusedRows = .setAside
             table.verification = .complete
         }
+        let database = move.database
         try database.execute("UPDATE t SET a = 'x' WHERE id = 10")
         try database.execute("CREATE INDEX i ON t(a)")
         try finishMigration(database)

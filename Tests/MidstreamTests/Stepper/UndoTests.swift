@@ -464,15 +464,13 @@ import Testing
 
     /// An INTEGER PRIMARY KEY of the source is no key of the target.
     @Test func aRowWhoseRowIDIsNoNumberStaysAndIsTold() throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script:
-                "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT UNIQUE); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')"
+        let move = try SmallMove(
+            source:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, k TEXT UNIQUE); INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'c')",
+            target: "CREATE TABLE t(id INTEGER, k TEXT PRIMARY KEY) WITHOUT ROWID"
         )
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER, k TEXT PRIMARY KEY) WITHOUT ROWID")
-        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        let database = move.database
+        let old = try Connection(path: move.folder.file("old.db"))
         try database.stepMigration(rows: 2)
         try database.execute("UPDATE t SET id = 'none' WHERE k = 'b'; UPDATE t SET id = 7 WHERE k = 'a'")
         try database.cancelMigration()
@@ -588,15 +586,13 @@ import Testing
 
     /// SQLite would choose one, perhaps that of a row which has yet to return. The others return.
     @Test func aRowWithoutTheRowIDOfTheSourceStaysAndIsTold() throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script:
-                "CREATE TABLE t(pk INTEGER PRIMARY KEY, k TEXT NOT NULL UNIQUE, v); INSERT INTO t VALUES (1, 'b', 1), (2, 'c', 2)"
+        let move = try SmallMove(
+            source:
+                "CREATE TABLE t(pk INTEGER PRIMARY KEY, k TEXT NOT NULL UNIQUE, v); INSERT INTO t VALUES (1, 'b', 1), (2, 'c', 2)",
+            target: "CREATE TABLE t(k TEXT PRIMARY KEY, pk INTEGER, v) WITHOUT ROWID"
         )
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(k TEXT PRIMARY KEY, pk INTEGER, v) WITHOUT ROWID")
-        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        let database = move.database
+        let old = try Connection(path: move.folder.file("old.db"))
         try database.stepMigration(rows: 1)
         try database.execute(
             "INSERT INTO t(k, v) VALUES ('a', 0), ('d', 3); INSERT INTO t VALUES ('e', 9, 4); UPDATE t SET v = v + 10"
@@ -646,15 +642,13 @@ import Testing
 
     /// The source's own rowid is a column like any other then.
     @Test(arguments: [0, 2] as [Int64]) func rowsReturnByAKeyThatIsNoRowIDThere(_ moved: Int64) throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script:
-                "CREATE TABLE t(n INTEGER PRIMARY KEY, id INT UNIQUE, v); INSERT INTO t VALUES (1, 30, 'a'), (2, 20, 'b'), (3, 10, 'c')"
+        let move = try SmallMove(
+            source:
+                "CREATE TABLE t(n INTEGER PRIMARY KEY, id INT UNIQUE, v); INSERT INTO t VALUES (1, 30, 'a'), (2, 20, 'b'), (3, 10, 'c')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, n INT, v)"
         )
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n INT, v)")
-        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        let database = move.database
+        let old = try Connection(path: move.folder.file("old.db"))
         try database.stepMigration(rows: moved)
         try database.execute("UPDATE t SET v = v || '!' WHERE id > 10; INSERT INTO t VALUES (40, 4, 'd')")
         try database.cancelMigration()

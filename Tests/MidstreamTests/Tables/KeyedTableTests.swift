@@ -330,19 +330,11 @@ import Testing
     /// Or no rowid would be left to choose.
     @Test(arguments: ["id INTEGER PRIMARY KEY", "id INTEGER PRIMARY KEY AUTOINCREMENT", "id INT UNIQUE"])
     func aRowWithTheLargestRowIDOfAllMayBeLeftOut(_ key: String) throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(
-            script: "CREATE TABLE t(\(key), v); INSERT INTO t VALUES (1, 'a'), (7, 'b'), (\(Int64.max), 'none')"
-        )
-        old.close()
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, v)")
-        try database.addMigration(source: .file(folder.file("old.db"))) { table in
-            guard table.name == "t" else { return }
-            table.sourceTable = "t"
-            table.condition = "id < 1000"
-        }
+        let move = try SmallMove(
+            source: "CREATE TABLE t(\(key), v); INSERT INTO t VALUES (1, 'a'), (7, 'b'), (\(Int64.max), 'none')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, v)"
+        ) { $0.condition = "id < 1000" }
+        let database = move.database
         try database.execute("DELETE FROM t WHERE id = 7; INSERT INTO t(v) VALUES ('c')")
         try finishMigration(database)
         try database.execute("INSERT INTO t(v) VALUES ('d')")
