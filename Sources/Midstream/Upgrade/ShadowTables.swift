@@ -25,9 +25,12 @@ struct ShadowTables {
             Set(try SchemaReader(connection: connection, schema: "main").tableNames().map(SQLIdentifier.lowercased))
         }
         // What does not compile is told of later.
-        let own = virtual.map { Self.prefix(of: $0.name) }
-        for table in ordinary where !own.contains(where: SQLIdentifier.lowercased(table.name).hasPrefix) {
-            try? connection.execute(table.sql)
+        for table in ordinary {
+            let name = SQLIdentifier.lowercased(table.name)
+            // One that a virtual table names is not its own, whatever it is called: it may be its content.
+            let isNamed = virtual.contains { SQLIdentifier.lowercased($0.sql).contains(name) }
+            let mayBeOwn = virtual.contains { name.hasPrefix(Self.prefix(of: $0.name)) }
+            if isNamed || !mayBeOwn { try? connection.execute(table.sql) }
         }
         let before = try tables()
         for table in virtual {

@@ -53,7 +53,7 @@ import Testing
     @Test func theContentOfAFullTextTableIsDeclaredLikeAnyOther() throws {
         let plain = try Connection(path: ":memory:")
         guard (try? plain.execute("CREATE VIRTUAL TABLE f USING fts4(a)")) != nil else { return }
-        let schema = "CREATE TABLE s_docs(body TEXT); CREATE VIRTUAL TABLE s USING fts4(content=\"s_docs\", body);"
+        let schema = "CREATE TABLE s_docs(body TEXT); CREATE VIRTUAL TABLE s USING fts4(content=\"s_docs\");"
         let (pair, _) = try upgrade("CREATE TABLE other(a)", to: schema)
         #expect(try rows(pair, "SELECT count(*) FROM s_docs") == ["0"])
         try pair.database.execute("INSERT INTO s_docs VALUES ('one'); INSERT INTO s(docid, body) VALUES (1, 'one')")
