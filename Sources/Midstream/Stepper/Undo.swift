@@ -75,15 +75,18 @@ struct Undo {
         if all.contains(where: { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }) {
             throw UndoSQL.cannot(record, "it has rows of several sources")
         }
-        let former = try stepper.unlessOvertaken(record) {
+        let checked: Void? = try stepper.unlessOvertaken(record) {
             try stepper.attach(migration)
-            return try Claims(connection: connection, migration: migration).moved(
+            let former = try Claims(connection: connection, migration: migration).moved(
                 from: record.source,
                 into: record.target,
                 besides: all
             )
+            // Unless one of them has begun since then, in place of this, which has returned.
+            if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that have moved before") }
+            _ = try stepper.undoSQL(record, migration)
         }
-        if former?.isEmpty == false { throw UndoSQL.cannot(record, "other rows of that have moved before") }
+        if checked == nil { throw Overtaken() }
         if record.firesTriggers {
             throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
         }
@@ -96,7 +99,6 @@ struct Undo {
         if record.unreadableRowsTable != nil {
             throw UndoSQL.cannot(record, "rows of its source cannot be read")
         }
-        if try stepper.unlessOvertaken(record, { try stepper.undoSQL(record, migration) }) == nil { throw Overtaken() }
     }
 
     /// Has a table return from now on, in the transaction that is open. Others may have given it another shape, another
