@@ -71,4 +71,40 @@ import Testing
         #expect(try copy.step())
         #expect(Row(copying: copy).values == [1, 2.5, "x", .blob([0]), nil])
     }
+
+    /// SQLite takes it for a mark of the byte order, and away.
+    @Test(arguments: ["UTF-8", "UTF-16le", "UTF-16be"])
+    func `of another statement or call keep what text begins with`(encoding: String) throws {
+        let connection = try memory()
+        try connection.execute("PRAGMA encoding = '\(encoding)'")
+        try connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, text)")
+        let texts =
+            encoding == "UTF-8"
+            ? ["efbbbf61", "efbfbe61", "61"]
+            : ["fffe6100", "feff0061", "fffefffe", "61006200", "d800", "00d83ddc", "3dd800de", "3dd83dd800dea5000020"]
+        for text in texts { try connection.execute("INSERT INTO t(text) VALUES (CAST(x'\(text)' AS TEXT))") }
+        try connection.createFunction("bound", argumentCount: 1) { values, result in
+            let copy = try connection.prepare("SELECT hex(CAST(? AS BLOB))")
+            try copy.bind(values[0], at: 1)
+            #expect(try copy.step())
+            result.set(.text(copy.text(at: 0)))
+        }
+        let source = try connection.prepare(
+            "SELECT text, hex(CAST(text AS BLOB)), bound(text), text FROM t ORDER BY id"
+        )
+        let copy = try connection.prepare("SELECT hex(CAST(? AS BLOB))")
+        for text in texts {
+            #expect(try source.step())
+            #expect(source.text(at: 1).lowercased() == text)
+            #expect(source.text(at: 2).lowercased() == text)
+            try copy.bind(column: 0, of: source, at: 1)
+            #expect(try copy.step())
+            #expect(copy.text(at: 0).lowercased() == text)
+            copy.reset()
+            try copy.bind(RowReader(source).exactValue(at: 3), at: 1)
+            #expect(try copy.step())
+            #expect(copy.text(at: 0).lowercased() == text)
+            copy.reset()
+        }
+    }
 }

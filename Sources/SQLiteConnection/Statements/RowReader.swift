@@ -5,7 +5,7 @@ internal import SQLiteC
 /// It does not keep the statement alive: whoever makes one holds the statement for as long.
 public struct RowReader {
     let handle: OpaquePointer
-    private unowned(unsafe) let statement: Statement
+    unowned(unsafe) let statement: Statement
 
     /// Reads the rows of a statement.
     public init(_ statement: Statement) {

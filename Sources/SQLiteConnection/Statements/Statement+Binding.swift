@@ -83,18 +83,77 @@ extension Statement {
 
     /// Binds a value that SQLite owns to the parameter at `index`, from 1. SQLite copies it.
     public func bind(_ value: ValueReference, at index: Int) throws(SQLiteError) {
+        if sqlite3_value_type(value.pointer) == SQLITE_TEXT, textEncoding != .utf8 {
+            return try bindUTF16(of: value, at: index)
+        }
         try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))
+    }
+
+    /// Binds a text of a database that has UTF-16. SQLite takes a mark of the byte order away from what is bound, also where
+    /// that is what the text begins with, so it gets one that may go.
+    private func bindUTF16(of value: ValueReference, at index: Int) throws(SQLiteError) {
+        // In the order that the value has, which so stays as it is: SQLite goes on with it.
+        let isBigEndian = textEncoding == .utf16BigEndian
+        let text = isBigEndian ? sqlite3_value_text16be(value.pointer) : sqlite3_value_text16le(value.pointer)
+        let bytes = UnsafeRawBufferPointer(start: text, count: Int(sqlite3_value_bytes16(value.pointer)))
+        let mark: [UInt8] = isBigEndian ? [0xfe, 0xff] : [0xff, 0xfe]
+        guard bytes.starts(with: mark) || bytes.starts(with: mark.reversed()) else {
+            return try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))
+        }
+        try bindUTF16(mark + bytes, isBigEndian: isBigEndian, at: index)
     }
 
     /// Binds a column of another statement's current row to the parameter at `index`, from 1. SQLite copies it.
     public func bind(column: Int, of other: Statement, at index: Int) throws(SQLiteError) {
-        try check(
-            sqlite3_bind_value(
+        let source = Int32(clamping: column)
+        if sqlite3_column_type(other.handle, source) == SQLITE_TEXT, other.textEncoding != .utf8 {
+            let marked = other.withUTF16(at: column) { text in
+                text.first == 0xfeff || text.first == 0xfffe ? Self.marked(text) : nil
+            }
+            if let marked { return try bindUTF16(marked, isBigEndian: true, at: index) }
+        }
+        try check(sqlite3_bind_value(handle, Int32(clamping: index), sqlite3_column_value(other.handle, source)))
+    }
+
+    /// The bytes of a text, behind a mark of their order.
+    private static func marked(_ text: some Sequence<UInt16>) -> [UInt8] {
+        [0xfe, 0xff] + text.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
+    }
+
+    /// - Parameter bytes: The text behind a mark of its byte order.
+    private func bindUTF16(_ bytes: [UInt8], isBigEndian: Bool, at index: Int) throws(SQLiteError) {
+        let encoding = UInt8(isBigEndian ? SQLITE_UTF16BE : SQLITE_UTF16LE)
+        let code = bytes.withUnsafeBytes { buffer in
+            sqlite3_bind_text64(
                 handle,
                 Int32(clamping: index),
-                sqlite3_column_value(other.handle, Int32(clamping: column))
+                buffer.baseAddress?.assumingMemoryBound(to: CChar.self),
+                UInt64(buffer.count),
+                transient,
+                encoding
             )
-        )
+        }
+        try check(code)
+    }
+
+    /// Binds a value to the parameter at `index`, from 1.
+    package func bind(_ value: ExactValue, at index: Int) throws(SQLiteError) {
+        guard case .text(let bytes) = value, !bytes.isEmpty else { return try bind(value.value, at: index) }
+        // From UTF-8 SQLite makes UTF-16 without U+FFFE, U+FFFF and surrogates, which there may be.
+        if textEncoding != .utf8, !bytes.allSatisfy({ $0 < 0x80 }) {
+            return try bindUTF16(Self.marked(WTF8.decode(bytes)), isBigEndian: true, at: index)
+        }
+        let code = bytes.withUnsafeBytes { buffer in
+            sqlite3_bind_text64(
+                handle,
+                Int32(clamping: index),
+                buffer.baseAddress?.assumingMemoryBound(to: CChar.self),
+                UInt64(buffer.count),
+                transient,
+                UInt8(SQLITE_UTF8)
+            )
+        }
+        try check(code)
     }
 
     /// Binds all `arguments`; parameters without a value become NULL.

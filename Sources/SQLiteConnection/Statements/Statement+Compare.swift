@@ -50,6 +50,10 @@ extension Statement {
         case (.real, .integer): return -compareNumbers(other.int64(at: otherColumn), double(at: column))
         case (.text, .text) where collation == .binary && textEncoding != .utf8:
             return compareUTF16(column: column, with: other, column: otherColumn)
+        case (.text, .text) where textEncoding != .utf8:
+            // A column that is read as UTF-8 would stay that, and on its way back lose what is not Unicode.
+            let (a, b) = (withUTF16(at: column, WTF8.encode), other.withUTF16(at: otherColumn, WTF8.encode))
+            return a.withUnsafeBytes { a in b.withUnsafeBytes { compareBytes(a, $0, collation: collation) } }
         case (.text, .text), (.blob, .blob):
             return withBytes(at: column) { a in
                 other.withBytes(at: otherColumn) { b in
@@ -74,7 +78,8 @@ extension Statement {
         }
     }
 
-    private func withUTF16(at column: Int, _ body: (UnsafeBufferPointer<UInt16>) -> Int) -> Int {
+    /// Runs `body` with the text of a column of the current row, which is valid until then.
+    func withUTF16<Result>(at column: Int, _ body: (UnsafeBufferPointer<UInt16>) -> Result) -> Result {
         let index = Int32(clamping: column)
         // The text first, then its count: both in the machine's byte order, and so without another conversion.
         let start = sqlite3_column_text16(handle, index)?.assumingMemoryBound(to: UInt16.self)

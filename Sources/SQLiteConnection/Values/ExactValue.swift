@@ -5,7 +5,7 @@ package enum ExactValue: Hashable, Sendable {
     case null
     case integer(Int64)
     case real(UInt64)
-    /// UTF-8, as far as it is Unicode.
+    /// UTF-8, as far as it is Unicode; ``WTF8`` where the database has UTF-16.
     case text([UInt8])
     case blob([UInt8])
 
@@ -54,6 +54,7 @@ extension RowReader {
         case SQLITE_INTEGER: return .integer(sqlite3_column_int64(handle, index))
         case SQLITE_FLOAT: return .real(sqlite3_column_double(handle, index).bitPattern)
         case SQLITE_TEXT:
+            if statement.textEncoding != .utf8 { return .text(statement.withUTF16(at: Int(index), WTF8.encode)) }
             guard let text = sqlite3_column_text(handle, index) else { return .text([]) }
             let count = Int(sqlite3_column_bytes(handle, index))
             return .text([UInt8](UnsafeBufferPointer(start: text, count: count)))
@@ -63,25 +64,5 @@ extension RowReader {
             return .blob([UInt8](UnsafeRawBufferPointer(start: blob, count: count)))
         default: return .null
         }
-    }
-}
-
-extension Statement {
-    /// Binds a value to the parameter at `index`, from 1.
-    package func bind(_ value: ExactValue, at index: Int) throws(SQLiteError) {
-        guard case .text(let bytes) = value, !bytes.isEmpty else { return try bind(value.value, at: index) }
-        let code = bytes.withUnsafeBufferPointer { buffer in
-            buffer.withMemoryRebound(to: CChar.self) { characters in
-                sqlite3_bind_text64(
-                    handle,
-                    Int32(clamping: index),
-                    characters.baseAddress,
-                    UInt64(characters.count),
-                    unsafeBitCast(-1, to: sqlite3_destructor_type.self),
-                    UInt8(SQLITE_UTF8)
-                )
-            }
-        }
-        guard code == SQLITE_OK else { throw SQLiteError(lastOf: sqlite3_db_handle(handle), fallback: code, sql: sql) }
     }
 }

@@ -125,6 +125,53 @@ import Testing
         }
     }
 
+    /// SQLite takes a mark of the byte order away from UTF-16 that is bound, and two characters on their way from UTF-8.
+    @Test(arguments: ["UTF-8", "UTF-16le", "UTF-16be"], ["", " WITHOUT ROWID"])
+    func textThatBeginsLikeAByteOrderMarkIsFound(_ encoding: String, _ suffix: String) throws {
+        let folder = TemporaryFolder()
+        let texts =
+            encoding == "UTF-8"
+            ? ["efbbbf61", "efbfbe61", "efbfbf", "61"]
+            : ["fffe6100", "feff0061", "fffefffe", "6100ffff", "6100feff", "6100", "00d8", "00dc6100"]
+        let all = texts.map { "CAST(x'\($0)' AS TEXT)" }
+        let definition = "CREATE TABLE t(k TEXT PRIMARY KEY, u TEXT UNIQUE, x)\(suffix)"
+        let native = try Connection(path: folder.file("native.db"))
+        let source = try Connection(path: folder.file("old.db"))
+        for connection in [native, source] {
+            try connection.execute("PRAGMA encoding = '\(encoding)'")
+            try connection.execute(definition)
+            for text in all { try connection.execute("INSERT INTO t VALUES (\(text), \(text) || 'u', 0)") }
+        }
+        source.close()
+        let target = try Connection(path: folder.file("new.db"))
+        try target.execute("PRAGMA encoding = '\(encoding)'")
+        try target.execute(definition)
+        target.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        let rows = "SELECT hex(k), hex(u), x FROM t ORDER BY 1"
+        func check(_ sql: String) throws {
+            try native.execute(sql)
+            try database.execute(sql)
+            #expect(try database.fetchAll(rows) == native.fetchAll(rows), "\(sql)")
+        }
+        for text in all {
+            for column in ["k = \(text)", "u = \(text) || 'u'", "k IN (\(text), 'b')", "k >= \(text)", "k < \(text)"] {
+                let sql = "SELECT count(*), max(hex(k)) FROM t WHERE \(column)"
+                #expect(try database.fetchAll(sql) == native.fetchAll(sql), "\(sql)")
+            }
+            try check("UPDATE t SET x = x + 1 WHERE k = \(text)")
+            try check("UPDATE t SET k = k || 'x' WHERE u = \(text) || 'u'")
+            try check("UPDATE t SET k = \(text) WHERE k = \(text) || 'x'")
+        }
+        for text in all.prefix(2) { try check("DELETE FROM t WHERE k = \(text)") }
+        try check("INSERT INTO t VALUES (\(all[0]), 'new', 5)")
+        while try !database.stepMigration(rows: 1).isFinished {
+            #expect(try database.fetchAll(rows) == native.fetchAll(rows))
+        }
+        #expect(try database.fetchAll(rows) == native.fetchAll(rows))
+    }
+
     @Test func textOfAColumnOfNumbersIsComparedAsNatively() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
