@@ -134,7 +134,7 @@ struct Claims {
     /// Whether a claim on a source table belongs to the table that a table of the target has moved on to, or that may have moved on
     /// from there.
     ///
-    /// - Parameter onward: The claims on tables of the target's file.
+    /// - Parameter onward: See ``onward()``.
     func hasMovedOn(_ claim: Claim, _ source: String, _ wish: TableMigration, _ onward: [Claim]) -> Bool {
         guard SQLIdentifier.equal(claim.sourceTable, source) else { return false }
         let path = path(of: claim, in: migration.schema)
@@ -451,6 +451,27 @@ struct Claims {
         return try Self.fences(in: "main", connection).compactMap { fence in
             Self.claim(of: fence, targetFile: targetFile()).flatMap { ids.contains($0.id) ? nil : $0 }
         }
+    }
+
+    /// The claims of other files on tables of the target; those on a table to which others went within the file, and stayed, are
+    /// on these too.
+    func onward() throws -> [Claim] {
+        let here = try movedHere()
+        var all = try Set(Self.all(in: "main", connection))
+        var found = all
+        while !found.isEmpty {
+            found = Set(
+                here.flatMap { hop in
+                    found.filter { SQLIdentifier.equal($0.sourceTable, hop.targetTable) }.map { claim in
+                        var claim = claim
+                        claim.sourceTable = hop.sourceTable
+                        return claim
+                    }
+                }
+            ).subtracting(all)
+            all.formUnion(found)
+        }
+        return Array(all)
     }
 
     /// What the fence of a move within a file tells: each move has three of them.

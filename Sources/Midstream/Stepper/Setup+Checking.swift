@@ -14,7 +14,7 @@ extension Setup {
         let claims: Claims
         /// The claims on tables of the source, or what its fences tell where it is the target's own file.
         let staked: [Claims.Claim]
-        /// The claims of other files on tables of the target.
+        /// The claims of other files on tables of the target, and on those whose rows went to them within it.
         let onward: [Claims.Claim]
 
         init(_ migration: MigrationRecord, _ records: [TableRecord], _ connection: Connection) throws {
@@ -25,7 +25,7 @@ extension Setup {
             names = try targets.tableNames()
             claims = Claims(connection: connection, migration: migration)
             staked = try claims.isSameFile ? claims.movedHere() : claims.all()
-            onward = try claims.isSameFile ? [] : Claims.all(in: "main", connection)
+            onward = try claims.isSameFile ? [] : claims.onward()
         }
 
         var isSameFile: Bool { claims.isSameFile }

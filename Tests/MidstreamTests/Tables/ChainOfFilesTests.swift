@@ -254,6 +254,39 @@ import Testing
         #expect(texts(try fourth.fetchAll("SELECT * FROM d ORDER BY id")) == rows)
     }
 
+    /// The middle of the three is a table that has itself stayed when its rows went on within the file.
+    @Test func whatHasMovedOnWithinItsFileIsSaidAgain() throws {
+        let source = try Connection(path: folder.file("old.db"))
+        try source.execute(script: "CREATE TABLE a\(Self.columns); INSERT INTO a VALUES \(Self.rows)")
+        source.close()
+        func say(_ database: Database) throws {
+            try database.addMigration(source: old, retirement: .keep, filter: Self.second)
+            try database.addMigration(source: .sameDatabase, retirement: .keep) { table in
+                if table.name == "later" { table.sourceTable = "b" }
+            }
+        }
+        let middle = try Database(path: folder.file("new.db"))
+        try middle.execute("CREATE TABLE b\(Self.columns); CREATE TABLE later\(Self.columns)")
+        try say(middle)
+        for _ in 0..<5 { try middle.stepMigration(rows: 1) }
+        try say(middle)
+        middle.close()
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute("CREATE TABLE c\(Self.columns)")
+        try third.addMigration(source: new) { if $0.name == "c" { $0.sourceTable = "later" } }
+        for _ in 0..<40 {
+            let again = try Database(path: folder.file("new.db"))
+            try say(again)
+            again.close()
+            if try third.stepMigration(rows: 2).isFinished { break }
+        }
+        try finishMigration(third)
+        let again = try Database(path: folder.file("new.db"))
+        try say(again)
+        #expect(try again.stepMigration().isFinished)
+        #expect(try third.fetchValue(Int.self, "SELECT count(*) FROM c") == 9)
+    }
+
     /// What cannot go on is refused, and nothing has changed.
     @Test(arguments: ["collision", "shape", "cancelled", "condition", "set aside"])
     func whatCannotMoveOnIsRefused(_ why: String) throws {
