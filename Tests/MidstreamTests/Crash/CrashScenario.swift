@@ -32,6 +32,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case setAside
     /// Rows return to the source, and move again in the end.
     case cancelled
+    /// The same, where the source has a rollback journal.
+    case cancelledRollbackJournal
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
@@ -45,10 +47,16 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
         [
             .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalOfSource,
             .synchronousFull,
-            .split, .severalSources, .mapped, .setAside, .cancelled,
+            .split, .severalSources, .mapped, .setAside, .cancelled, .cancelledRollbackJournal,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 
     var isSameFile: Bool { self == .sameFile || self == .chain }
+
+    /// Whether rows return to the source.
+    var isCancelled: Bool { self == .cancelled || self == .cancelledRollbackJournal }
+
+    /// Whether the source has a rollback journal once its beginning is over.
+    var hasRollbackJournalOfSource: Bool { self == .rollbackJournalOfSource || self == .cancelledRollbackJournal }
 
     /// Whether transactions that were reported may be gone.
     func mayLoseLast(_ manner: KillingVFS.Manner) -> Bool { manner.losesPower && self != .synchronousFull }

@@ -65,7 +65,7 @@ final class FaultRun {
             }
             if !problems.isEmpty { return }
         }
-        if workload.scenario == .cancelled {
+        if workload.scenario.isCancelled {
             attempt("cancel") { try $0.cancelMigration() }
             finish()
             attempt("begin again") { try self.workload.addMigrations($0) }
@@ -219,7 +219,7 @@ final class FaultRun {
     private func endFault(mayHaveChanged: Bool) {
         let allowed = mayHaveChanged ? [done, done + 1] : [done]
         // A table that has returned is whole again when it moves again.
-        if course.isPersistent, !isOver, workload.scenario != .cancelled, let database {
+        if course.isPersistent, !isOver, !workload.scenario.isCancelled, let database {
             for round in 0..<2 {
                 if let rows = try? database.fetchAll(workload.dumpSQL) { settle(rows, allowed, "while it lasts") }
                 if round == 0 { _ = try? database.stepMigration(rows: 1) }
@@ -233,7 +233,7 @@ final class FaultRun {
         }
         do {
             let database = try opened()
-            if workload.scenario == .cancelled { try workload.addMigrations(database) }
+            if workload.scenario.isCancelled { try workload.addMigrations(database) }
             settle(try database.fetchAll(workload.dumpSQL), allowed, "after it")
             settle(
                 try database.withoutTransaction { try $0.fetchAll(workload.dumpSQL) },
