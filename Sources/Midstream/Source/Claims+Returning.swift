@@ -90,7 +90,9 @@ extension Claims {
     func otherConditions(_ record: TableRecord) throws -> [String] {
         let claims =
             isSameFile
-            ? try StateStore(connection: connection).load().tables.filter { $0.migration == migration.id }.map(claim)
+            ? try StateStore(connection: connection).load().tables.filter {
+                $0.migration == migration.id && $0.phase != .done
+            }.map(claim) + movedHere()
             : try all()
         return claims.filter { $0.id != record.id && SQLIdentifier.equal($0.sourceTable, record.source) }
             .map { $0.condition ?? "1" }

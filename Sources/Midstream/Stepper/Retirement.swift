@@ -202,20 +202,17 @@ struct Retirement {
     private func retireTable(_ record: TableRecord) throws -> String? {
         let connection = stepper.connection
         let name = SQLIdentifier.quoted(record.source)
-        let sharing = try stepper.store.load().tables.filter {
-            $0.migration == record.migration && SQLIdentifier.equal($0.source, record.source)
+        let other = try stepper.store.load().tables.first {
+            $0.id != record.id && $0.migration == record.migration && $0.phase != .done
+                && SQLIdentifier.equal($0.source, record.source)
         }
-        if let other = sharing.first(where: { $0.id != record.id && $0.phase != .done }) {
-            return "table \(other.target) has yet to take rows from it"
-        }
+        if let other { return "table \(other.target) has yet to take rows from it" }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if migration.retirement == .keep { return "it was to be kept" }
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
-        var claimed = sharing.reduce(0) { $0 + $1.copied + $1.settled }
-        let before = try Claims(connection: connection, migration: migration).movedHere(besides: sharing)
-            .filter { moved in
-                SQLIdentifier.equal(moved.sourceTable, record.source) && !sharing.contains { $0.id == moved.id }
-            }
+        var claimed = record.copied + record.settled
+        let before = try Claims(connection: connection, migration: migration).movedHere(besides: [record])
+            .filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if !before.isEmpty {
             let conditions = before.map { "(\($0.condition ?? "1")\n)" }.joined(separator: " OR ")
             claimed +=

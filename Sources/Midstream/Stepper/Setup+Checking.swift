@@ -183,14 +183,13 @@ extension Setup {
         )
         beginning.definitions = definitions
         let record = beginning.record
-        let shares = (records + begun.map(\.record)).contains {
-            $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
-        }
+        let moving = records.filter { $0.migration == migration.id && $0.phase != .done }
+        let shares = (moving + begun.map(\.record)).contains { SQLIdentifier.equal($0.source, sourceName) }
         try claims.checkOwners(record)
         try checkFormers(of: record, migration, isShared: shares)
         stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
         let claimed = known.staked.filter { !$0.isDropped }
-        let others = claimed + (isSameFile ? records.filter { $0.migration == migration.id }.map(claims.claim) : [])
+        let others = claimed + (isSameFile ? moving.map(claims.claim) : [])
         for other in others + begun.map({ claims.claim($0.record) })
         where SQLIdentifier.equal(other.sourceTable, sourceName) {
             try claims.checkDisjoint(record, other)

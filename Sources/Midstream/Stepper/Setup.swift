@@ -74,8 +74,9 @@ struct Setup {
             try filter(&table)
             guard let sourceTable = table.sourceTable else { continue }
             asked[name] = sourceTable
+            // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
             let known = records.filter {
-                $0.migration == migration.id && SQLIdentifier.equal($0.target, name)
+                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.target, name)
                     && SQLIdentifier.equal($0.source, sourceTable)
             }
             if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {

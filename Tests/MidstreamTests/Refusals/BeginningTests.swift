@@ -569,6 +569,78 @@ import Testing
         }
     }
 
+    /// A source that was dropped when its rows had moved, and made anew while others move still, is another table.
+    @Test(arguments: [true, false]) func whatIsMadeAnewBesideAnotherMoveMovesAgain(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let create = "(id INTEGER PRIMARY KEY, kind)"
+        let database = try Database(path: folder.file("new.db"))
+        let old = isSameFile ? database : try Database(path: folder.file("old.db"))
+        let source = isSameFile ? MigrationSource.sameDatabase : .file(folder.file("old.db"))
+        try old.execute("CREATE TABLE s\(create); CREATE TABLE large\(create)")
+        func fill(_ table: String, _ rows: ClosedRange<Int>, kind: Int) throws {
+            for id in rows { try old.execute("INSERT INTO \(table) VALUES (?, ?)", [id, kind]) }
+        }
+        try fill("s", 1...4, kind: 1)
+        try fill("large", 1...50, kind: 0)
+        try database.execute("CREATE TABLE m\(create); CREATE TABLE first\(create); CREATE TABLE second\(create)")
+        if !isSameFile { old.close() }
+        func add(_ name: String, from table: String, _ condition: String?) throws {
+            try database.addMigration(source: source) {
+                guard $0.name == name else { return }
+                $0.sourceTable = table
+                $0.condition = condition
+            }
+        }
+        try add("m", from: "large", nil)
+        try add("first", from: "s", "kind = 1")
+        for _ in 0..<12 { try database.stepMigration(rows: 1, of: "first") }
+        try #require(try database.readMigrationProgress().tables.contains { $0.name == "first" && $0.phase == .done })
+
+        let again = isSameFile ? database : try Database(path: folder.file("old.db"))
+        if !isSameFile { try again.execute("DROP VIEW s") }
+        try again.execute("CREATE TABLE s\(create)")
+        for id in 101...106 { try again.execute("INSERT INTO s VALUES (?, ?)", [id, id < 103 ? 2 : id < 105 ? 3 : 1]) }
+        if !isSameFile { again.close() }
+        try add("second", from: "s", "kind = 2")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM second") == 2)
+        // The same two tables as before.
+        try add("first", from: "s", "kind = 1")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM first") == 6)
+        try finishMigration(database)
+        let count = try Connection(path: isSameFile ? folder.file("new.db") : folder.file("old.db"))
+        // Those of the third kind are nobody's.
+        #expect(try count.fetchValue(Int.self, "SELECT count(*) FROM s") == 6)
+        #expect(
+            try database.fetchAll("SELECT (SELECT count(*) FROM first), (SELECT count(*) FROM second)").map(\.values)
+                == [[6, 2]]
+        )
+    }
+
+    /// As many rows as had moved from the table of that name are nobody's.
+    @Test func rowsOfATableThatIsMadeAnewAreNotCountedAsMoved() throws {
+        let folder = TemporaryFolder()
+        let create = "(id INTEGER PRIMARY KEY, kind)"
+        let database = try Database(path: folder.file("new.db"))
+        for name in ["s", "large", "m", "first", "second"] { try database.execute("CREATE TABLE \(name)\(create)") }
+        for id in 1...50 { try database.execute("INSERT INTO large VALUES (?, 0)", [id]) }
+        for id in 1...4 { try database.execute("INSERT INTO s VALUES (?, 1)", [id]) }
+        func add(_ name: String, from table: String, _ condition: String?) throws {
+            try database.addMigration(source: .sameDatabase) {
+                guard $0.name == name else { return }
+                $0.sourceTable = table
+                $0.condition = condition
+            }
+        }
+        try add("m", from: "large", nil)
+        try add("first", from: "s", "kind = 1")
+        for _ in 0..<12 { try database.stepMigration(rows: 1, of: "first") }
+        try database.execute("CREATE TABLE s\(create)")
+        for id in 11...16 { try database.execute("INSERT INTO s VALUES (?, ?)", [id, id < 13 ? 2 : 3]) }
+        try add("second", from: "s", "kind = 2")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM s WHERE kind = 3") == 4)
+    }
+
     /// A table that is created later is asked about, and nothing else begins anew with it.
     @Test func whatAnotherProcessHasCancelledDoesNotBeginAgain() throws {
         let fixture = try MovingFixture(rows: 50)
