@@ -127,6 +127,7 @@ extension DatabaseAccess {
         for table in overlay.groups(of: ids) {
             for feed in table.feeds {
                 guard let record = try store.table(feed.id), record.phase == .copying else { continue }
+                try feed.knownSource.confirmWhole()
                 let mover = RowMover(statements: overlay.statements, sql: feed.sql)
                 try withoutTriggers(of: table, unlessFired: feed) { _ = try mover.moveRest(record) }
                 guard let moved = try store.table(feed.id) else { continue }

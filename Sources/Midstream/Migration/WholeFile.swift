@@ -264,14 +264,13 @@ enum WholeFile {
     private static func hasMoved(_ table: String, _ connection: Connection) throws -> Bool {
         let quoted = SQLIdentifier.quoted(table)
         if try connection.fetchOne("SELECT 1 FROM \(quoted) LIMIT 1") == nil { return true }
-        let claims = try connection.fetchOne("SELECT 1 FROM sqlite_master WHERE name = 'midstream_claims'")
-        guard claims != nil else { return false }
-        let moved = try connection.fetchAll(
-            "SELECT moved, condition FROM midstream_claims WHERE source_table = ? COLLATE NOCASE",
-            [table]
-        )
-        guard !moved.isEmpty, moved.allSatisfy({ $0[0] != .null }) else { return false }
+        // What has been made anew under the name of one that was dropped is another table.
+        let claims = try Claims.all(in: "main", connection).filter {
+            SQLIdentifier.equal($0.sourceTable, table) && !$0.isDropped
+        }
+        let moved = claims.compactMap(\.moved)
+        guard !claims.isEmpty, moved.count == claims.count else { return false }
         let count: Int64 = try connection.fetchValue("SELECT count(*) FROM \(quoted)") ?? 0
-        return try moved.reduce(0) { try $0 + $1.get(0, as: Int64.self) } >= count
+        return moved.reduce(0, +) >= count
     }
 }

@@ -60,4 +60,10 @@ final class KnownSource {
         try Claims(connection: connection, migration: migration).confirm(record)
         version = now
     }
+
+    /// The same before all rows move at once, and that the source is the one that they began to move from.
+    func confirmWhole() throws {
+        try confirm()
+        _ = try Claims(connection: connection, migration: migration).confirmTarget(record)
+    }
 }

@@ -48,6 +48,7 @@ extension DatabaseAccess {
         )
         try change(&wish)
         try check(wish, old)
+        for feed in overlay.table(named: old.name)?.feeds ?? [] { try feed.knownSource.confirmWhole() }
         let rebuild = Rebuild(connection: connection, statements: overlay.statements, wish: wish, old: old)
         let rebuilt = try notingLosses {
             try withoutForeignKeys {

@@ -148,6 +148,30 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
+    /// What had moved from a table of the name counts no more.
+    @Test func aSourceWithATableThatIsMadeAnewIsNotWiped() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(x)")
+        try old.execute("INSERT INTO t VALUES (1), (2), (3)")
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(x)")
+        try database.addMigration(source: .file(folder.file("old.db")), retirement: .drop) { $0.sourceTable = "t" }
+        try finishMigration(database)
+        database.close()
+        #expect(try old.fetchAll("SELECT * FROM t").isEmpty)
+        try old.execute(script: "DROP VIEW t; CREATE TABLE t(x); INSERT INTO t VALUES (4), (5);")
+        old.close()
+        let error = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        #expect(error?.code == .misuse)
+        let left = try Connection(path: folder.file("old.db"))
+        #expect(try left.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try left.execute("DELETE FROM t")
+        left.close()
+        try Database.wipeSource(atPath: folder.file("old.db"))
+        #expect(!Files.exists(folder.file("old.db")))
+    }
+
     /// The target could never be opened again.
     @Test func aSourceWithoutRowsThatStillMovesIsNotWiped() throws {
         let folder = TemporaryFolder()

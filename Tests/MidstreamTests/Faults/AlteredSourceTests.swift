@@ -70,6 +70,42 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
     }
 
+    /// Nor where all rows move at once.
+    @Test(.needs(.renameColumn), arguments: ["index", "drain", "rebuild"], [false, true])
+    func columnsThatGetOtherNamesDoNotMoveAsText(_ way: String, _ isInBlock: Bool) throws {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        let database = try begin()
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
+        func moveAll(_ meanwhile: () throws -> Void = {}) throws {
+            if !isInBlock { try meanwhile() }
+            try database.write { access in
+                try access.execute("CREATE TABLE IF NOT EXISTS other(x)")
+                if isInBlock { try meanwhile() }
+                switch way {
+                case "index": try access.execute("CREATE INDEX by_b ON t(b)")
+                case "drain":
+                    try access.execute(
+                        "INSERT INTO t SELECT 21, 'a21', 'b' || (21 * (changes() >= 0)) UNION ALL SELECT 22, 'a22', 'b22'"
+                    )
+                default:
+                    try access.rebuild("t") {
+                        $0.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT, a TEXT UNIQUE)"
+                    }
+                }
+            }
+        }
+        let error = #expect(throws: MigrationError.self) {
+            try moveAll { try plain(source, "ALTER TABLE old_t RENAME COLUMN a TO title") }
+        }
+        #expect(error?.code == .sourceChanged || error?.code == .unequalTables)
+        try plain(source, "ALTER TABLE old_t RENAME COLUMN title TO a")
+        try moveAll()
+        let count = way == "drain" ? 22 : 20
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts(count))
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts(count))
+    }
+
     @Test(.needs(.renameColumn), arguments: [ColumnMapping.column("a"), .expression("\"a\" || ''")])
     func aMappedColumnThatIsGoneIsMissedAtOpening(_ origin: ColumnMapping) throws {
         try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
