@@ -96,8 +96,10 @@ struct Claims {
 
     /// An attached file as the source names it.
     func file(of other: String) -> String {
-        let path = connection.fileName(schema: other) ?? ""
-        return FilePath.relative(path, toFolderOf: connection.fileName(schema: migration.schema) ?? path)
+        // Older versions of SQLite name a file by the links that it was opened through.
+        let path = FilePath.resolved(connection.fileName(schema: other) ?? "")
+        let source = connection.fileName(schema: migration.schema).map(FilePath.resolved) ?? path
+        return FilePath.relative(path, toFolderOf: source)
     }
 
     /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
@@ -149,7 +151,7 @@ struct Claims {
             guard SQLIdentifier.equal(onward.targetTable, claim.targetTable) else { return false }
             let other = self.path(of: onward, in: "main")
             // When all has moved on, a file may have got another path than one of them knows.
-            return other == path || isOver && (FilePath.isGone(path) || FilePath.isGone(other))
+            return other.hasSameBytes(as: path) || isOver && (FilePath.isGone(path) || FilePath.isGone(other))
         }
     }
 

@@ -6,7 +6,7 @@ final class Keyring: Sendable {
     /// The key of the target's file.
     let target: EncryptionKey?
     private let provider: (@Sendable (String) -> EncryptionKey?)?
-    private let given = Mutex<[String: EncryptionKey]>([:])
+    private let given = Mutex<[ExactString: EncryptionKey]>([:])
 
     init(target: EncryptionKey? = nil, sources provider: (@Sendable (String) -> EncryptionKey?)? = nil) {
         self.target = target
@@ -17,20 +17,21 @@ final class Keyring: Sendable {
     ///
     /// - Parameter path: The source's path without links.
     func trying<Result>(_ key: EncryptionKey?, ofSource path: String, _ body: () throws -> Result) rethrows -> Result {
+        let file = ExactString(string: path)
         let former = given.withLock { given in
-            defer { if let key { given[path] = key } }
-            return given[path]
+            defer { if let key { given[file] = key } }
+            return given[file]
         }
         do {
             return try body()
         } catch {
-            given.withLock { $0[path] = former }
+            given.withLock { $0[file] = former }
             throw error
         }
     }
 
     /// The key of a source, by its path without links.
     func key(ofSource path: String) -> EncryptionKey? {
-        given.withLock { $0[path] } ?? provider?(path)
+        given.withLock { $0[ExactString(string: path)] } ?? provider?(path)
     }
 }

@@ -11,7 +11,7 @@ struct Relocation {
     /// Where a source is by now, by the path that it had as seen from the target's folder.
     let locate: (String) -> String?
 
-    private var target: String { connection.fileName(schema: "main") ?? "" }
+    private var target: String { connection.fileName(schema: "main").map(FilePath.resolved) ?? "" }
 
     /// Outside transactions.
     func run() throws {

@@ -56,19 +56,23 @@ enum FilePath {
 
     /// The folder (`.` when there is none) and the last part.
     static func split(_ path: String) -> (folder: String, name: String) {
-        guard let slash = path.lastIndex(of: "/") else { return (".", path) }
-        let folder = String(path[..<slash])
-        return (folder.isEmpty ? "/" : folder, String(path[path.index(after: slash)...]))
+        // To Swift a slash with a combining mark after it is another character.
+        guard let slash = path.utf8.lastIndex(of: separator) else { return (".", path) }
+        let folder = String(path.utf8[..<slash]) ?? ""
+        return (folder.isEmpty ? "/" : folder, String(path.utf8[path.utf8.index(after: slash)...]) ?? "")
     }
 
     /// `path` as seen from the folder of `file`. Both are resolved.
     static func relative(_ path: String, toFolderOf file: String) -> String {
-        let target = path.split(separator: "/")
-        let base = split(file).folder.split(separator: "/")
-        let common = zip(target, base).prefix { $0 == $1 }.count
+        let target = path.utf8.split(separator: separator)
+        let base = split(file).folder.utf8.split(separator: separator)
+        // Names that are equal to Swift may be of two folders.
+        let common = zip(target, base).prefix { $0.elementsEqual($1) }.count
         let up = Array(repeating: "..", count: base.count - common)
-        return (up + target[common...].map(String.init)).joined(separator: "/")
+        return (up + target[common...].compactMap { String($0) }).joined(separator: "/")
     }
+
+    private static let separator = UInt8(ascii: "/")
 
     /// The path that `relative` means, seen from the folder of `file`.
     static func absolute(_ relative: String, fromFolderOf file: String) -> String {

@@ -82,6 +82,55 @@ import Testing
     }
 
     /// Who dies after the source was told.
+    /// Older versions of SQLite name a file by the links that it was opened through.
+    @Test(arguments: [false, true]) func aFolderMayBeALink(_ isCancelled: Bool) throws {
+        let links = TemporaryFolder()
+        #expect(symlink(group.0.path, links.file("new")) == 0)
+        #expect(symlink(app.0.path, links.file("old")) == 0)
+        try make().close()
+        let (target, source) = (links.file("new/new.db"), links.file("old/old.db"))
+        let database = try Database(path: target, configuration: configuration(source))
+        #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+        if isCancelled {
+            try database.cancelMigration()
+            for _ in 0..<4 {
+                try database.stepMigration(rows: 8)
+                try database.execute("UPDATE t SET a = a WHERE id > 50")
+            }
+        }
+        database.close()
+        let again = try Database(path: group.0.file("new.db"))
+        #expect(try again.fetchValue(String.self, Self.sum) == Self.whole)
+        try finishMigration(again)
+        if isCancelled { try again.addMigration(source: .file(source)) { $0.sourceTable = $0.name } }
+        #expect(try again.fetchValue(String.self, Self.sum) == Self.whole)
+        try finishMigration(again)
+    }
+
+    /// To Swift, the names of the two folders are equal.
+    @Test func twoFoldersMayHaveNamesThatLookTheSame() throws {
+        let folder = TemporaryFolder()
+        let names = ["\u{e9}", "e\u{301}"].map(folder.file)
+        for name in names { #expect(mkdir(name, 0o700) == 0) }
+        let (target, source, other) = (names[0] + "/new.db", names[1] + "/old.db", names[0] + "/old.db")
+        for (path, value) in [(source, "right"), (other, "wrong")] {
+            let connection = try Connection(path: path)
+            try connection.execute(
+                script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, '\(value)')"
+            )
+            connection.close()
+        }
+        let database = try Database(path: target)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try database.addMigration(source: .file(source)) { $0.sourceTable = "t" }
+        database.close()
+        let again = try Database(path: target)
+        #expect(try again.fetchValue(String.self, "SELECT a FROM t") == "right")
+        try finishMigration(again)
+        #expect(try again.fetchValue(String.self, "SELECT a FROM t") == "right")
+        #expect(try Connection(path: other).fetchValue(String.self, "SELECT a FROM t") == "wrong")
+    }
+
     @Test func itIsTakenUpHalfWay() throws {
         try make().close()
         let (target, source) = (group.1.file("new.db"), app.1.file("old.db"))
