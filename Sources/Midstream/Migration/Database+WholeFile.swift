@@ -1,3 +1,4 @@
+internal import SQLText
 public import SQLiteConnection
 
 extension Database {
@@ -45,7 +46,11 @@ extension Database {
         // It may have ended, and the source be gone.
         guard made != nil || FilePath.exists(sourcePath) else { return }
         do {
-            try addMigration(source: source, retirement: retirement) { $0.sourceTable = $0.name }
+            // The application may have made tables of its own since, at an earlier launch.
+            let names = try WholeFile.tableNames(sourcePath, sourceKey)
+            try addMigration(source: source, retirement: retirement) { table in
+                if names.contains(table.name) { table.sourceTable = table.name }
+            }
             if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
         } catch {
             if made != nil { takeBack(key, made) }

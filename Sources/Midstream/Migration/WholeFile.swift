@@ -60,6 +60,22 @@ enum WholeFile {
         }
     }
 
+    /// The tables that a file has, and those that it had before their rows moved; none where another process has just deleted it.
+    static func tableNames(_ path: String, _ key: EncryptionKey?) throws -> SQLNameSet {
+        do {
+            let source = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+            defer { source.close() }
+            source.setBusyTimeout(milliseconds: 5000)
+            return try source.readingTransaction {
+                let claimed = try Claims.all(in: "main", source).map(\.sourceTable)
+                return try SQLNameSet(SchemaReader(connection: source, schema: "main").tableNames() + claimed)
+            }
+        } catch {
+            if FilePath.isGone(path) { return SQLNameSet([]) }
+            throw error
+        }
+    }
+
     // MARK: What has been copied
 
     /// What the schema of a new file was copied from, until it is known that nobody has changed that before it was fenced.

@@ -148,6 +148,34 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
+    /// The next version of the application has a table more, and one by another name.
+    @Test(arguments: [SourceRetirement.keep, .drop, .deleteFileWhenEmpty])
+    func theNewFileMayGetTablesOfItsOwn(_ retirement: SourceRetirement) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE TABLE u(x); INSERT INTO u VALUES (3);"
+        )
+        old.close()
+        func launch() throws -> Database {
+            let source = MigrationSource.file(folder.file("old.db"))
+            return try Database(path: folder.file("new.db"), movingAllOf: source, retirement: retirement)
+        }
+        let first = try launch()
+        try first.execute("CREATE TABLE early(y)")
+        try first.stepMigration(rows: 1)
+        first.close()
+        for launchNumber in 0..<3 {
+            let database = try launch()
+            try database.execute("CREATE TABLE later\(launchNumber)(y)")
+            if launchNumber == 1 { try database.execute("ALTER TABLE u RENAME TO v") }
+            let name = launchNumber > 0 ? "v" : "u"
+            #expect(try database.fetchAll("SELECT x FROM t UNION ALL SELECT x FROM \(name) ORDER BY 1").count == 3)
+            if launchNumber == 1 { try finishMigration(database) }
+            database.close()
+        }
+    }
+
     /// What had moved from a table of the name counts no more.
     @Test func aSourceWithATableThatIsMadeAnewIsNotWiped() throws {
         let folder = TemporaryFolder()
