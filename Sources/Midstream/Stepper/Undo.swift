@@ -379,16 +379,12 @@ struct Undo {
         _ lower: RowKey?,
         _ upper: RowKey?
     ) throws -> [Progress.Refusal] {
-        let strangers = sql.strangers(
-            isBounded: lower != nil,
-            isEnded: upper != nil,
-            others: try Claims(connection: connection, migration: migration).otherConditions(record)
-        )
+        let others = try Claims(connection: connection, migration: migration).otherConditions(record)
         // Those that are there before are another table's, which knows them by keys that this one has as well.
-        let before = Set(try strangers.map { try keys($0, sql, lower, upper) }?.map(sql.sql.key.folded) ?? [])
+        let before = Set(try strangers(sql, lower, upper, others).map(sql.sql.key.folded))
         var refusals: [Progress.Refusal] = []
         do {
-            _ = try run(sql.copy(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
+            _ = try run(sql.copy(isBounded: lower != nil, isEnded: upper != nil), lower, upper, isCopy: true)
         } catch let error as SQLiteError where error.isRefusal {
             refusals = try copyOneByOne(sql, lower, upper)
         }
@@ -399,12 +395,33 @@ struct Undo {
             )
             refusals += try keys(misplaced, sql, lower, upper).map { Progress.Refusal(key: $0, cause: cause) }
         }
-        guard let strangers else { return refusals }
-        for stranger in try keys(strangers, sql, lower, upper) where !before.contains(sql.sql.key.folded(stranger)) {
+        for stranger in try strangers(sql, lower, upper, others) where !before.contains(sql.sql.key.folded(stranger)) {
             refusals.append(Progress.Refusal(key: stranger, cause: nil))
             _ = try run(sql.deleteRow, stranger, nil)
         }
         return refusals
+    }
+
+    /// The keys of a range whose rows in the source are none of this table's.
+    private func strangers(
+        _ sql: UndoSQL,
+        _ lower: RowKey?,
+        _ upper: RowKey?,
+        _ others: [String]
+    ) throws -> [RowKey] {
+        guard sql.hasConditions(others) else { return [] }
+        do {
+            return try keys(sql.strangers(isBounded: lower != nil, isEnded: upper != nil, others), sql, lower, upper)
+        } catch let error as SQLiteError where error.code == .error {
+            // What a function of the condition fails on does not meet it.
+            return try keys(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil), sql, lower, upper).filter {
+                do {
+                    return try !keys(sql.strangerRow(others), sql, $0, nil).isEmpty
+                } catch let error as SQLiteError where error.code == .error {
+                    return true
+                }
+            }
+        }
     }
 
     private func copyOneByOne(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> [Progress.Refusal] {
@@ -418,7 +435,7 @@ struct Undo {
             copy.reset()
             try copy.bind(key, at: 1)
             do {
-                _ = try copy.step()
+                _ = try copy.stepOfCopy()
             } catch {
                 guard error.isRefusal else { throw error }
                 refusals.append(Progress.Refusal(key: key, cause: error))
@@ -573,12 +590,12 @@ struct Undo {
     }
 
     /// - Returns: How many rows it changed.
-    private func run(_ text: String, _ lower: RowKey?, _ upper: RowKey?) throws -> Int64 {
+    private func run(_ text: String, _ lower: RowKey?, _ upper: RowKey?, isCopy: Bool = false) throws -> Int64 {
         let statement = try stepper.statements.statement(text)
         defer { statement.reset() }
         if let lower { try statement.bind(lower, at: 1) }
         if let upper { try statement.bind(upper, at: 1 + upper.values.count) }
-        while try statement.step() {}
+        while try isCopy ? statement.stepOfCopy() : statement.step() {}
         return connection.changes
     }
 

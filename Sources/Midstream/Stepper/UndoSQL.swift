@@ -211,15 +211,25 @@ struct UndoSQL: Sendable {
         keysOfRange(isBounded: isBounded, isEnded: isEnded) + " ORDER BY \(key.order(key.ledger))"
     }
 
-    /// The keys of a range whose rows in the source are none of this table's: nobody would find them, or another table that
-    /// takes rows from the source would. `nil` where all are.
+    /// Whether rows of the source may be none of this table's.
     ///
     /// - Parameter others: The conditions under which other tables take rows.
-    func strangers(isBounded: Bool, isEnded: Bool, others: [String]) -> String? {
-        guard !sql.condition.isEmpty || !others.isEmpty else { return nil }
+    func hasConditions(_ others: [String]) -> Bool { !sql.condition.isEmpty || !others.isEmpty }
+
+    /// The keys of a range whose rows in the source are none of this table's: nobody would find them, or another table that
+    /// takes rows from the source would.
+    func strangers(isBounded: Bool, isEnded: Bool, _ others: [String]) -> String {
+        strangers("\(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded)))", others)
+    }
+
+    /// The same of the row with the key ?1….
+    func strangerRow(_ others: [String]) -> String {
+        strangers(key.equals(key.source, key.parameters(from: 1)), others)
+    }
+
+    private func strangers(_ rows: String, _ others: [String]) -> String {
         let isOthers = others.isEmpty ? "0" : others.map { "(\($0)\n)" }.joined(separator: " OR ")
-        return "SELECT \(KeySQL.list(key.source)) FROM \(sql.source) "
-            + "WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) "
+        return "SELECT \(KeySQL.list(key.source)) FROM \(sql.source) WHERE \(rows) "
             + "AND CASE WHEN 1\(sql.condition) THEN CASE WHEN \(isOthers) THEN 1 ELSE 0 END ELSE 1 END"
     }
 
@@ -273,7 +283,4 @@ struct UndoSQL: Sendable {
     var isEmpty: String {
         "SELECT NOT EXISTS (SELECT 1 FROM \(sql.target)) AND NOT EXISTS (SELECT 1 FROM \(sql.ledger))"
     }
-
-    /// A key that could not be brought back.
-    var firstReturning: String { "SELECT \(keys) FROM \(returning) LIMIT 1" }
 }

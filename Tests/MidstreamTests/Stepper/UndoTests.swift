@@ -462,6 +462,47 @@ import Testing
         #expect(try texts(after.fetchAll("SELECT * FROM t")) == ["1|1", "2|50", "3|3"])
     }
 
+    /// `abs()` has no value for the smallest integer. The other rows return.
+    @Test(arguments: ["index", "check", "condition"]) func rowsThatAFunctionFailsOnStayAndAreTold(_ place: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        let check = place == "check" ? " CHECK (abs(x) >= 0)" : ""
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT\(check))")
+        if place == "index" { try old.execute("CREATE INDEX by_abs ON t(abs(x))") }
+        for id in 1...9 { try old.execute("INSERT INTO t VALUES (?, ?)", [id, id]) }
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT); CREATE TABLE other(y)")
+        let other = try Connection(path: folder.file("other.db"))
+        try other.execute("CREATE TABLE other(y)")
+        for y in 1...5 { try other.execute("INSERT INTO other VALUES (?)", [y]) }
+        other.close()
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            if place == "condition" { table.condition = "abs(x) < 100" }
+        }
+        try database.addMigration(source: .file(folder.file("other.db"))) { table in
+            if table.name == "other" { table.sourceTable = "other" }
+        }
+        try database.stepMigration(rows: 6, of: "t")
+        try database.execute("UPDATE t SET x = -9223372036854775807 - 1 WHERE id IN (2, 8)")
+        let all = try texts(database.fetchAll("SELECT * FROM t"))
+        try database.cancelMigration(of: ["t"])
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database, steps: 50) }
+        #expect(error?.code == .rowRefused && error?.key == 2)
+        #expect(try texts(database.fetchAll("SELECT * FROM t")) == all)
+        // Other tables move on.
+        for _ in 0..<20 { _ = try? database.stepMigration() }
+        #expect(try database.readMigrationProgress().tables.allSatisfy { $0.name == "t" || $0.phase != .copying })
+        let plain = try Connection(path: folder.file("old.db"))
+        #expect(try texts(plain.fetchAll("SELECT id FROM t WHERE x > 0")) == ["1", "3", "4", "5", "6", "7", "9"])
+        try database.execute("UPDATE t SET x = 50 WHERE id IN (2, 8)")
+        try finishMigration(database, steps: 50)
+        #expect(try texts(plain.fetchAll("SELECT * FROM t WHERE id IN (2, 8)")) == ["2|50", "8|50"])
+        #expect(try plain.fetchValue(Int.self, "SELECT count(*) FROM t") == 9)
+    }
+
     /// An INTEGER PRIMARY KEY of the source is no key of the target.
     @Test func aRowWhoseRowIDIsNoNumberStaysAndIsTold() throws {
         let move = try SmallMove(
