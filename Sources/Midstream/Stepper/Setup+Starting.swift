@@ -24,7 +24,12 @@ extension Setup {
         for migration in migrations {
             let own = records.filter { $0.migration == migration.id }
             for record in own where record.phase == .copied && record.undoStage != nil {
-                _ = try Undo(stepper: stepper, migration: migration).release(record)
+                do {
+                    _ = try Undo(stepper: stepper, migration: migration).release(record)
+                } catch {
+                    // All rows are in the source, and nobody needs it for the target: the next step tries again, and tells.
+                    if migration.id == needed?.id { throw error }
+                }
             }
             for record in own where record.phase == .copying {
                 try stepper.unlessOvertaken(record) {

@@ -378,9 +378,8 @@ final class Stepper {
     /// Where the state has gone with the last migration, there is nothing to do any more.
     func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
         do {
-            // Also within a step.
             try waiting(Self.longPatience) {
-                try untilDone { try holdingBothLocks(migration, of: record, body) }
+                try untilDone { try holdingBothLocks(migration, of: record, waiting: .seconds(1), body) }
             }
         } catch {
             guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
@@ -394,17 +393,33 @@ final class Stepper {
         try connection.sync(schema: migration.schema)
     }
 
-    /// - Returns: `nil` when writers of the process keep it from the target.
+    /// The same in a step, which tries once.
+    ///
+    /// - Returns: `nil` when somebody else writes one of the files.
+    func writeSourceAtOnce(
+        _ migration: MigrationRecord,
+        of record: TableRecord,
+        _ body: () throws -> Void
+    ) throws -> Void? {
+        let done: Void?? = try withoutPatience { try holdingBothLocks(migration, of: record, waiting: nil, body) }
+        guard let done = done ?? nil else { return nil }
+        try connection.sync(schema: migration.schema)
+        return done
+    }
+
+    /// - Parameter patience: For how long writers of the process are waited for; `nil` for as long as a step does.
+    /// - Returns: `nil` when they keep it from the target.
     private func holdingBothLocks(
         _ migration: MigrationRecord,
         of record: TableRecord,
+        waiting patience: Duration?,
         _ body: () throws -> Void
     ) throws -> Void? {
         try connection.execute("BEGIN")
         defer { try? connection.rollBack() }
         try lockSource(migration, of: record)
         try checkInPlace(migration)
-        return try holdingGate(waiting: .seconds(1)) {
+        return try holdingGate(waiting: patience) {
             do {
                 try WriteLock.take(connection, by: "midstream_state", in: "main")
             } catch let error as SQLiteError where error.isMissingTable {

@@ -169,6 +169,11 @@ struct Undo {
             } while true
             return outcome
         }
+        // Others may write meanwhile.
+        if outcome == .worked, let now = try stepper.store.table(record.id), now.phase == .copied, now.undoStage != nil
+        {
+            return (returned, try release(now))
+        }
         return (returned, outcome ?? .busy)
     }
 
@@ -300,12 +305,10 @@ struct Undo {
         {
             return .waitingForReaders
         }
-        var hasEnded = false
         let outcome = try transaction(record, &progress) { now, _ in
-            hasEnded = try now.watermark == nil && isTrue(sql.isEmpty)
+            let hasEnded = try now.watermark == nil && isTrue(sql.isEmpty)
             try hasEnded ? end(now, sql) : setStage(now, (now.undoStage ?? 0) + 1)
         }
-        if hasEnded, outcome == .worked { return try release(record) }
         // The next step tries again, from the keys on.
         if outcome == .worked, progress.returned == 0, let refusal = progress.refusal { throw refused(record, refusal) }
         return outcome
@@ -414,7 +417,8 @@ struct Undo {
             return try keys(sql.strangers(isBounded: lower != nil, isEnded: upper != nil, others), sql, lower, upper)
         } catch let error as SQLiteError where error.code == .error {
             // What a function of the condition fails on does not meet it.
-            return try keys(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil), sql, lower, upper).filter {
+            return try keys(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil), sql, lower, upper).filter
+            {
                 do {
                     return try !keys(sql.strangerRow(others), sql, $0, nil).isEmpty
                 } catch let error as SQLiteError where error.code == .error {
@@ -508,9 +512,7 @@ struct Undo {
             try connection.sync(schema: "main")
             try stepper.attach(migration)
             try stepper.checkInPlace(migration)
-            do {
-                try stepper.writeSource(migration, of: record) { try open(record) }
-            } catch let error as MigrationError where error.code == .sourceUnavailable {
+            guard try stepper.writeSourceAtOnce(migration, of: record, { try open(record) }) != nil else {
                 return .busy
             }
         }

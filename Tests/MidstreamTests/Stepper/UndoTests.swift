@@ -367,23 +367,28 @@ import Testing
         try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 0")
     }
 
-    /// The target has none of the rows any more by then.
-    @Test func aTableThatHasReturnedCannotBeginBeforeItsSourceIsOpen() throws {
-        let fixture = try MovingFixture(rows: 40)
-        let database = try fixture.open()
+    /// Moves all rows back, and has a reader of the target keep the source closed.
+    private func returnAllButTheFence(_ fixture: MovingFixture, _ database: Database, _ reader: Connection) throws {
         try database.execute("CREATE TABLE other(x)")
         try MigrationFreezer(database).move(toPercent: 50)
         try database.cancelMigration()
         func hasReturned() throws -> Bool { try database.readMigrationProgress().tables.map(\.phase) == [.copied] }
-        let plain = try Connection(path: fixture.target)
         for _ in 0..<50 where try !hasReturned() {
-            if plain.isInTransaction { try plain.execute("COMMIT") }
+            if reader.isInTransaction { try reader.execute("COMMIT") }
             try database.execute("INSERT INTO other VALUES (1)")
-            try plain.execute("BEGIN")
-            _ = try plain.fetchAll("SELECT * FROM other")
+            try reader.execute("BEGIN")
+            _ = try reader.fetchAll("SELECT * FROM other")
             for _ in 0..<6 where try !hasReturned() { try database.stepMigration(rows: 7) }
         }
         try #require(try hasReturned())
+    }
+
+    /// The target has none of the rows any more by then.
+    @Test func aTableThatHasReturnedCannotBeginBeforeItsSourceIsOpen() throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try fixture.open()
+        let plain = try Connection(path: fixture.target)
+        try returnAllButTheFence(fixture, database, plain)
         for isOpenedAnew in [false, true] {
             let database = isOpenedAnew ? try Database(path: fixture.target) : database
             let error = #expect(throws: MigrationError.self) {
@@ -396,6 +401,40 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
         try finishMigration(database)
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 40)
+    }
+
+    /// All rows are in the source by then, and whoever writes that keeps no step waiting.
+    @Test(arguments: ["absent", "locked"]) func aSourceThatCannotBeOpenedYetKeepsNobodyWaiting(_ why: String) throws {
+        let fixture = try MovingFixture(rows: 40)
+        let database = try fixture.open()
+        let reader = try Connection(path: fixture.target)
+        try returnAllButTheFence(fixture, database, reader)
+        let (source, away) = (fixture.source, fixture.source + ".away")
+        let plain = try Connection(path: source)
+        if why == "locked" { try plain.execute("BEGIN IMMEDIATE") }
+        try reader.execute("COMMIT")
+        let start = ContinuousClock.now
+        if why == "locked" {
+            for _ in 0..<3 { #expect(try database.stepMigration().outcome == .busy) }
+        }
+        database.close()
+        if why == "absent" {
+            plain.close()
+            Files.moveDatabase(source, to: away)
+        }
+        let again = try Database(path: fixture.target)
+        #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0)
+        #expect(ContinuousClock.now - start < .seconds(4))
+        if why == "absent" {
+            #expect(throws: MigrationError.self) { try again.stepMigration() }
+            Files.moveDatabase(away, to: source)
+        } else {
+            try plain.execute("COMMIT")
+        }
+        try finishMigration(again)
+        let opened = try Connection(path: source)
+        try opened.execute("UPDATE old_accounts SET amount = 0")
+        #expect(opened.changes == 40)
     }
 
     /// One of them finds that the other has brought all back by then, which is no error.
@@ -463,7 +502,9 @@ import Testing
     }
 
     /// `abs()` has no value for the smallest integer. The other rows return.
-    @Test(arguments: ["index", "check", "condition"]) func rowsThatAFunctionFailsOnStayAndAreTold(_ place: String) throws {
+    @Test(arguments: ["index", "check", "condition"]) func rowsThatAFunctionFailsOnStayAndAreTold(_ place: String)
+        throws
+    {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
         let check = place == "check" ? " CHECK (abs(x) >= 0)" : ""
