@@ -250,11 +250,15 @@ final class MigrationEngine: Sendable {
         _ outcome: MigrationProgress.Outcome,
         _ moved: Int64
     ) throws -> MigrationProgress {
-        var progress = try progress(stepper.store, outcome, moved)
+        // In one snapshot: other processes step as well.
+        var progress = try stepper.connection.readingTransaction {
+            try Self.progress(stepper.store, outcome, moved)
+        }
         if progress.isFinished, stepper.isLeavingSource { progress.outcome = .waitingForReaders }
         return progress
     }
 
+    /// In a transaction.
     static func progress(
         _ store: StateStore,
         _ outcome: MigrationProgress.Outcome,

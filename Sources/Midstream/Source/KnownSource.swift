@@ -48,7 +48,7 @@ final class KnownSource {
         // Columns that are new are nobody's.
         guard let found, found.columns.prefix(table.columns.count) == table.columns[...],
             found.hasRowID == table.hasRowID, found.rowIDColumn == table.rowIDColumn,
-            found.primaryKey == table.primaryKey
+            found.primaryKey == table.primaryKey, found.rowIDName == table.rowIDName
         else {
             throw MigrationError(
                 .sourceChanged,

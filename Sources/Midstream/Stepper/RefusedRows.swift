@@ -24,8 +24,8 @@ struct RefusedRows {
 
     /// Moves the pending rows of a range, up to one at which the table stops, and moves the watermark there.
     func move(from position: Position, through upper: RowKey?) throws -> Outcome {
-        // Before the keys are read: it may have to be made.
-        let aside = record.refusedRows == .stop ? nil : try table()
+        // Who is asked may have another answer than that it is needed.
+        let aside = record.refusedRows == .setAside ? try table() : nil
         var outcome = Outcome()
         let keys = try mover.statements.statement(
             mover.sql.pendingKeys(isBounded: position.key != nil, isEnded: upper != nil)
@@ -79,7 +79,6 @@ struct RefusedRows {
     private func settle(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ aside: String?) throws -> Settlement
     {
         guard record.refusedRows != .stop else { return .stopped(error) }
-        let aside = try aside ?? table()
         var decision = RefusedRowDecision.setAside
         var row: RefusedRow?
         if record.refusedRows == .ask {
@@ -91,7 +90,7 @@ struct RefusedRows {
         switch decision {
         case .stop: return .stopped(error)
         case .setAside:
-            try setAside(key, way, error, aside)
+            try setAside(key, way, error, aside ?? table())
             return .setAside
         case .replace(let values):
             guard let row else { return .stopped(error) }

@@ -36,6 +36,15 @@ struct ReportTable {
         return name
     }
 
+    /// The table that tells of rows of a move which the target has forgotten; `nil` where there is none.
+    static func left(_ kind: String, of target: String, _ id: Int64, _ connection: Connection) throws -> String? {
+        let wanted = "\(OwnNames.prefix)\(kind)_\(target)"
+        return try connection.fetchValue(
+            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name COLLATE NOCASE IN (?, ?)",
+            [wanted, "\(wanted)_\(id)"]
+        )
+    }
+
     /// Whether a table is still there, with its columns: it is the application's to deal with.
     private func takes(_ name: String, _ connection: Connection) throws -> Bool {
         let list = KeySQL.list(columns.map { "midstream_report.\($0)" })

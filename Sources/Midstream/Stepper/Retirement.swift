@@ -158,7 +158,7 @@ struct Retirement {
     ///
     /// - Parameter moved: The rows that have moved.
     func releaseLate(_ claim: Claims.Claim, moved: Int64) throws {
-        let record = TableRecord(
+        var record = TableRecord(
             id: claim.id,
             migration: migration.id,
             target: claim.targetTable,
@@ -168,6 +168,7 @@ struct Retirement {
             copied: moved,
             settled: 0
         )
+        record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
         _ = try releaseSource(record)
         try connection.sync(schema: migration.schema)
         try stepper.waitingTransaction(lockingBy: Unreleased.table) {

@@ -149,7 +149,11 @@ extension Setup {
             settled: 0
         )
         let claims = Claims(connection: connection, migration: migration)
-        try claims.write { try claims.withdraw(record) }
+        do {
+            try claims.write { try claims.withdraw(record) }
+        } catch let error as SQLiteError where error.isMissingTable {
+            // Another process has withdrawn the last one.
+        }
         try giveBack(record, migration, isForgotten: true)
         try forgetUnbegun(claim.id)
     }

@@ -113,8 +113,9 @@ struct Undo {
         try connection.execute(stepper.undoSQL(now, migration).createTable)
         try Returns(connection: connection).create()
         try connection.execute(
-            "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL WHERE id = ?",
-            [record.id]
+            // For the progress: what the ledger has of rows to come is no more to be told from what is collected.
+            "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL, settled = settled + ? WHERE id = ?",
+            [stepper.store.ledgerCount(now), record.id]
         )
     }
 
@@ -362,7 +363,8 @@ struct Undo {
             progress.refusal = progress.refusal ?? refusals.first
             progress.returning.pass(upper)
             try connection.execute(
-                "UPDATE main.midstream_tables SET copied = max(0, copied - ?), ceiling = NULL WHERE id = ?",
+                "UPDATE main.midstream_tables SET copied = max(0, copied - ?1), "
+                    + "settled = max(0, settled - max(0, ?1 - copied)), ceiling = NULL WHERE id = ?2",
                 [returned, record.id]
             )
         }

@@ -1,7 +1,7 @@
 /// What the text of an expression tells of its values, without knowing the tables.
 public enum ExpressionShape {
     private static let textFunctions: Set<String> = [
-        "lower", "upper", "trim", "ltrim", "rtrim", "replace", "hex", "quote", "printf", "format", "typeof", "char",
+        "lower", "upper", "trim", "ltrim", "rtrim", "hex", "quote", "printf", "format", "typeof", "char",
     ]
 
     /// Operators and words that bind less tightly than `||`, or make something else of the whole.

@@ -142,6 +142,17 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
     }
 
+    /// Its name would be that of the rows' keys, and is the column's.
+    @Test func aColumnThatIsCalledRowidInTheSourceIsNoticed() throws {
+        try make("a TEXT, b TEXT")
+        let database = try begin()
+        #expect(try database.fetchAll("SELECT a FROM t").count == 20)
+        try plain(source, "ALTER TABLE old_t ADD COLUMN rowid")
+        let rows = try? database.fetchAll("SELECT a FROM t")
+        #expect(rows == nil || rows?.count == 20)
+        #expect(throws: (any Error).self) { try finishMigration(database) }
+    }
+
     /// Without an INTEGER PRIMARY KEY, rows get other rowids: those that are pending would be others.
     @Test func aVacuumThatGivesOtherRowidsIsNoticedByOpenDatabases() throws {
         try make("a TEXT, b TEXT")

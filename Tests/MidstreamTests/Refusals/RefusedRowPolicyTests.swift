@@ -124,6 +124,22 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1000)
     }
 
+    /// Who is asked, and has no row set aside, finds no table for such rows.
+    @Test(arguments: [true, false]) func noTableIsMadeForRowsThatAreNotSetAside(_ mends: Bool) throws {
+        let database = try database(
+            policy: .ask { row in
+                mends ? .replace(["x": row.values["id"] ?? .integer(1), "name": .text("mended")]) : .stop
+            }
+        )
+        if mends {
+            try finishMigration(database)
+        } else {
+            #expect(throws: MigrationError.self) { try finishMigration(database) }
+        }
+        #expect(try database.readMigrationProgress().tables.allSatisfy { $0.refusedRowsTable == nil })
+        #expect(try database.fetchOne("SELECT 1 FROM sqlite_master WHERE name LIKE 'midstream_refused%'") == nil)
+    }
+
     /// A reader would find two rows of one key.
     @Test(arguments: ["TEXT COLLATE NOCASE UNIQUE", "TEXT UNIQUE"], ["N2", "n2", "n1"])
     func anAnswerHasNoKeyOfARowThatIsToCome(_ type: String, _ name: String) throws {

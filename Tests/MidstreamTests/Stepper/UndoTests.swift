@@ -772,6 +772,28 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 50)
     }
 
+    /// Rows that were written before they had moved return like the others.
+    @Test func progressSinksByEachRowThatReturns() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 20)
+        try database.execute("UPDATE accounts SET amount = amount WHERE id > 40 OR id < 5")
+        let moved = try database.readMigrationProgress().movedRows
+        #expect(moved == 30)
+        try database.cancelMigration()
+        #expect(try database.readMigrationProgress().movedRows == moved)
+        var before = moved
+        for _ in 0..<100 {
+            let progress = try database.stepMigration(rows: 4)
+            if progress.isFinished { break }
+            let left = try Connection(path: fixture.target).fetchValue(Int64.self, "SELECT count(*) FROM accounts")
+            #expect(progress.movedRows == left)
+            #expect(progress.movedRows <= before)
+            before = progress.movedRows
+        }
+        #expect(try database.readMigrationProgress().isFinished)
+    }
+
     /// What came as '007' is 7 in the target, and nobody knows what it was.
     @Test(arguments: [
         ("TEXT", "INTEGER", false), ("", "REAL", false), ("BLOB", "TEXT", false), ("INTEGER", "NUMERIC", true),
