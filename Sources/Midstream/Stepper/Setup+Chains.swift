@@ -101,10 +101,34 @@ extension Setup {
         for former in try formers(of: record, migration) {
             if former.isOfOtherFile {
                 _ = try joined(former, record, migration)
-            } else if try isShared || chain(former, record, migration).map({ $0.joined() == nil }) ?? false {
+            } else if try isShared || !canJoin(former, record, migration) {
                 try end(former.record)
+                throw Ended()
             }
         }
+    }
+
+    private func canJoin(_ former: Former, _ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
+        try chain(former, record, migration).map { $0.joined() != nil } ?? true
+    }
+
+    /// Takes out those that cannot begin together with the others, which bring rows into their sources that have to be there
+    /// before. Within a file.
+    func takeOutFollowing(_ begun: inout [Beginning], _ migration: MigrationRecord) throws -> [Beginning] {
+        guard migration.sourcePath == nil else { return [] }
+        let following = try begun.filter { following in
+            let record = following.record
+            let sharing = begun.filter { SQLIdentifier.equal($0.record.source, record.source) }
+            return try begun.contains { first in
+                let former = Former(record: first.record, origin: migration, isOfOtherFile: false)
+                return try SQLIdentifier.equal(first.record.target, record.source)
+                    && (sharing.count > 1 || !canJoin(former, record, migration))
+            }
+        }
+        // In a circle nobody is the first, which is told of later.
+        guard following.count < begun.count else { return [] }
+        begun.removeAll { beginning in following.contains { $0.record.id == beginning.record.id } }
+        return following
     }
 
     private func end(_ first: TableRecord) throws {

@@ -220,7 +220,11 @@ extension Setup {
                     }
                 }
             }
-            for record in records { try takeOver(record, migration) }
+            do {
+                for record in records { try takeOver(record, migration) }
+            } catch let error as MigrationError where error.code == .foreignState {
+                throw Taken(error: error)
+            }
         }
         // Sources cannot be attached within a transaction.
         for record in records { _ = try strangers(record) }

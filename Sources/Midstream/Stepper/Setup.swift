@@ -27,15 +27,21 @@ struct Setup {
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
         let deadline = ContinuousClock.now + Self.patienceWithReaders
-        return try stepper.untilDone {
+        while true {
             do {
-                return try tryToBegin(source, retirement, filter)
-            } catch is Overtaken {
-                return nil
-            } catch let returning as Returning {
-                guard ContinuousClock.now < deadline else { throw Self.isReturning(returning.record) }
-                usleep(2000)
-                return nil
+                return try stepper.untilDone {
+                    do {
+                        return try tryToBegin(source, retirement, filter)
+                    } catch is Overtaken {
+                        return nil
+                    } catch let returning as Returning {
+                        guard ContinuousClock.now < deadline else { throw Self.isReturning(returning.record) }
+                        usleep(2000)
+                        return nil
+                    }
+                }
+            } catch is Ended {
+                // Which may have taken long.
             }
         }
     }
@@ -51,6 +57,9 @@ struct Setup {
     /// Another process has changed the stored migrations or a table since they were read, and nothing has been done, or it has
     /// been taken back.
     struct Overtaken: Error {}
+
+    /// A move has been brought to its end so that others can begin, which is looked at anew.
+    struct Ended: Error {}
 
     private func tryToBegin(
         _ source: MigrationSource,
@@ -104,12 +113,15 @@ struct Setup {
                 if isNew { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
                 return asked
             }
+            isCutShort = try !takeOutFollowing(&begun, migration).isEmpty
             try store(begun, migration, ifStillAt: version)
         } catch {
             stepper.detachUnneeded()
             // What another process is moving by now is found on both sides; and who has moved the last table deletes the file
             // after that.
-            guard try error is Overtaken || isStill(at: version) && !isGone(source) else { throw Overtaken() }
+            guard try error is Overtaken || error is Ended || isStill(at: version) && !isGone(source) else {
+                throw Overtaken()
+            }
             throw error
         }
         do {
@@ -124,7 +136,7 @@ struct Setup {
         }
         // Another process may have taken them back.
         let known = Set(try stepper.load().tables.map(\.id))
-        guard begun.allSatisfy({ known.contains($0.record.id) }) else { throw Overtaken() }
+        guard begun.allSatisfy({ known.contains($0.record.id) }), !isCutShort else { throw Overtaken() }
         return asked
     }
 

@@ -320,6 +320,24 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == count)
     }
 
+    /// The first file's rows belong to the original.
+    @Test func aCopyOfTheMiddleFileIsRefusedAndLeftAsItIs() throws {
+        _ = try begin(moved: 3)
+        Files.copyDatabase(folder.file("new.db"), to: folder.file("copy.db"))
+        let third = try Database(path: folder.file("third.db"))
+        try third.execute("CREATE TABLE c\(Self.last)")
+        let before = try ["old.db", "new.db", "copy.db", "third.db"].map(objects)
+        let error = #expect(throws: MigrationError.self) {
+            try third.addMigration(source: .file(folder.file("copy.db")), filter: Self.third)
+        }
+        #expect(error?.code == .foreignState)
+        let after = try ["old.db", "new.db", "copy.db", "third.db"].map(objects)
+        #expect(after == before)
+        try third.addMigration(source: new, filter: Self.third)
+        try finishMigration(third)
+        #expect(try third.fetchValue(Int.self, "SELECT count(*) FROM c") == 9)
+    }
+
     /// Another move may delete the middle file when all of it has been released, before the last file has seen that.
     @Test func theMiddleFileMayBeDeletedWhileTheLastOneWaits() throws {
         _ = try begin(moved: 3)

@@ -175,4 +175,46 @@ import Testing
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM c") == 6)
     }
+
+    /// Where rows that are to come cannot go on directly, they come at once, as with two calls.
+    @Test(arguments: ["condition", "shared"], ["abcd", "dcba", "cbda"])
+    func oneCallMayBeginAChainThatCannotBeJoined(_ why: String, _ order: String) throws {
+        let database = try Database(path: folder.file("new.db"))
+        for name in order { try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, v)") }
+        for id in 1...30 { try database.execute("INSERT INTO a VALUES (?, ?)", [id, id]) }
+        try database.addMigration(source: .sameDatabase) { table in
+            switch table.name {
+            case "b": table.sourceTable = "a"
+            case "c":
+                table.sourceTable = "b"
+                table.condition = "v < 20"
+            case "d" where why == "shared":
+                table.sourceTable = "b"
+                table.condition = "v >= 20"
+            default: break
+            }
+        }
+        func check() throws {
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM c") == 19)
+            if why == "shared" { #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM d") == 11) }
+        }
+        try check()
+        try finishMigration(database)
+        try check()
+    }
+
+    @Test func aCircleIsRefused() throws {
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE a(id INTEGER PRIMARY KEY); CREATE TABLE b(id INTEGER PRIMARY KEY)")
+        try database.execute("INSERT INTO a VALUES (1); INSERT INTO b VALUES (2)")
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .sameDatabase) { table in
+                table.sourceTable = table.name == "a" ? "b" : "a"
+                table.condition = "id > 0"
+            }
+        }
+        #expect(error?.code == .unsupported || error?.code == .misuse, "\(String(describing: error))")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM a") == 1)
+        #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
+    }
 }
