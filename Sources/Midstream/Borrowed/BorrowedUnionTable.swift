@@ -8,6 +8,7 @@ final class BorrowedUnionTable: UnionTable {
     init(table: MovingTable, scope: UnionPlan.Scope, tables: MovingTables, writes: BorrowedWrites) {
         self.writes = writes
         super.init(table: table, scope: scope, tables: tables)
+        writes.connectedTables += 1
     }
 
     /// The text is not known while SQLite plans. What it could be is looked at when it matters: ``admitNumber()``.
@@ -53,6 +54,7 @@ final class BorrowedUnionTable: UnionTable {
 
     override func disconnect() {
         super.disconnect()
+        writes.connectedTables -= 1
         // The connection may be about to be closed, which statements would keep from being done.
         writes.onDisconnect?()
     }

@@ -18,6 +18,9 @@ final class BorrowedWrites {
     var checkSchema: (() throws -> Void)?
     /// Called when a union table is let go.
     var onDisconnect: (() -> Void)?
+    /// How many union tables SQLite has. It lets them go when a change of the schema is undone, and takes them when a
+    /// statement names them.
+    var connectedTables = 0
 
     private struct PlanKey: Hashable {
         var text: ExactString
@@ -27,6 +30,8 @@ final class BorrowedWrites {
 
     private var plans: [PlanKey: WritePlan] = [:]
     private static let capacity = 200
+
+    private var isOpening = false
 
     /// The statement that wrote a row last, and the connection's count of changes right after.
     private var lastRow: (statement: UInt, changes: Int64)?
@@ -72,7 +77,8 @@ final class BorrowedWrites {
         while try !isFound && views.step() {
             if case .text(let sql) = views.value(at: 0) { isFound = SQLScript(sql).outline().hasRowMembership }
         }
-        temporary = (version, isFound)
+        // What a transaction has made may be undone, and its number given to something else.
+        if !connection.isInTransaction { temporary = (version, isFound) }
         return isFound
     }
 
@@ -88,11 +94,18 @@ final class BorrowedWrites {
     /// Takes the target's write lock before the statement reads: natively it would have it by now, and a lock that is
     /// asked for after a read is refused at once when another connection writes.
     func begin(_ table: MovingTable) throws {
+        // A statement that was undone may be run again.
+        lastRow = nil
         // Taking it sets `changes()`.
         let asksForChanges = connection.runningStatements(thatMayWrite: true).contains { running in
             running.sql.map { SQLScript($0).outline().functionCalls.contains { $0.name == "changes" } } ?? true
         }
-        if !asksForChanges { try openStatement(table) }
+        // A TEMP trigger on the target's table that writes the union table begins it again.
+        if !asksForChanges, !isOpening {
+            isOpening = true
+            defer { isOpening = false }
+            try openStatement(table)
+        }
         try noteStatement()
     }
 
@@ -137,6 +150,7 @@ final class BorrowedWrites {
         // The statement that runs counts the row itself.
         defer { statements.internalChanges = own + connection.totalChanges - total }
         let mode = connection.conflictMode
+        statements.hasRefusedPromotion = false
         do {
             if connection.isInTransaction { try openStatement(table) }
             let isDone = try carryOut(plan, operation, table, values)
@@ -146,13 +160,21 @@ final class BorrowedWrites {
             if isDone { lastRow = (writers[0].identity, connection.totalChanges) }
             if !isDone { throw try notDone(mode, table) }
             return operation == .insert ? inserted : nil
-        } catch let error as SQLiteError where error.code == .constraintDatatype && mode != .abort && mode != .replace {
-            // The OR clause does not speak of types, but SQLite would apply it by the code alone.
-            overlay?.setLastInsertRowID(lastInsertRowID)
-            throw SQLiteError(code: .mismatch, message: error.message)
         } catch {
             overlay?.setLastInsertRowID(lastInsertRowID)
-            throw error
+            throw (error as? SQLiteError).map { outOfClause($0, mode) } ?? error
+        }
+    }
+
+    /// An error as the statement is to end with it. The OR clause speaks of the new row's constraints alone, and not of its
+    /// types, of what triggers raise, and of pending rows that the target does not take; but SQLite would apply it by the code.
+    private func outOfClause(_ error: SQLiteError, _ mode: ConflictMode) -> SQLiteError {
+        guard ResultCode.constraint ~= error.code, mode != .abort, mode != .replace else { return error }
+        switch error.code {
+        case .constraintDatatype: return SQLiteError(code: .mismatch, message: error.message)
+        case _ where statements.hasRefusedPromotion, .constraintTrigger:
+            return SQLiteError(code: .error, message: error.message)
+        default: return error
         }
     }
 

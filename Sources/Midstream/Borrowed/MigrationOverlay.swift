@@ -120,7 +120,7 @@ public final class MigrationOverlay {
 
     /// Makes the overlay anew if the schema has changed.
     private func settle() throws {
-        defer { if access.overlay.isEmpty { access.releaseStatements() } }
+        defer { releaseStatementsOfNobody() }
         if try !access.overlay.isInPlace() { access.overlay.forgetSchemaVersion() }
         try access.overlay.refresh()
     }
@@ -190,8 +190,13 @@ public final class MigrationOverlay {
         defer {
             access.overlay.noteChanges()
             access.forgetPrepared()
-            if access.overlay.isEmpty { access.releaseStatements() }
+            releaseStatementsOfNobody()
         }
         return try body()
+    }
+
+    /// Where SQLite has no union table, none tells when the connection is closed, which statements would keep from being done.
+    private func releaseStatementsOfNobody() {
+        if writes.connectedTables == 0 { access.releaseStatements() }
     }
 }

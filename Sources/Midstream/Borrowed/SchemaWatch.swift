@@ -8,6 +8,9 @@ struct SchemaWatch {
 
     /// The schema version that was looked at last.
     private var knownVersion: Int64?
+    /// Where that was in a transaction that may have written it, the number that tells whether another connection has committed
+    /// since: what is undone gives its number to the next one.
+    private var knownData: Int64?
     /// What mentioned a moving table then.
     private var knownObjects: [SchemaObject] = []
     /// The moving tables' names then, in lower case, and the views' that read them.
@@ -146,12 +149,8 @@ struct SchemaWatch {
     ///
     /// - Throws: `SQLiteError` when the overlay does not fit it.
     mutating func check() throws {
-        let version = try statements.statement("PRAGMA main.schema_version")
-        defer { version.reset() }
-        guard try version.step() else { return }
-        let current = version.int64(at: 0)
-        if current == knownVersion { return }
-        version.reset()
+        guard let current = try number("schema_version") else { return }
+        if current == knownVersion, try knownData == nil || knownData == number("data_version") { return }
         let all = try objects("main.sqlite_master")
         statements.isStateGone = !all.contains { $0.name == "midstream_tables" }
         // The end of a table's move changes the schema too, and needs nothing: there is no row left to look for.
@@ -161,7 +160,14 @@ struct SchemaWatch {
         if all.filter(isWatched) != knownObjects {
             throw Self.stale("the definition of a moving table, or of what mentions one, has changed")
         }
+        knownData = statements.connection.isInTransaction ? try number("data_version") : nil
         knownVersion = current
+    }
+
+    private func number(_ pragma: String) throws -> Int64? {
+        let statement = try statements.statement("PRAGMA main.\(pragma)")
+        defer { statement.reset() }
+        return try statement.step() ? statement.int64(at: 0) : nil
     }
 
     private static func stale(_ reason: String) -> SQLiteError {

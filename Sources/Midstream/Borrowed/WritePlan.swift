@@ -29,7 +29,9 @@ struct WritePlan {
         let outline = SQLScript(text).outline()
         func refuse(_ reason: String) -> SQLiteError { BorrowedWrites.refusal(of: table, reason) }
         guard outline.isComplete, Self.kind(operation) == outline.kind, let target = outline.target,
-            SQLIdentifier.equal(target.name, table.name)
+            SQLIdentifier.equal(target.name, table.name),
+            // Else it writes another table of the name, and what writes this one is a trigger.
+            target.schema.map({ SQLIdentifier.equal($0, "temp") }) ?? true
         else {
             throw refuse("what writes it is not a statement of its own, or one that Midstream cannot read")
         }

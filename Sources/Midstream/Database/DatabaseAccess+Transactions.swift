@@ -70,7 +70,7 @@ extension DatabaseAccess {
     func makeCurrent(before piece: Piece) throws {
         if connection.isInTransaction {
             if overlay.isSuspended { try resumeOverlay(before: piece) }
-            if kind == .borrowed, freshTransaction == nil { try forgetMoved(before: piece) }
+            if connection.isBorrowed, freshTransaction == nil { try forgetMoved(before: piece) }
             let (tables, reason) = overlay.needsDraining
             if !tables.isEmpty { try drain(tables, reason, for: piece.text) }
             return

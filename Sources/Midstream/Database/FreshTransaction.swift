@@ -34,7 +34,7 @@ extension DatabaseAccess {
     /// Whether it is time to see whether the overlay fits when the transaction's first statement comes. It is not where the
     /// transaction could not be begun again then, since it has a lock, or another library may run statements of its own in it.
     private func isSeenLater(_ prepared: Prepared) -> Bool {
-        kind != .borrowed && (prepared.takesInWrites || prepared.statement.isReadOnly)
+        !connection.isBorrowed && (prepared.takesInWrites || prepared.statement.isReadOnly)
     }
 
     /// Sees to it that a transaction that has just begun has an overlay that fits, if it is to be seen at once.

@@ -242,6 +242,8 @@ final class InternalStatements {
     /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
     /// same.
     var isPromoting = false
+    /// Whether the target has refused a pending row since this was set.
+    var hasRefusedPromotion = false
     /// Whether what is done in several statements can be undone where one of them fails.
     var isProtected = true
     /// The handles that read pending rows. The overlay may be made anew while they are open.

@@ -751,7 +751,8 @@ final class Overlay {
         try RowHash.define(on: connection)
         let flags: FunctionFlags = .innocuous
         try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
-            [unowned self] values, _ in
+            [weak self] values, _ in
+            guard let self else { throw Self.isGone }
             watch.noteBegun()
             if statements.isPromoting { return }
             // Nobody says when a statement of other code's begins.
@@ -767,15 +768,20 @@ final class Overlay {
             try table.resolveConflicts(values, from: 1)
         }
         // Natively these count no promotions, and may be used where the schema is not trusted.
-        try connection.createFunction("changes", argumentCount: 0, flags: flags) { [unowned self] _, result in
+        try connection.createFunction("changes", argumentCount: 0, flags: flags) { [weak self] _, result in
+            guard let self else { throw Self.isGone }
             result.set(changes)
         }
-        try connection.createFunction("total_changes", argumentCount: 0, flags: flags) { [unowned self] _, result in
+        try connection.createFunction("total_changes", argumentCount: 0, flags: flags) { [weak self] _, result in
+            guard let self else { throw Self.isGone }
             result.set(connection.totalChanges - statements.internalChanges)
         }
         // Files of earlier releases name it whatever moves.
         try defineFence("midstream_guard")
     }
+
+    /// Functions that could not all be defined, nor be taken off again, stay on a connection that other code opened.
+    private static let isGone = SQLiteError(code: .misuse, message: "the connection's overlay could not be made")
 
     /// Its mere name keeps connections without the overlay, or with another, from writing a moving table.
     private func defineFence(_ name: String) throws {

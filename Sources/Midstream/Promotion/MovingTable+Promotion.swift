@@ -48,6 +48,8 @@ extension MovingTable {
             _ = try statement.stepOfCopy()
         }
         var isCopied = false
+        // What cannot be prepared is known before anything is changed.
+        _ = try statement(sql.settle)
         do {
             try statements.movingRows(of: sql) {
                 try run(sql.copyRow)
@@ -55,7 +57,7 @@ extension MovingTable {
             }
             try run(sql.settle)
         } catch {
-            if isCopied { statements.noteHalfDone() }
+            if isCopied { statements.noteHalfDone() } else { statements.hasRefusedPromotion = true }
             throw error
         }
         statements.epoch += 1

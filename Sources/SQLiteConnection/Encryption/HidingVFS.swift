@@ -61,6 +61,14 @@ enum HidingVFS {
         }
     }
 
+    /// Gives the hidden file its own methods back before it is closed: its object is gone after that.
+    private static func unhide(_ file: UnsafeMutablePointer<sqlite3_file>?) -> UnsafePointer<sqlite3_io_methods>? {
+        guard let methods = methodsOfHidden(file) else { return nil }
+        file?.pointee.pMethods = methods
+        hidden.withLock { $0?.file = 0 }
+        return methods
+    }
+
     private static func register(over base: UnsafeMutablePointer<sqlite3_vfs>) throws(SQLiteError) -> String {
         try names.withLock { names throws(SQLiteError) in
             if let name = names[UInt(bitPattern: base)] { return name }
@@ -138,6 +146,7 @@ enum HidingVFS {
         let copy = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         copy.initialize(to: methods.pointee)
         hidingMethods.withLock { $0[UInt(bitPattern: methods)] = UInt(bitPattern: copy) }
+        copy.pointee.xClose = { HidingVFS.unhide($0)?.pointee.xClose?($0) ?? SQLITE_IOERR }
         copy.pointee.xFileSize = { _, size in
             size?.pointee = 0
             return SQLITE_OK

@@ -292,6 +292,100 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// The clause does not speak of a pending row that the target does not take, but SQLite would leave the new one out, without
+    /// a word.
+    @Test(arguments: ["IGNORE", "FAIL", "ROLLBACK", "ABORT", "REPLACE"])
+    func orClausesSayNothingOfPendingRowsThatAreRefused(_ clause: String) throws {
+        let columns = "(id INTEGER PRIMARY KEY, body TEXT UNIQUE, size INTEGER"
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script:
+                "CREATE TABLE t\(columns)); INSERT INTO t VALUES (1, 'a', 1), (2, 'b', 1), (8, 'c', NULL), (9, 'd', NULL);"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(columns) NOT NULL)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        let foreign = try ForeignConnection(folder.file("new.db"))
+        try foreign.install()
+        let all = try foreign.rows("SELECT * FROM t ORDER BY id")
+        try foreign.execute("BEGIN")
+        for sql in [
+            "INSERT OR \(clause) INTO t(body, size) VALUES ('x', 1)",
+            "UPDATE OR \(clause) t SET size = 3 WHERE id IN (1, 8)",
+        ] {
+            #expect(throws: SQLiteError.self, "\(sql)") { try foreign.execute(sql) }
+            #expect(try foreign.rows("SELECT * FROM t ORDER BY id") == all, "\(sql)")
+            #expect(foreign.wrapped.isInTransaction, "\(sql)")
+        }
+        // What it speaks of, it does.
+        try foreign.execute("INSERT INTO t VALUES (3, 'e', 1)")
+        if clause == "IGNORE" { try foreign.execute("INSERT OR IGNORE INTO t VALUES (2, 'f', 1), (4, 'a', 1)") }
+        #expect(try foreign.rows("SELECT count(*) FROM t") == ["5"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// A table of that name in another file, or in `main` by name, is written by the statement, and the moving one by its trigger.
+    @Test(arguments: ["aux", "main"]) func triggersOfTempOnTablesOfTheSameNameAreRefused(_ schema: String) throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        if schema == "aux" {
+            try foreign.execute("ATTACH ':memory:' AS aux; CREATE TABLE aux.messages(id, body, size)")
+        }
+        try foreign.execute(
+            "CREATE TEMP TRIGGER tr AFTER UPDATE ON \(schema).messages BEGIN UPDATE messages SET body = 'x', size = 7 WHERE id = 70; END"
+        )
+        if schema == "aux" { try foreign.execute("INSERT INTO aux.messages VALUES (1, 'a', 1)") }
+        let before = try foreign.rows("SELECT * FROM messages ORDER BY id")
+        #expect(throws: SQLiteError.self) {
+            try foreign.execute("UPDATE \(schema).messages SET size = 8 WHERE id = 1")
+        }
+        #expect(try foreign.rows("SELECT * FROM messages ORDER BY id") == before)
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// SQLite has no union table then, so that none is let go when the connection closes.
+    @Test func aConnectionClosesAfterARefreshThatFollowsARollbackOfItsSchema() throws {
+        let pair = try Self.pair("CREATE TABLE other(a)")
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        try foreign.execute("BEGIN; CREATE TABLE x(a); ROLLBACK")
+        try overlay.refresh()
+        try overlay.execute("INSERT INTO other VALUES (1)")
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// The number of a schema that was undone is given to another one.
+    @Test func aSchemaThatWasUndoneIsNotTakenForAnother() throws {
+        func version(_ pair: Pair) throws -> Int64 {
+            try Connection(path: pair.target).fetchValue(Int64.self, "PRAGMA schema_version") ?? 0
+        }
+        func cancel(_ pair: Pair) throws {
+            let database = try Database(path: pair.target)
+            try database.cancelMigration()
+            database.close()
+        }
+        let measured = try Self.pair()
+        let before = try version(measured)
+        try cancel(measured)
+        let raised = try version(measured) - before
+
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute("BEGIN")
+        for number in 0..<raised { try foreign.execute("CREATE TABLE x\(number)(a)") }
+        #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        try foreign.execute("ROLLBACK")
+        try cancel(pair)
+        let error = #expect(throws: SQLiteError.self) { try foreign.rows("SELECT count(*) FROM messages") }
+        #expect(error?.message.contains("to move back") == true, "\(String(describing: error))")
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test(
         .enabled(if: SQLiteFeature.returning.isAvailable && SQLiteFeature.upsert.isAvailable),
         arguments: [
