@@ -26,9 +26,8 @@ extension Setup {
             for record in own where record.phase == .copied && record.undoStage != nil {
                 do {
                     _ = try Undo(stepper: stepper, migration: migration).release(record)
-                } catch {
-                    // All rows are in the source, and nobody needs it for the target: the next step tries again, and tells.
-                    if migration.id == needed?.id { throw error }
+                } catch let error as MigrationError where error.code == .sourceUnavailable && migration.id != needed?.id {
+                    // All rows are there, and nobody needs it for the target: the next step tries again, and tells.
                 }
             }
             for record in own where record.phase == .copying {
