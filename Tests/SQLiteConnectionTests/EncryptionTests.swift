@@ -44,6 +44,13 @@ import Testing
             salt: [UInt8](repeating: 5, count: 16),
             settings: settings { $0.plaintextHeaderSize = 32 }
         ),
+        .passphrase(
+            "x'\(String(repeating: "ab", count: 32))'",
+            settings: settings {
+                $0.plaintextHeaderSize = 32
+                $0.salt = [UInt8](repeating: 5, count: 16)
+            }
+        ),
     ]
 
     static func settings(_ body: (inout CipherSettings) -> Void) -> CipherSettings {

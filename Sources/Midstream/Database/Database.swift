@@ -44,21 +44,13 @@ public final class Database: @unchecked Sendable {
         guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
             throw MigrationError(.misuse, "a database is opened by the path of a file; \"\(path)\" is none")
         }
-        let connection = try Connection(
-            path: path,
-            options: OpenOptions(access: configuration.createsFile ? .readWriteCreate : .readWrite, key: key)
-        )
-        try Self.configure(connection, configuration)
-        if configuration.journalMode == .wal {
-            try WALMode.set(connection, patience: configuration.busyTimeout)
-        }
-        try connection.setSynchronous(
-            configuration.synchronous.rawValue,
-            withoutWAL: configuration.synchronous.withoutWAL
-        )
-        // The salt of an encrypted file stands in its first page, which all connections must find there.
-        if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {
-            try connection.execute("PRAGMA main.user_version = 0")
+        let connection: Connection
+        let isNew = !FilePath.hasContent(path)
+        do {
+            connection = try Self.openToWrite(path, key, configuration)
+        } catch let error as SQLiteError where error.code == .notADatabase && isNew && FilePath.hasContent(path) {
+            // Somebody else has made it meanwhile, encrypted with another salt, which stands there by now.
+            connection = try Self.openToWrite(path, key, configuration)
         }
         let keys = Keyring(target: key, sources: configuration.sourceKey)
         let resolved = FilePath.resolved(path)
@@ -123,6 +115,30 @@ public final class Database: @unchecked Sendable {
         writerQueue.async { @Sendable [self] in
             if !writer.isInTransaction { try? writer.overlay.refresh() }
         }
+    }
+
+    private static func openToWrite(
+        _ path: String,
+        _ key: EncryptionKey?,
+        _ configuration: DatabaseConfiguration
+    ) throws -> Connection {
+        let connection = try Connection(
+            path: path,
+            options: OpenOptions(access: configuration.createsFile ? .readWriteCreate : .readWrite, key: key)
+        )
+        try configure(connection, configuration)
+        if configuration.journalMode == .wal {
+            try WALMode.set(connection, patience: configuration.busyTimeout)
+        }
+        try connection.setSynchronous(
+            configuration.synchronous.rawValue,
+            withoutWAL: configuration.synchronous.withoutWAL
+        )
+        // The salt of an encrypted file stands in its first page, which all connections must find there.
+        if key != nil, try connection.fetchValue(Int64.self, "PRAGMA main.page_count") == 0 {
+            try connection.execute("PRAGMA main.user_version = 0")
+        }
+        return connection
     }
 
     private static func configure(_ connection: Connection, _ configuration: DatabaseConfiguration) throws {

@@ -58,7 +58,9 @@ extension Connection {
             let given = key.salt ?? key.settings.salt
             try setKey(schema, Self.keyspec(key.secret, salt: given), key.settings)
         case .passphrase:
-            if Self.isKeyspec(key.secret) { return try setKey(schema, key.secret, key.settings) }
+            if Self.isKeyspec(key.secret) {
+                return try setKey(schema, Self.keyspec(key.secret, withSalt: key.settings.salt), key.settings)
+            }
             // Anything, to ask for the settings: while SQLCipher takes a key over, the report of a crash would show it.
             try setKey(schema, SecretBytes([0x78]), key.settings)
             let iterations = try pragma(schema, "kdf_iter")
@@ -66,18 +68,22 @@ extension Connection {
             let algorithm = try pragma(schema, "cipher_kdf_algorithm") ?? CipherSettings.KDFAlgorithm.sha1.rawValue
             guard let iterations = iterations.flatMap({ Int($0) }),
                 let algorithm = CipherSettings.KDFAlgorithm(rawValue: algorithm)
-            else { return try setKey(schema, key.secret, key.settings) }
+            else { return try setKeyToDerive(schema, key) }
             let parameters = KeyDerivation.Parameters(
                 iterations: iterations,
                 algorithm: algorithm,
                 salt: key.salt ?? key.settings.salt ?? header(schema) ?? Self.newSalt()
             )
-            guard let derived = KeyCache.key(key.secret, parameters) else {
-                return try setKey(schema, key.secret, key.settings)
-            }
+            guard let derived = KeyCache.key(key.secret, parameters) else { return try setKeyToDerive(schema, key) }
             held.derived = derived
             try setKey(schema, Self.keyspec(derived.secret, salt: parameters.salt), key.settings)
         }
+    }
+
+    /// Has SQLCipher derive the key, by the salt that stands in the file.
+    private func setKeyToDerive(_ schema: String, _ key: EncryptionKey) throws(SQLiteError) {
+        if key.salt ?? key.settings.salt != nil { throw unsupported("a salt that is given with a passphrase") }
+        try setKey(schema, key.secret, key.settings)
     }
 
     private func setKey(_ schema: String, _ secret: SecretBytes, _ settings: CipherSettings) throws(SQLiteError) {
@@ -115,6 +121,21 @@ extension Connection {
                 put(digits[Int(byte & 15)])
             }
             put(UInt8(ascii: "'"))
+        }
+    }
+
+    /// A key in hexadecimal digits, with the salt behind it unless it has one.
+    private static func keyspec(_ text: SecretBytes, withSalt salt: [UInt8]?) -> SecretBytes {
+        let digitsOfKey = 64
+        guard let salt, text.count == 3 + digitsOfKey else { return text }
+        return SecretBytes(count: text.count + 2 * salt.count) { bytes in
+            text.withBytes { bytes.copyBytes(from: $0.dropLast()) }
+            let digits = Array("0123456789abcdef".utf8)
+            for (offset, byte) in salt.enumerated() {
+                bytes[text.count - 1 + 2 * offset] = digits[Int(byte >> 4)]
+                bytes[text.count + 2 * offset] = digits[Int(byte & 15)]
+            }
+            bytes[bytes.count - 1] = UInt8(ascii: "'")
         }
     }
 

@@ -94,8 +94,10 @@ extension Statement {
     private func bindUTF16(of value: ValueReference, at index: Int) throws(SQLiteError) {
         // In the order that the value has, which so stays as it is: SQLite goes on with it.
         let isBigEndian = textEncoding == .utf16BigEndian
+        // Before the text, since older versions of SQLite count in the machine's order.
+        let count = Int(sqlite3_value_bytes16(value.pointer))
         let text = isBigEndian ? sqlite3_value_text16be(value.pointer) : sqlite3_value_text16le(value.pointer)
-        let bytes = UnsafeRawBufferPointer(start: text, count: Int(sqlite3_value_bytes16(value.pointer)))
+        let bytes = UnsafeRawBufferPointer(start: text, count: count)
         let mark: [UInt8] = isBigEndian ? [0xfe, 0xff] : [0xff, 0xfe]
         guard bytes.starts(with: mark) || bytes.starts(with: mark.reversed()) else {
             return try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))

@@ -181,4 +181,20 @@ import Testing
         while case let byte = fgetc(file), byte != EOF { bytes.append(UInt8(truncatingIfNeeded: byte)) }
         return String(decoding: bytes, as: Unicode.ASCII.self)
     }
+
+    /// Each would make the file with a salt of its own.
+    @Test(.enabled(if: Connection.canEncrypt)) func severalMayOpenANewFileAtOnce() async {
+        for _ in 0..<60 {
+            let folder = TemporaryFolder()
+            let threads = Threads()
+            for name in ["a", "b", "c", "d"] {
+                threads.start(name) { _ in
+                    let database = try Database(path: folder.file("new.db"), key: TestKeys.cheap("key") { _ in })
+                    defer { database.close() }
+                    try database.execute("CREATE TABLE IF NOT EXISTS t(x); INSERT INTO t VALUES (1)")
+                }
+            }
+            await threads.join()
+        }
+    }
 }
