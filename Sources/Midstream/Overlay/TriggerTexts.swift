@@ -19,7 +19,7 @@ struct TriggerTexts {
     private(set) var owners: Set<String> = []
     /// The moving tables with triggers that would do something for a promotion although it is not to fire them and the watch
     /// leaves their programs empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no column, but the rowid,
-    /// and fires the next triggers; and it crashes when the query of an IN is left out.
+    /// and fires the next triggers; and it crashes when the query of an IN is left out, or in WHEN one that a row value is compared with.
     private(set) var unsilenced: Set<Int64> = []
     /// Whether a program may ask for `changes()`.
     var asksForChanges = false
@@ -54,6 +54,7 @@ struct TriggerTexts {
             tables.insert(table.id)
             if !table.feeds.allSatisfy(\.sql.firesTriggers), Self.fires(outline, sql, for: "insert"),
                 outline.mentions(["update", "delete", "in"], from: owner.range.upperBound)
+                    || Self.mayCompareRows(sql, from: owner.range.upperBound)
             {
                 unsilenced.insert(table.id)
             }
@@ -71,6 +72,17 @@ struct TriggerTexts {
             token.range.upperBound <= end
                 && SQLIdentifier.equal(String(decoding: bytes[token.range], as: UTF8.self), event)
         }
+    }
+
+    /// Whether a row value may be compared with a query in WHEN: there is a query, and something has several parts.
+    private static func mayCompareRows(_ sql: String, from start: Int) -> Bool {
+        let bytes = Array(sql.utf8)
+        let words = SQLTokenizer(sql).filter { $0.range.lowerBound >= start && !$0.isTrivia }.map {
+            SQLIdentifier.lowercased(String(decoding: bytes[$0.range], as: UTF8.self))
+        }
+        // A column may be called like that as well.
+        let condition = words.prefix(upTo: words.lastIndex(of: "begin") ?? words.endIndex)
+        return condition.contains(",") && (condition.contains("select") || condition.contains("values"))
     }
 
     /// Notes that a table or view has a trigger, be it created in the open transaction.

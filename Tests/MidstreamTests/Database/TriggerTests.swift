@@ -334,6 +334,10 @@ import Testing
     private static let programs = [
         "WHEN NEW.a NOT IN (SELECT k FROM n) BEGIN INSERT INTO log VALUES (NEW.id); END",
         "WHEN NEW.a IN n BEGIN INSERT INTO log VALUES (NEW.id); END",
+        "WHEN (NEW.a, 9) = (SELECT k, 9 FROM n) BEGIN INSERT INTO log VALUES (NEW.id); END",
+        "WHEN (NEW.a, 9) > (VALUES ('w', 1)) BEGIN INSERT INTO log VALUES (NEW.id); END",
+        "WHEN CASE (NEW.a, 9) WHEN (SELECT max(k), 9 FROM n) THEN 1 END BEGIN INSERT INTO log VALUES (NEW.id); END",
+        "WHEN (SELECT count(*) FROM n WHERE k = NEW.a) > 0 BEGIN INSERT INTO log VALUES (NEW.id); END",
         "BEGIN SELECT RAISE(ABORT, 'no') WHERE NEW.id NOT IN (SELECT k FROM n WHERE k <> 7) AND NEW.id < 9; END",
         "BEGIN DELETE FROM log; END", "BEGIN DELETE FROM log WHERE id IS NULL OR id > 0; END",
         "BEGIN DELETE FROM t WHERE id = NEW.id - 8; END",
