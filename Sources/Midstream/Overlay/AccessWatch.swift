@@ -120,7 +120,7 @@ final class AccessWatch {
             unqualified.insert(name)
             return .allow
         }
-        guard let id = moving[name], !OwnNames.isTrigger(accessor), !twins.contains(accessor) else {
+        guard let id = moving[name] ?? spelled(name), !OwnNames.isTrigger(accessor), !twins.contains(accessor) else {
             return .allow
         }
         violated.insert(id)

@@ -527,6 +527,7 @@ final class Overlay {
         guard let name = twins.first(where: { SQLIdentifier.equal($0, view) }) else { return }
         try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         twins.remove(name)
+        watch.twins = twins
         schemaVersion = nil
     }
 
@@ -643,6 +644,23 @@ final class Overlay {
     func viewsNamed(by outline: StatementOutline) throws -> [StatementOutline] {
         try viewTexts.update(statements, schemaVersion, attached: attachedFiles.schemas)
         return viewTexts.named(by: outline)
+    }
+
+    /// Whether one of the views that a statement names, and that these name, reads moving tables, or views of them, past the
+    /// overlay: one of `main` that was made in the open transaction, and has no twin, or a TEMP view that says `main`. Where it
+    /// asks for no column SQLite does not tell.
+    func isPassed(by views: [StatementOutline]) -> Bool {
+        views.contains { view in
+            guard let name = view.target?.name, !twins.contains(where: { SQLIdentifier.equal($0, name) }) else {
+                return false
+            }
+            if viewTexts.isOfMain(name) { return view.mentions(names) }
+            return view.tableReferences.contains { reference in
+                guard let schema = reference.name.schema, SQLIdentifier.equal(schema, "main") else { return false }
+                return table(named: reference.name.name) != nil
+                    || twins.contains { SQLIdentifier.equal($0, reference.name.name) }
+            }
+        }
     }
 
     /// The tables and views of `main`, in lower case.

@@ -8,6 +8,8 @@ struct ViewTexts {
     /// The texts by the views' names in lower case: of a view that has a twin, both.
     private var texts: [String: [String]] = [:]
     private var outlines: [String: [StatementOutline]] = [:]
+    /// The names of those of `main`, in lower case.
+    private var namesOfMain: Set<String> = []
 
     /// A change that is rolled back takes its number back, and another may get it.
     private struct Moment: Equatable {
@@ -40,13 +42,17 @@ struct ViewTexts {
             ["main.sqlite_master", "sqlite_temp_master"]
             + attached.map { SQLIdentifier.quoted($0) + ".sqlite_master" }
         let query = try statements.statement(
-            masters.map { "SELECT name, sql FROM \($0) WHERE type = 'view'" }.joined(separator: " UNION ALL ")
+            masters.enumerated().map { "SELECT name, sql, \($0) FROM \($1) WHERE type = 'view'" }.joined(
+                separator: " UNION ALL "
+            )
         )
         defer { query.reset() }
         var found: [String: [String]] = [:]
+        namesOfMain.removeAll()
         while try query.step() {
             guard case .text(let name) = query.value(at: 0), case .text(let sql) = query.value(at: 1) else { continue }
             found[SQLIdentifier.lowercased(name), default: []].append(sql)
+            if query.int64(at: 2) == 0 { namesOfMain.insert(SQLIdentifier.lowercased(name)) }
         }
         if found != texts { outlines.removeAll() }
         (texts, moment) = (found, now)
@@ -71,6 +77,8 @@ struct ViewTexts {
         }
         return found
     }
+
+    func isOfMain(_ name: String) -> Bool { namesOfMain.contains(SQLIdentifier.lowercased(name)) }
 
     private mutating func outlinesOf(_ name: String) -> [StatementOutline] {
         if let known = outlines[name] { return known }

@@ -142,6 +142,9 @@ struct Router {
         if !functions.canBeEdited || route.views?.contains(where: describesOtherTables) ?? false {
             return route.draining(allTables, .tableDescription)
         }
+        if Self.role(of: outline) != .other, let views = route.views, overlay.isPassed(by: views) {
+            return route.draining(allTables, .program)
+        }
         let contents = overlay.watch.contents.tables(neededBy: outline, views: route.views)
         if !contents.isDisjoint(with: overlay.byName.values.lazy.map(\.id)) {
             return route.draining(contents.intersection(allTables), .program)

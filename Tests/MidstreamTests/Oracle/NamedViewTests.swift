@@ -55,6 +55,35 @@ import Testing
         }
     }
 
+    /// SQLite does not tell which view it is that asks a table for no column.
+    @Test(
+        arguments: [
+            ["DROP VIEW v", "CREATE VIEW v AS SELECT count(*) AS n FROM t", "SELECT n FROM v"],
+            ["CREATE VIEW s AS SELECT x, (SELECT count(*) FROM t) AS n FROM other", "SELECT * FROM s"],
+            ["CREATE VIEW s AS SELECT x FROM other WHERE EXISTS (SELECT 1 FROM t WHERE 1)", "SELECT * FROM s"],
+            ["CREATE VIEW s AS SELECT 1 AS one FROM t", "SELECT sum(one) FROM s"],
+            [
+                "CREATE VIEW s AS SELECT count(*) AS n FROM T", "SELECT n FROM s",
+                "UPDATE other SET x = (SELECT n FROM s)",
+            ],
+            ["CREATE VIEW s AS SELECT count(*) AS n FROM v", "CREATE VIEW u AS SELECT n FROM s", "SELECT n FROM u"],
+            ["CREATE TEMP VIEW x AS SELECT n FROM main.v", "SELECT n FROM x"],
+            ["CREATE TEMP VIEW x AS SELECT n FROM v", "SELECT n FROM x"],
+        ],
+        [true, false]
+    ) func aViewThatAsksForNoColumnCountsAllRows(_ statements: [String], _ isInBlock: Bool) throws {
+        let pair = try Self.pair("CREATE VIEW v AS SELECT count(*) AS n FROM t")
+        try pair.database.withoutTransaction { access in
+            if isInBlock { try access.execute("BEGIN") }
+            for sql in statements {
+                #expect(texts(try access.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+            }
+            let all = "SELECT * FROM other ORDER BY 1"
+            #expect(texts(try access.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+            if isInBlock { try access.execute("COMMIT") }
+        }
+    }
+
     /// A statement that is kept goes by what its names meant.
     @Test(.needs(.rowValuesInQueries), arguments: [true, false], ["TEMP ", ""])
     func aViewThatIsMadeAnewIsLookedAtAnew(_ isInBlock: Bool, _ kind: String) throws {
