@@ -40,9 +40,9 @@ final class UnionCursor: VirtualTableCursor {
     /// The key of the last row that came from the target, where a rollback could bring it back to the source.
     @exclusivity(unchecked) private var lastTargetKey: RowKey?
 
-    /// The connection's changes when a row of the source was first given before the target's row, which has been read ahead;
-    /// `nil` where that has just been read.
-    @exclusivity(unchecked) private var changesBeforeTarget: Int64?
+    /// What the connection had written when a row of the source was first given before the target's row, which has been read
+    /// ahead; `nil` where that has just been read.
+    @exclusivity(unchecked) private var writesBeforeTarget: Writes?
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     @exclusivity(unchecked) private var count: (left: Int64, passed: Int64)?
@@ -102,7 +102,7 @@ final class UnionCursor: VirtualTableCursor {
         lower = .min
         bound = nil
         lastTargetKey = nil
-        changesBeforeTarget = nil
+        writesBeforeTarget = nil
         if isCounted {
             isCounted = false
             table.recent.cursorClosed()
@@ -229,6 +229,7 @@ final class UnionCursor: VirtualTableCursor {
                 isCounted = true
                 rollbacksAtBirth = table.statements.rollbacks
                 _ = try open(.targetRow, arms, arguments)
+                if arms.following != nil { _ = try open(.targetAfter, arms, arguments) }
             }
             isSourceKeysOnly =
                 !arms.isBoundedByKey && (lower != .min || !table.key.isRowID && bound != nil || state.hasLedger)
@@ -341,6 +342,7 @@ final class UnionCursor: VirtualTableCursor {
         if isCurrentFromTarget {
             try stepTarget()
         } else if let source {
+            try seekTarget(behind: source)
             if try !source.step() { self.source = nil }
         } else {
             // A lookup has one row.
@@ -351,8 +353,21 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     private func stepTarget() throws {
-        changesBeforeTarget = nil
+        writesBeforeTarget = nil
         if let target, try !target.step() { self.target = nil }
+    }
+
+    /// Reads the target's side anew, where a rollback may have brought rows back that it was beyond: those after the source's
+    /// row, which was given last.
+    private func seekTarget(behind source: RowReader) throws {
+        guard let writesBeforeTarget, writesBeforeTarget.rollbacks != table.statements.rollbacks else { return }
+        guard let arms, arms.following != nil else { return }
+        let statement = try take(.targetAfter, arms)
+        statement.reset()
+        try statement.bind(table.key.read(source), at: arms.extraParameter)
+        self.writesBeforeTarget = nil
+        let row = RowReader(statement)
+        target = try row.step() ? row : nil
     }
 
     /// How many rows of the source that have moved are passed at once, at most, before it is seen whether they come first.
@@ -382,7 +397,7 @@ final class UnionCursor: VirtualTableCursor {
                 guard let target, comesFirst(target, source) else {
                     if try takeSourceRow(source) {
                         isCurrentFromTarget = false
-                        if isCounted, changesBeforeTarget == nil { changesBeforeTarget = table.connection.totalChanges }
+                        if isCounted, writesBeforeTarget == nil { writesBeforeTarget = writes }
                         return
                     }
                     if try !source.step() { self.source = nil }
@@ -439,13 +454,20 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     /// Makes the target's row the current one, as it is by now; `false` when the loop that reads has deleted it since it was
-    /// read ahead, or given it another key.
+    /// read ahead, given it another key, or rolled back what had made it.
     private func takeTargetRow(_ target: RowReader) throws -> Bool {
-        if let changes = changesBeforeTarget, changes != table.connection.totalChanges, case .rowID = merge {
-            return try fetch(.targetRow, target)
-        }
+        if let before = writesBeforeTarget, mayHaveChanged(since: before) { return try fetch(.targetRow, target) }
         current = target
         return true
+    }
+
+    /// Whether a row that was read ahead then need not be as it was. In another order than the key's, one that is written
+    /// belongs to another place.
+    private func mayHaveChanged(since before: Writes) -> Bool {
+        // Nobody tells of rollbacks there.
+        if table.statements.isBorrowed || before.rollbacks != table.statements.rollbacks { return true }
+        guard case .rowID = merge else { return false }
+        return before.changes != table.connection.totalChanges
     }
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.

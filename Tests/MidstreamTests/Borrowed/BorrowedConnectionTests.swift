@@ -54,6 +54,24 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// What was read ahead on the target's side.
+    @Test func aScanGivesNoRowThatWasRolledBack() throws {
+        let pair = try Self.pair(moved: 1)
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute("UPDATE messages SET size = 0 WHERE id = 90")
+        try foreign.execute("BEGIN; SAVEPOINT s; UPDATE messages SET size = 7 WHERE id = 90")
+        try foreign.execute("INSERT INTO messages VALUES (1000, 'a', 'b', 3)")
+        let statement = try foreign.wrapped.prepare("SELECT id, size FROM messages WHERE id > 50 ORDER BY id")
+        var rows: [Row] = []
+        while try statement.step() {
+            rows.append(Row(copying: statement))
+            if rows.count == 5 || rows.count == 45 { try foreign.execute("ROLLBACK TO s") }
+        }
+        #expect(texts(rows) == (51...100).map { "\($0)|\($0 == 90 ? 0 : $0 * 10)" })
+        try foreign.execute("ROLLBACK")
+    }
+
     @Test func aConnectionThatWritesNothingAnyMoreClosesAfterARollbackOfItsSchema() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)

@@ -419,6 +419,57 @@ import Testing
         }
     }
 
+    /// What was read ahead on the target's side was never there, has another value again, or is not the next row any more.
+    /// In another order than the key's, the next row is the one that has been read.
+    @Test(
+        arguments: [
+            ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (id)) WITHOUT ROWID", "id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (a DESC, id DESC)) WITHOUT ROWID", "a, id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (id DESC, a)) WITHOUT ROWID", "id, a DESC"),
+            ("id INTEGER PRIMARY KEY, a INTEGER, b); CREATE INDEX ta ON t(a)", "a"),
+        ],
+        ["ROLLBACK TO s", "ROLLBACK", "UPDATE OR ROLLBACK t SET id = 4, a = 4 WHERE id = 1"]
+    )
+    func aScanGoesOnWithWhatARollbackBroughtBack(_ table: (columns: String, order: String), _ rollback: String) throws {
+        var changes = [
+            "INSERT INTO t VALUES (100, 100, 'new'), (-3, -3, 'new')", "UPDATE t SET b = 'set' WHERE id IN (0, 40, 60)",
+        ]
+        if table.order != "a" {
+            changes += ["DELETE FROM t WHERE id IN (2, 20, 30, 50, 70)", "DELETE FROM t WHERE id > 40"]
+        }
+        let reversed = table.order.split(separator: ", ").map { $0.hasSuffix(" DESC") ? $0.dropLast(5) : $0 + " DESC" }
+        for order in [table.order, reversed.joined(separator: ", ")] {
+            for (change, position) in changes.flatMap({ change in [1, 3, 5, 6].map { (change, $0) } }) {
+                let pair = try Pair(
+                    schema: "CREATE TABLE t(\(table.columns)",
+                    rows: "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)",
+                    tables: ["t"]
+                )
+                let others = "INSERT INTO t VALUES (0, 0, 0), (20, 20, 0), (30, 30, 0), (40, 40, 0), (50, 50, 0)"
+                var (mine, theirs): ([String], [String]) = ([], [])
+                let query = "SELECT id, b FROM t ORDER BY \(order)"
+                try pair.native.execute(script: others + "; BEGIN; SAVEPOINT s; " + change)
+                let statement = try pair.native.prepare(query)
+                while try statement.step() {
+                    theirs += texts([Row(copying: statement)])
+                    if theirs.count == position { try? pair.native.execute(rollback) }
+                }
+                try pair.database.execute(others)
+                try pair.database.withoutTransaction { access in
+                    try access.execute("BEGIN; SAVEPOINT s; " + change)
+                    try access.forEachRow(query) { row in
+                        mine += texts([Row(copying: row)])
+                        if mine.count == position { try? access.execute(rollback) }
+                        return true
+                    }
+                    if access.isInTransaction { try access.execute("ROLLBACK") }
+                }
+                #expect(mine == theirs, "\(query): \(change), \(rollback) at \(position)")
+            }
+        }
+    }
+
     @Test func aCommaAfterAJoinsConditionNamesATable() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
