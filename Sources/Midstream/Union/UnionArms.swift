@@ -267,7 +267,7 @@ final class UnionArms {
         case .greaterOrEqual: ">="
         case .less: "<"
         case .lessOrEqual: "<="
-        // The value is NULL. Every constraint has a parameter, so that they keep their numbers.
+        // The value may be NULL. Every constraint has a parameter, so that they keep their numbers.
         default: "IS"
         }
     }

@@ -113,8 +113,11 @@ struct UnionPlanner {
     }
 
     private static let operators: Set<IndexInfo.Comparison> = [
-        .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull,
+        .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull, .notDistinct,
     ]
+
+    /// After these all rows have the same value.
+    private static let fixing: Set<IndexInfo.Comparison> = [.equal, .isNull, .notDistinct]
 
     private static let ranges: Set<IndexInfo.Comparison> = [.greater, .greaterOrEqual, .less, .lessOrEqual]
 
@@ -230,12 +233,11 @@ struct UnionPlanner {
         var isLookup = path.isUnique
         for (position, term) in terms.enumerated() {
             guard let column = term.column, hasColumnCollation(term) else { break }
-            guard
-                let match = usable.first(where: {
-                    $0.column == column && ($0.comparison == .equal || $0.comparison == .isNull)
-                })
-            else { break }
-            if position < path.ownCount, match.comparison == .isNull || !match.takesNumbers { isLookup = false }
+            let matches = usable.filter { $0.column == column && Self.fixing.contains($0.comparison) }
+            if matches.isEmpty { break }
+            // A unique key may have NULL in several rows.
+            let isValue = matches.contains { $0.comparison == .equal && $0.takesNumbers }
+            if position < path.ownCount, !isValue { isLookup = false }
             fixed.append(column)
         }
         let isLastUnique = path.isUnique && fixed.count >= path.ownCount

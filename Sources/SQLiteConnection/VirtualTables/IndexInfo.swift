@@ -35,6 +35,8 @@ public struct IndexInfo {
         public static let greaterOrEqual = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_GE))
         /// `IS NULL` (3.21)
         public static let isNull = Comparison(rawValue: 71)
+        /// `IS` another value, which may be NULL (3.21)
+        public static let notDistinct = Comparison(rawValue: 72)
     }
 
     /// A term of the ORDER BY clause.

@@ -94,4 +94,74 @@ import Testing
         let schema = "CREATE TABLE messages(id INTEGER, chat INTEGER, sender INTEGER, body TEXT, \(key)"
         try check(schema: schema, queries: queries, "(chat=?", moved: moved)
     }
+
+    /// IS compares with NULL as well, and not for one row of a unique key.
+    @Test(
+        arguments: [
+            "id INTEGER PRIMARY KEY, chat INTEGER, sender INTEGER, body TEXT)",
+            "id INTEGER, chat INTEGER, sender INTEGER, body TEXT, PRIMARY KEY (id)) WITHOUT ROWID",
+        ],
+        [0, 1, 180, 399] as [Int64]
+    )
+    func byAnIndexOfAColumnThatISAValue(_ columns: String, _ moved: Int64) throws {
+        let pair = try Pair(
+            schema: """
+                CREATE TABLE messages(\(columns); CREATE INDEX i ON messages(chat, id); CREATE UNIQUE INDEX u ON messages(body)
+                """,
+            rows: Self.rows.replacing("'m' || i % 11", with: "CASE i % 2 WHEN 0 THEN 'm' || i END")
+                + "; UPDATE messages SET chat = NULL WHERE chat = 2",
+            extra:
+                "CREATE TABLE other(x, y TEXT); INSERT INTO other VALUES (1, 'm4'), (NULL, NULL), (0, 'm300'), ('1', 5)",
+            tables: ["messages"],
+            moved: moved
+        )
+        let queries = [
+            "SELECT * FROM messages WHERE chat IS ? ORDER BY id DESC LIMIT 9",
+            "SELECT id FROM messages WHERE chat IS ? AND id < 390 ORDER BY id DESC LIMIT 9",
+            "SELECT id FROM messages WHERE chat IS ? AND body IS NULL ORDER BY id",
+            "SELECT count(*) FROM messages WHERE chat IS ?", "SELECT id FROM messages WHERE id IS ?",
+            "SELECT id FROM messages WHERE body IS ? ORDER BY id",
+            "SELECT id FROM messages WHERE body IS ? AND id > 4 ORDER BY id",
+            "SELECT count(*) FROM messages WHERE body IS NOT ?",
+            "SELECT id, x FROM other LEFT JOIN messages ON chat IS x AND id < 9 WHERE y IS NOT ? ORDER BY id, x",
+            "SELECT id, x FROM other LEFT JOIN messages ON body IS y WHERE chat IS ? ORDER BY id, x",
+            "SELECT id, x FROM other JOIN messages ON chat IS x AND body IS y WHERE id IS NOT ? ORDER BY id, x",
+            "SELECT id FROM messages WHERE (chat, body) IS (?, 'm4') ORDER BY id",
+        ]
+        let values: [SQLiteValue] = [
+            .null, .integer(1), .real(1), .text("1"), .text("m4"), .integer(4), .blob([0x6d, 0x34]),
+        ]
+        func compare() throws {
+            for query in queries {
+                for value in values {
+                    let theirs = texts(try pair.native.fetchAll(query, [value]))
+                    #expect(
+                        texts(try pair.database.fetchAll(query, [value])) == theirs,
+                        "\(moved) moved, \(value): \(query)"
+                    )
+                }
+            }
+        }
+        try compare()
+        for value in values {
+            for change in [
+                "UPDATE messages SET sender = sender + 1 WHERE chat IS ?",
+                "DELETE FROM messages WHERE body IS ? AND id > 390",
+                "UPDATE messages SET body = 'x' || id WHERE chat IS NULL AND body IS ?",
+            ] {
+                try pair.database.execute(change, [value])
+                try pair.native.execute(change, [value])
+            }
+        }
+        try compare()
+        #expect(pair.database.migrationStatistics.drains(of: "messages") == 0)
+        for value in [.null, .integer(1)] as [SQLiteValue] {
+            let plans = try ScanPlans(of: queries[0], [value], in: pair.database)
+            #expect(!plans.query.contains("B-TREE"), "\(plans)")
+            #expect(
+                !plans.sides.isEmpty && plans.sides.allSatisfy { $0.contains("(chat=?") || $0.contains("(id=?") },
+                "\(plans)"
+            )
+        }
+    }
 }
