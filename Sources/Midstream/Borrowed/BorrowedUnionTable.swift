@@ -16,6 +16,8 @@ final class BorrowedUnionTable: UnionTable {
             isSimple: false,
             hasRowMembership: try writes.viewsHaveRowMembership(),
             hasMinimum: true,
+            hasPattern: true,
+            mayHidePattern: true,
             namesRowIDs: true,
             hasRightJoin: true,
             hasLimit: true

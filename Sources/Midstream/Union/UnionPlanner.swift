@@ -12,8 +12,8 @@ struct UnionPlanner {
     let isSimpleStatement: Bool
     /// Whether a row value may stand before an IN in the statement.
     let hasRowMembership: Bool
-    /// Whether LIKE or GLOB may be in the statement.
-    let hasPattern: Bool
+    /// See ``QueryTraits/hidesPattern``.
+    let hidesPattern: Bool
     /// Whether the statement may say which indexes are used: then no other is read for its columns, where there are rowids.
     /// Without, SQLite reads a covering index all the same.
     let namesIndexes: Bool
@@ -125,7 +125,8 @@ struct UnionPlanner {
     private static let forgetsRowValues = Connection.libraryVersionNumber < 3_030_000
 
     private func usableConstraints(_ info: IndexInfo) -> [Usable] {
-        (0..<info.constraintCount).compactMap { index in
+        let patterns = patterns(info)
+        return (0..<info.constraintCount).compactMap { index in
             let constraint = info.constraint(at: index)
             guard constraint.isUsable, Self.operators.contains(constraint.comparison) else { return nil }
             let column = normalized(constraint.column)
@@ -145,9 +146,7 @@ struct UnionPlanner {
             guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
                 return nil
             }
-            // Of LIKE 'a%' SQLite makes a range, which has no blobs. In an index it looks for these apart; a virtual table is
-            // not told.
-            if hasPattern, constraint.comparison == .less { return nil }
+            if mayLoseMatches(constraint.comparison, definition, patterns[column]) { return nil }
             let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
             // Of an IN with a subquery SQLite would forget the subquery's affinity. The columns of a row value before IN
             // come as plain comparisons.
@@ -160,6 +159,37 @@ struct UnionPlanner {
                 takesNumbers: takesNumbers,
                 isMembership: isMembership
             )
+        }
+    }
+
+    private enum Pattern {
+        case told, possible
+    }
+
+    /// The columns in which a LIKE or GLOB looks for a pattern, or may.
+    private func patterns(_ info: IndexInfo) -> [Int: Pattern] {
+        var comparisons: [Int: Set<IndexInfo.Comparison>] = [:]
+        for index in 0..<info.constraintCount {
+            let constraint = info.constraint(at: index)
+            comparisons[constraint.column, default: []].insert(constraint.comparison)
+        }
+        return comparisons.compactMapValues { found in
+            if found.contains(.like) || found.contains(.glob) { return .told }
+            return hidesPattern && found.isSuperset(of: [.greaterOrEqual, .less]) ? .possible : nil
+        }
+    }
+
+    /// Whether the comparison may be one that SQLite has made of a pattern, and that leaves out values which match: of LIKE 'a%' it
+    /// makes the range from 'A' to 'b', beyond which are blobs, which it looks for apart in an index; and numbers are below any
+    /// text, as infinity is for GLOB 'I*'.
+    private func mayLoseMatches(_ comparison: IndexInfo.Comparison, _ column: TableSchema.Column, _ pattern: Pattern?)
+        -> Bool
+    {
+        switch (pattern, comparison) {
+        case (nil, _): false
+        case (_, .less): IndexInfo.patternsMatchBlobs
+        case (.told, .greaterOrEqual): column.affinity != .text
+        default: false
         }
     }
 

@@ -89,7 +89,7 @@ class UnionTable: VirtualTable {
             scope: scope,
             isSimpleStatement: traits.isSimple,
             hasRowMembership: traits.hasRowMembership,
-            hasPattern: traits.hasPattern,
+            hidesPattern: traits.hidesPattern,
             namesIndexes: traits.namesIndexes,
             showsNoOrder: traits.showsNoOrder,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,

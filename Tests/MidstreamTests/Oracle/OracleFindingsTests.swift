@@ -505,9 +505,40 @@ import Testing
             tables: ["t"],
             moved: 1
         )
-        for term in ["a LIKE 'a%'", "a GLOB 'a*'", "a LIKE 'b%' OR a LIKE 'A_'", "a NOT LIKE 'a%'", "a LIKE '7%'"] {
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        for term in [
+            "a LIKE 'a%'", "a GLOB 'a*'", "a LIKE 'b%' OR a LIKE 'A_'", "a NOT LIKE 'a%'", "a LIKE '7%'",
+            "a LIKE 'a%' ESCAPE '!'", "a LIKE 'a!%' ESCAPE '!'", "like('a%', a)", "like('b%', a, '!')", "glob('a*', a)",
+            "likely(a) GLOB 'a*'", "a COLLATE BINARY GLOB 'b*'", "(a COLLATE NOCASE) LIKE 'a%'",
+            "a LIKE 'a%' AND a < 'b'",
+            "a LIKE 'a%' AND a < x'62'", "a LIKE 'a%' ESCAPE '!' AND id < 5",
+        ] {
             let sql = "SELECT id FROM t WHERE \(term) ORDER BY id"
-            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+            let expected = texts(try pair.native.fetchAll(sql))
+            #expect(texts(try pair.database.fetchAll(sql)) == expected, "\(sql)")
+            #expect(try foreign.rows(sql) == expected, "of another library: \(sql)")
+        }
+    }
+
+    /// The text of infinity is within the range that SQLite makes of the pattern; infinity is not.
+    @Test(arguments: ["REAL", "INTEGER", "NUMERIC", "", "DATETIME"]) func aPatternFindsInfinity(_ type: String) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a \(type), b)",
+            rows:
+                "INSERT INTO t VALUES (1, 9e999, 1), (2, 5, 1), (3, 'Ink', 1), (4, 'J', 1), (5, -9e999, 1), (6, 9e999, 2)",
+            tables: ["t"],
+            moved: 1
+        )
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        for term in [
+            "a GLOB 'I*'", "a GLOB 'In*' AND b = 1", "a GLOB '-I*'", "a GLOB 'I*' OR id = 2", "a GLOB 'I*' AND a > 'A'",
+        ] {
+            let sql = "SELECT id FROM t WHERE \(term) ORDER BY id"
+            let expected = texts(try pair.native.fetchAll(sql))
+            #expect(texts(try pair.database.fetchAll(sql)) == expected, "\(sql)")
+            #expect(try foreign.rows(sql) == expected, "of another library: \(sql)")
         }
     }
 

@@ -2,11 +2,12 @@ import Midstream
 import SQLiteConnection
 import Testing
 
-/// Pages of a list, each sought by the key of the last row of the one before: the next rows are read, and no others.
-@Suite struct PagingTests {
+/// Pages of a list, each sought by the key of the last row of the one before: the next rows are read, and no others. Before 3.22
+/// SQLite does not tell by which collation it compares.
+@Suite(.enabled(if: Connection.libraryVersionNumber >= 3_022_000)) struct PagingTests {
     private static let rows = """
         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
-        INSERT INTO messages(id, chat, sender, body) SELECT i, i % 3, i * 7 % 5, 'm' || i % 11 FROM n
+        INSERT INTO messages(id, chat, sender, body) SELECT i, i % 3, i * 7 % 5, 'm' || (i % 11) FROM n
         """
     private static let columns = "id INTEGER PRIMARY KEY, chat INTEGER, sender INTEGER, body TEXT)"
     private static let changes = [
@@ -30,7 +31,7 @@ import Testing
             let plans = try ScanPlans(of: query, in: pair.database)
             #expect(!plans.query.contains("B-TREE"), "\(query): \(plans)")
             #expect(!plans.sides.isEmpty)
-            for side in plans.sides {
+            for side in plans.sides where !side.hasSuffix("INTEGER PRIMARY KEY (rowid=?)") {
                 #expect(side.contains(search) && !side.contains("B-TREE"), "\(query): \(plans)")
             }
         }
@@ -95,6 +96,18 @@ import Testing
         try check(schema: schema, queries: queries, "(chat=?", moved: moved)
     }
 
+    /// The range that SQLite makes of a pattern is another column's.
+    @Test(arguments: [0, 180, 399] as [Int64]) func besideAPattern(_ moved: Int64) throws {
+        let queries = ["LIKE 'm1%'", "GLOB 'm[1-5]*'", "LIKE 'm!1%' ESCAPE '!'", "NOT LIKE 'm1%'"].flatMap { pattern in
+            [
+                "SELECT * FROM messages WHERE chat = 1 AND sender < 4 AND body \(pattern) ORDER BY sender DESC, id DESC LIMIT 9",
+                "SELECT * FROM messages WHERE chat = 1 AND sender < 4 AND body \(pattern) ORDER BY sender, id",
+            ]
+        }
+        let schema = "CREATE TABLE messages(\(Self.columns); CREATE INDEX i ON messages(chat, sender)"
+        try check(schema: schema, queries: queries, "(chat=? AND sender<?", moved: moved)
+    }
+
     /// IS compares with NULL as well, and not for one row of a unique key.
     @Test(
         arguments: [
@@ -108,7 +121,7 @@ import Testing
             schema: """
                 CREATE TABLE messages(\(columns); CREATE INDEX i ON messages(chat, id); CREATE UNIQUE INDEX u ON messages(body)
                 """,
-            rows: Self.rows.replacing("'m' || i % 11", with: "CASE i % 2 WHEN 0 THEN 'm' || i END")
+            rows: Self.rows.replacing("'m' || (i % 11)", with: "CASE i % 2 WHEN 0 THEN 'm' || i END")
                 + "; UPDATE messages SET chat = NULL WHERE chat = 2",
             extra:
                 "CREATE TABLE other(x, y TEXT); INSERT INTO other VALUES (1, 'm4'), (NULL, NULL), (0, 'm300'), ('1', 5)",
