@@ -24,7 +24,7 @@ final class UnionModule: VirtualTableModule {
             let type = Self.type(of: column, isStrict: table.target.isStrict)
             // For libraries that look for the primary key. SQLite itself takes no notice of it here.
             let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
-            return "\(quoted) \(type)\(key) COLLATE \(column.collation)"
+            return "\(quoted) \(type)\(key) COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
         let key = table.key
