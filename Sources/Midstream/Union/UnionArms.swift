@@ -150,6 +150,11 @@ final class UnionArms {
         idle[arm.rawValue].append(statement)
     }
 
+    /// Lets the idle statements go; the next scan prepares its own.
+    func removeIdle() {
+        for index in idle.indices { idle[index].removeAll() }
+    }
+
     /// The parameter after those of the constraints: the smallest key that may be pending, the one key that is meant, or the
     /// one after which rows are.
     var extraParameter: Int { plan.constraints.count + 1 }

@@ -85,6 +85,7 @@ final class UnionCursor: VirtualTableCursor {
         for (arm, statement) in opened { arms.giveBack(statement, arm) }
         opened.removeAll(keepingCapacity: true)
         self.arms = nil
+        union.noteIdle(arms)
     }
 
     /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.

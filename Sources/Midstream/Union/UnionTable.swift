@@ -67,6 +67,8 @@ class UnionTable: VirtualTable {
     /// The plans, each without a bound of keys and with one.
     private var plans: [(unbounded: UnionArms, bounded: UnionArms)] = []
     private var planNumbers: [UnionPlan: Int] = [:]
+    /// The plans that have idle statements, the one used last at the end.
+    private var keeping: [UnionArms] = []
     /// Cursors that statements have closed, with their own statements: SQLite opens one anew for each run of a subquery.
     private var idleCursors: [UnionCursor] = []
 
@@ -132,6 +134,16 @@ class UnionTable: VirtualTable {
         if idleCursors.count < Self.mostIdleCursors { idleCursors.append(cursor) } else { cursor.release() }
     }
 
+    private static let mostKeeping = 32
+
+    /// Notes that a plan's statements are idle, and lets those go of the plan that was used before all others where many have
+    /// some: SQLite keeps a statement in memory, and the application may have statements of ever other shapes.
+    func noteIdle(_ arms: UnionArms) {
+        if let place = keeping.lastIndex(where: { $0 === arms }) { keeping.remove(at: place) }
+        keeping.append(arms)
+        if keeping.count > Self.mostKeeping { keeping.removeFirst().removeIdle() }
+    }
+
     override func update(_ arguments: ValueReferences) throws -> Int64? {
         throw SQLiteError(
             code: .readOnly,
@@ -144,5 +156,6 @@ class UnionTable: VirtualTable {
         idleCursors.removeAll()
         plans.removeAll()
         planNumbers.removeAll()
+        keeping.removeAll()
     }
 }
