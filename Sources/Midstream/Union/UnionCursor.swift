@@ -43,6 +43,8 @@ final class UnionCursor: VirtualTableCursor {
     /// What the connection had written when a row of the source was first given before the target's row, which has been read
     /// ahead; `nil` where that has just been read.
     @exclusivity(unchecked) private var writesBeforeTarget: Writes?
+    /// Whether something may have been rolled back since, of which nobody tells: see ``InternalStatements/isBorrowed``.
+    @exclusivity(unchecked) private var mayHaveRolledBack = false
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     @exclusivity(unchecked) private var count: (left: Int64, passed: Int64)?
@@ -353,15 +355,20 @@ final class UnionCursor: VirtualTableCursor {
         try settle()
     }
 
+    private func noteWrites() {
+        writesBeforeTarget = writes
+        mayHaveRolledBack = table.statements.isBorrowed && table.connection.isInTransaction
+    }
+
     private func stepTarget() throws {
         writesBeforeTarget = nil
         if let target, try !target.step() { self.target = nil }
     }
 
-    /// Reads the target's side anew, where a rollback may have brought rows back that it was beyond: those after the source's
-    /// row, which was given last.
+    /// Reads the target's side anew from behind the source's row, which was given last, where the loop that reads may have made
+    /// rows before the one that has been read ahead, or brought some back.
     private func seekTarget(behind source: RowReader) throws {
-        guard let writesBeforeTarget, writesBeforeTarget.rollbacks != table.statements.rollbacks else { return }
+        guard let writesBeforeTarget, writesBeforeTarget != writes else { return }
         guard let arms, arms.following != nil else { return }
         let statement = try take(.targetAfter, arms)
         statement.reset()
@@ -398,7 +405,7 @@ final class UnionCursor: VirtualTableCursor {
                 guard let target, comesFirst(target, source) else {
                     if try takeSourceRow(source) {
                         isCurrentFromTarget = false
-                        if isCounted, writesBeforeTarget == nil { writesBeforeTarget = writes }
+                        if isCounted, writesBeforeTarget == nil { noteWrites() }
                         return
                     }
                     if try !source.step() { self.source = nil }
@@ -455,20 +462,14 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     /// Makes the target's row the current one, as it is by now; `false` when the loop that reads has deleted it since it was
-    /// read ahead, given it another key, or rolled back what had made it.
+    /// read ahead, given it another place, or rolled back what had made it.
     private func takeTargetRow(_ target: RowReader) throws -> Bool {
-        if let before = writesBeforeTarget, mayHaveChanged(since: before) { return try fetch(.targetRow, target) }
-        current = target
-        return true
-    }
-
-    /// Whether a row that was read ahead then need not be as it was. In another order than the key's, one that is written
-    /// belongs to another place.
-    private func mayHaveChanged(since before: Writes) -> Bool {
-        // Nobody tells of rollbacks there.
-        if table.statements.isBorrowed || before.rollbacks != table.statements.rollbacks { return true }
-        guard case .rowID = merge else { return false }
-        return before.changes != table.connection.totalChanges
+        guard let before = writesBeforeTarget, before != writes || mayHaveRolledBack else {
+            current = target
+            return true
+        }
+        guard try fetch(.targetRow, target), let current else { return false }
+        return order(current, target) == 0
     }
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.

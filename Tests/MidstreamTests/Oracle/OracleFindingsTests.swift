@@ -470,6 +470,58 @@ import Testing
         }
     }
 
+    /// In the order of keys a loop meets what its body makes further on, and in any each row as it is by then.
+    @Test(
+        arguments: [
+            ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id"), ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id DESC"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (id)) WITHOUT ROWID", "id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (a DESC, id)) WITHOUT ROWID", "a, id DESC"),
+            ("id INTEGER PRIMARY KEY, a INTEGER, b); CREATE INDEX ta ON t(a)", "a"),
+        ],
+        [true, false]
+    )
+    func aLoopMeetsWhatItsBodyHasWritten(_ table: (columns: String, order: String), _ isInTransaction: Bool) throws {
+        var changes = [
+            "UPDATE t SET b = 'set' WHERE id IN (4, 7, 20)", "DELETE FROM t WHERE id IN (4, 7, 20)",
+            "UPDATE t SET b = b || '.' WHERE id > 0",
+        ]
+        if table.order != "a" {
+            changes += [
+                "INSERT OR IGNORE INTO t VALUES (3, 3, 'new'), (6, 6, 'new'), (15, 15, 'new')",
+                "UPDATE t SET id = 6, a = 6 WHERE id = 20",
+                "DELETE FROM t WHERE id = 7; INSERT OR REPLACE INTO t VALUES (7, 7, 'again')",
+            ]
+        }
+        for (change, position) in changes.flatMap({ change in [1, 2, 4, 6].map { (change, $0) } }) {
+            let pair = try Pair(
+                schema: "CREATE TABLE t(\(table.columns)",
+                rows: "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (4, 4, 4), (5, 5, 5), (8, 8, 8), (9, 9, 9)",
+                tables: ["t"],
+                moved: 1
+            )
+            let before = "INSERT INTO t VALUES (0, 0, 0), (7, 7, 7), (20, 20, 0), (30, 30, 0)"
+            let query = "SELECT id, b FROM t WHERE b <> 4 OR id > 0 ORDER BY \(table.order)"
+            var (mine, theirs): ([String], [String]) = ([], [])
+            try pair.native.execute(script: before + (isInTransaction ? "; BEGIN" : ""))
+            let statement = try pair.native.prepare(query)
+            while try statement.step() {
+                theirs += texts([Row(copying: statement)])
+                if theirs.count == position { try pair.native.execute(script: change) }
+            }
+            try pair.database.execute(before)
+            try pair.database.withoutTransaction { access in
+                if isInTransaction { try access.execute("BEGIN") }
+                try access.forEachRow(query) { row in
+                    mine += texts([Row(copying: row)])
+                    if mine.count == position { try access.execute(change) }
+                    return true
+                }
+                if isInTransaction { try access.execute("COMMIT") }
+            }
+            #expect(mine == theirs, "\(query): \(change) at \(position)")
+        }
+    }
+
     @Test func aCommaAfterAJoinsConditionNamesATable() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
