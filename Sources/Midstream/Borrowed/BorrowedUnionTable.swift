@@ -17,6 +17,8 @@ final class BorrowedUnionTable: UnionTable {
             isSimple: false,
             hasRowMembership: try writes.viewsHaveRowMembership(),
             hasMinimum: true,
+            hasPattern: true,
+            mayHidePattern: true,
             namesRowIDs: true,
             hasRightJoin: true,
             hasLimit: true

@@ -103,6 +103,13 @@ struct KeySQL: Sendable {
         return "(\(names[0]) \(symbol(0))= \(operands[0]) AND (\(alternatives.joined(separator: " OR "))))"
     }
 
+    /// How keys compare with those before them, where the columns have these directions; `nil` where that is neither the key's
+    /// own order nor that from its end.
+    func following(_ descending: [Bool]) -> Comparison? {
+        if descending == descends { return .after }
+        return descending == descends.map { !$0 } ? .before : nil
+    }
+
     func order(_ names: [String], isReversed: Bool = false) -> String {
         zip(names, descends).map { $1 != isReversed ? $0 + " DESC" : $0 }.joined(separator: ", ")
     }

@@ -11,8 +11,11 @@ struct QueryTraits {
     var hasRowMembership = false
     /// Whether `min()` may be called.
     var hasMinimum = false
-    /// Whether LIKE or GLOB may be there.
+    /// Whether a LIKE or GLOB may be there of which SQLite tells a table no more than the range that it makes of it. It tells
+    /// of `column LIKE value` alone: not with ESCAPE, nor where the column stands in something that a range is known through.
+    var hidesPattern: Bool { hasPattern && mayHidePattern }
     var hasPattern = false
+    var mayHidePattern = false
     /// Whether INDEXED BY or NOT INDEXED may be there.
     var namesIndexes = false
     /// Whether a rowid may be named by its own name.
@@ -23,6 +26,7 @@ struct QueryTraits {
     /// Whether LIMIT may be there, so that a scan may end before its last row.
     var hasLimit = false
     private static let patternWords = SQLNameSet(["like", "glob"])
+    private static let hidingWords = SQLNameSet(["escape", "collate", "likely", "unlikely", "likelihood", "union"])
     private static let indexWords = SQLNameSet(["indexed"])
     private static let rowIDWords = SQLNameSet(["rowid", "_rowid_", "oid"])
     private static let rightJoinWords = SQLNameSet(["right", "full"])
@@ -35,6 +39,7 @@ struct QueryTraits {
         hasRowMembership: true,
         hasMinimum: true,
         hasPattern: true,
+        mayHidePattern: true,
         namesIndexes: true,
         namesRowIDs: true,
         hasRightJoin: true,
@@ -44,7 +49,12 @@ struct QueryTraits {
     /// Adds what a part of the statement has: its text, or a view's.
     mutating func add(_ outline: StatementOutline) {
         if outline.hasRowMembership { hasRowMembership = true }
-        if outline.mentions(Self.patternWords) { hasPattern = true }
+        if outline.mentions(Self.patternWords) {
+            hasPattern = true
+            let isCalled = outline.functionCalls.contains { ["like", "glob"].contains($0.name) }
+            if isCalled || !outline.isComplete { mayHidePattern = true }
+        }
+        if outline.mentions(Self.hidingWords) { mayHidePattern = true }
         if outline.mentions(Self.indexWords) { namesIndexes = true }
         if outline.mentions(Self.rowIDWords) { namesRowIDs = true }
         if outline.mentions(Self.rightJoinWords) { hasRightJoin = true }

@@ -20,6 +20,8 @@ final class UnionArms {
         case sourceKeysWithLedger
         /// One row of the target by its key, if it meets the constraints.
         case targetRow
+        /// The target's rows after a key, where they come in the order of keys.
+        case targetAfter
         /// One row of the source by its key.
         case sourceRow
         /// How many rows the arms would give.
@@ -32,7 +34,10 @@ final class UnionArms {
         case sourceValuesWithLedger
 
         var readsTarget: Bool {
-            self == .target || self == .targetRow || self == .targetCount || self == .targetValues
+            switch self {
+            case .target, .targetRow, .targetAfter, .targetCount, .targetValues: true
+            default: false
+            }
         }
     }
 
@@ -125,6 +130,9 @@ final class UnionArms {
             )
         }
         self.mergeTerms = mergeTerms
+        following =
+            isLookup || mergeColumns != key.columns
+            ? nil : key.following(order.isEmpty ? [descends] : order.map(\.isDescending))
         merge = mergeTerms.isEmpty ? .rowID(isDescending: descends) : .terms(mergeTerms, rowIDDescending: descends)
     }
 
@@ -142,12 +150,21 @@ final class UnionArms {
         idle[arm.rawValue].append(statement)
     }
 
-    /// The parameter after those of the constraints: the smallest key that may be pending, or the one key that is meant.
+    /// Lets the idle statements go; the next scan prepares its own.
+    func removeIdle() {
+        for index in idle.indices { idle[index].removeAll() }
+    }
+
+    /// The parameter after those of the constraints: the smallest key that may be pending, the one key that is meant, or the
+    /// one after which rows are.
     var extraParameter: Int { plan.constraints.count + 1 }
 
     /// Whether the arm's own statement passes over keys below the lower bound. Where rows come in the order of other
     /// columns it must not, or it would read on and on for one that is pending; the merge drops them in step.
     let isBoundedByKey: Bool
+
+    /// How the keys of rows that come later compare; `nil` where rows do not come in the order of keys.
+    let following: KeySQL.Comparison?
 
     private func text(of arm: Arm) -> String {
         if plan.isDistinct { return textOfValues(arm) }
@@ -184,6 +201,9 @@ final class UnionArms {
             }
         }
         if arm == .targetRow { terms.append(key.equals(keyNames, key.parameters(from: extraParameter))) }
+        if arm == .targetAfter, let following {
+            terms.insert(key.compares(keyNames, following, key.parameters(from: extraParameter)), at: 0)
+        }
         if arm == .source || arm == .sourceWithLedger || isKeysOnly {
             // First, since SQLite seeks by the first of several lower bounds: see `UnionCursor.firstKey`.
             if isBounded, isBoundedByKey { terms.insert(table.sql.isBeyond(extraParameter), at: 0) }
@@ -252,7 +272,7 @@ final class UnionArms {
         case .greaterOrEqual: ">="
         case .less: "<"
         case .lessOrEqual: "<="
-        // The value is NULL. Every constraint has a parameter, so that they keep their numbers.
+        // The value may be NULL. Every constraint has a parameter, so that they keep their numbers.
         default: "IS"
         }
     }

@@ -40,9 +40,11 @@ final class UnionCursor: VirtualTableCursor {
     /// The key of the last row that came from the target, where a rollback could bring it back to the source.
     @exclusivity(unchecked) private var lastTargetKey: RowKey?
 
-    /// The connection's changes when a row of the source was first given before the target's row, which has been read ahead;
-    /// `nil` where that has just been read.
-    @exclusivity(unchecked) private var changesBeforeTarget: Int64?
+    /// What the connection had written when a row of the source was first given before the target's row, which has been read
+    /// ahead; `nil` where that has just been read.
+    @exclusivity(unchecked) private var writesBeforeTarget: Writes?
+    /// Whether something may have been rolled back since, of which nobody tells: see ``InternalStatements/isBorrowed``.
+    @exclusivity(unchecked) private var mayHaveRolledBack = false
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
     @exclusivity(unchecked) private var count: (left: Int64, passed: Int64)?
@@ -85,6 +87,7 @@ final class UnionCursor: VirtualTableCursor {
         for (arm, statement) in opened { arms.giveBack(statement, arm) }
         opened.removeAll(keepingCapacity: true)
         self.arms = nil
+        union.noteIdle(arms)
     }
 
     /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.
@@ -102,7 +105,7 @@ final class UnionCursor: VirtualTableCursor {
         lower = .min
         bound = nil
         lastTargetKey = nil
-        changesBeforeTarget = nil
+        writesBeforeTarget = nil
         if isCounted {
             isCounted = false
             table.recent.cursorClosed()
@@ -229,6 +232,7 @@ final class UnionCursor: VirtualTableCursor {
                 isCounted = true
                 rollbacksAtBirth = table.statements.rollbacks
                 _ = try open(.targetRow, arms, arguments)
+                if arms.following != nil { _ = try open(.targetAfter, arms, arguments) }
             }
             isSourceKeysOnly =
                 !arms.isBoundedByKey && (lower != .min || !table.key.isRowID && bound != nil || state.hasLedger)
@@ -341,6 +345,7 @@ final class UnionCursor: VirtualTableCursor {
         if isCurrentFromTarget {
             try stepTarget()
         } else if let source {
+            try seekTarget(behind: source)
             if try !source.step() { self.source = nil }
         } else {
             // A lookup has one row.
@@ -350,9 +355,27 @@ final class UnionCursor: VirtualTableCursor {
         try settle()
     }
 
+    private func noteWrites() {
+        writesBeforeTarget = writes
+        mayHaveRolledBack = table.statements.isBorrowed && table.connection.isInTransaction
+    }
+
     private func stepTarget() throws {
-        changesBeforeTarget = nil
+        writesBeforeTarget = nil
         if let target, try !target.step() { self.target = nil }
+    }
+
+    /// Reads the target's side anew from behind the source's row, which was given last, where the loop that reads may have made
+    /// rows before the one that has been read ahead, or brought some back.
+    private func seekTarget(behind source: RowReader) throws {
+        guard let writesBeforeTarget, writesBeforeTarget != writes else { return }
+        guard let arms, arms.following != nil else { return }
+        let statement = try take(.targetAfter, arms)
+        statement.reset()
+        try statement.bind(table.key.read(source), at: arms.extraParameter)
+        self.writesBeforeTarget = nil
+        let row = RowReader(statement)
+        target = try row.step() ? row : nil
     }
 
     /// How many rows of the source that have moved are passed at once, at most, before it is seen whether they come first.
@@ -382,7 +405,7 @@ final class UnionCursor: VirtualTableCursor {
                 guard let target, comesFirst(target, source) else {
                     if try takeSourceRow(source) {
                         isCurrentFromTarget = false
-                        if isCounted, changesBeforeTarget == nil { changesBeforeTarget = table.connection.totalChanges }
+                        if isCounted, writesBeforeTarget == nil { noteWrites() }
                         return
                     }
                     if try !source.step() { self.source = nil }
@@ -439,13 +462,14 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     /// Makes the target's row the current one, as it is by now; `false` when the loop that reads has deleted it since it was
-    /// read ahead, or given it another key.
+    /// read ahead, given it another place, or rolled back what had made it.
     private func takeTargetRow(_ target: RowReader) throws -> Bool {
-        if let changes = changesBeforeTarget, changes != table.connection.totalChanges, case .rowID = merge {
-            return try fetch(.targetRow, target)
+        guard let before = writesBeforeTarget, before != writes || mayHaveRolledBack else {
+            current = target
+            return true
         }
-        current = target
-        return true
+        guard try fetch(.targetRow, target), let current else { return false }
+        return order(current, target) == 0
     }
 
     /// Makes the source's row the current one; `false` when it is not in the source any more.

@@ -12,8 +12,8 @@ struct UnionPlanner {
     let isSimpleStatement: Bool
     /// Whether a row value may stand before an IN in the statement.
     let hasRowMembership: Bool
-    /// Whether LIKE or GLOB may be in the statement.
-    let hasPattern: Bool
+    /// See ``QueryTraits/hidesPattern``.
+    let hidesPattern: Bool
     /// Whether the statement may say which indexes are used: then no other is read for its columns, where there are rowids.
     /// Without, SQLite reads a covering index all the same.
     let namesIndexes: Bool
@@ -35,23 +35,24 @@ struct UnionPlanner {
         let order = info.order.map {
             UnionPlan.Order(column: normalized($0.column), isDescending: $0.isDescending)
         }
-        var best = candidate(usable, terms: table.target.primaryKey, order: order, isUnique: true, isTable: true)
+        var best = candidate(usable, along: tablePath, order: order)
         for index in table.target.indexes where index.isPlain {
-            let other = candidate(usable, terms: index.terms, order: order, isUnique: index.isUnique)
+            let path = path(along: index)
+            // By the rowid goes the table itself.
+            if path.terms.first?.column == -1 { continue }
+            let other = candidate(usable, along: path, order: order)
             if other.total < best.total { best = other }
-        }
-        if table.key.isRowID {
-            let rowID = [TableSchema.Index.Term(column: -1, isDescending: false, collation: "BINARY")]
-            let byRowID = candidate(usable, terms: rowID, order: order, isUnique: true)
-            if byRowID.total <= best.total { best = byRowID }
         }
 
         if scope == .whole, !showsNoOrder, !namesIndexes || !table.key.isRowID,
             best.rows == Self.assumedRows, !best.consumesOrder,
-            let index = try table.coveringIndexes.index(for: info.usedColumns), index.terms.allSatisfy(canMerge)
+            let index = try table.coveringIndexes.index(for: info.usedColumns)
         {
-            best.merge = merge(terms: index.terms, fixed: [], order: [], follows: true)
-            best.indexedColumns = index.terms.compactMap(\.column).filter { $0 >= 0 }
+            let path = path(along: index)
+            if path.terms.allSatisfy(canMerge) {
+                best.merge = merge(terms: path.terms, fixed: [], order: [], follows: true)
+                best.indexedColumns = path.columns
+            }
         }
 
         let isDistinct = info.wantsDistinct && best.consumesOrder && canSkipEqual(order, info.usedColumns)
@@ -112,8 +113,11 @@ struct UnionPlanner {
     }
 
     private static let operators: Set<IndexInfo.Comparison> = [
-        .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull,
+        .equal, .greater, .greaterOrEqual, .less, .lessOrEqual, .isNull, .notDistinct,
     ]
+
+    /// After these all rows have the same value.
+    private static let fixing: Set<IndexInfo.Comparison> = [.equal, .isNull, .notDistinct]
 
     private static let ranges: Set<IndexInfo.Comparison> = [.greater, .greaterOrEqual, .less, .lessOrEqual]
 
@@ -121,7 +125,8 @@ struct UnionPlanner {
     private static let forgetsRowValues = Connection.libraryVersionNumber < 3_030_000
 
     private func usableConstraints(_ info: IndexInfo) -> [Usable] {
-        (0..<info.constraintCount).compactMap { index in
+        let patterns = patterns(info)
+        return (0..<info.constraintCount).compactMap { index in
             let constraint = info.constraint(at: index)
             guard constraint.isUsable, Self.operators.contains(constraint.comparison) else { return nil }
             let column = normalized(constraint.column)
@@ -141,9 +146,7 @@ struct UnionPlanner {
             guard let collation = info.collation(at: index), SQLIdentifier.equal(collation, definition.collation) else {
                 return nil
             }
-            // Of LIKE 'a%' SQLite makes a range, which has no blobs. In an index it looks for these apart; a virtual table is
-            // not told.
-            if hasPattern, constraint.comparison == .less { return nil }
+            if mayLoseMatches(constraint.comparison, definition, patterns[column]) { return nil }
             let takesNumbers = definition.affinity.isNumeric || isSimpleStatement
             // Of an IN with a subquery SQLite would forget the subquery's affinity. The columns of a row value before IN
             // come as plain comparisons.
@@ -159,9 +162,84 @@ struct UnionPlanner {
         }
     }
 
+    private enum Pattern {
+        case told, possible
+    }
+
+    /// The columns in which a LIKE or GLOB looks for a pattern, or may.
+    private func patterns(_ info: IndexInfo) -> [Int: Pattern] {
+        var comparisons: [Int: Set<IndexInfo.Comparison>] = [:]
+        for index in 0..<info.constraintCount {
+            let constraint = info.constraint(at: index)
+            comparisons[constraint.column, default: []].insert(constraint.comparison)
+        }
+        return comparisons.compactMapValues { found in
+            if found.contains(.like) || found.contains(.glob) { return .told }
+            return hidesPattern && found.isSuperset(of: [.greaterOrEqual, .less]) ? .possible : nil
+        }
+    }
+
+    /// Whether the comparison may be one that SQLite has made of a pattern, and that leaves out values which match: of LIKE 'a%' it
+    /// makes the range from 'A' to 'b', beyond which are blobs, which it looks for apart in an index; and numbers are below any
+    /// text, as infinity is for GLOB 'I*'.
+    private func mayLoseMatches(_ comparison: IndexInfo.Comparison, _ column: TableSchema.Column, _ pattern: Pattern?)
+        -> Bool
+    {
+        switch (pattern, comparison) {
+        case (nil, _): false
+        case (_, .less): IndexInfo.patternsMatchBlobs
+        case (.told, .greaterOrEqual): column.affinity != .text
+        default: false
+        }
+    }
+
     private func normalized(_ column: Int) -> Int {
         column == table.target.rowIDColumn ? -1 : column
     }
+
+    // MARK: Paths
+
+    /// What a scan goes along: an index, or the table itself.
+    private struct Path {
+        /// The terms that entries are in the order of, up to those that leave no ties. The rowid is -1, by whatever name.
+        var terms: [TableSchema.Index.Term]
+        /// How many of the terms are the index's own; the key follows.
+        var ownCount: Int
+        /// Whether no two rows have the same values in these.
+        var isUnique: Bool
+        var isTable: Bool
+        /// The columns that can be read without going to the table.
+        var columns: [Int]
+    }
+
+    private var tablePath: Path {
+        let terms = table.key.isRowID ? [Self.rowIDTerm] : table.target.primaryKey
+        let columns = table.key.isRowID ? [] : Array(table.target.columns.indices)
+        return Path(terms: terms, ownCount: terms.count, isUnique: true, isTable: true, columns: columns)
+    }
+
+    private func path(along index: TableSchema.Index) -> Path {
+        var terms: [TableSchema.Index.Term] = []
+        var missing = table.key.isRowID ? [Self.rowIDTerm] : table.target.primaryKey
+        for term in index.terms where !missing.isEmpty {
+            let column = term.column.map(normalized)
+            terms.append(
+                TableSchema.Index.Term(column: column, isDescending: term.isDescending, collation: term.collation)
+            )
+            missing.removeAll {
+                $0.column == column && (column == -1 || SQLIdentifier.equal($0.collation, term.collation))
+            }
+        }
+        return Path(
+            terms: terms + missing,
+            ownCount: terms.count,
+            isUnique: index.isUnique,
+            isTable: false,
+            columns: index.terms.compactMap(\.column).filter { $0 >= 0 }
+        )
+    }
+
+    private static let rowIDTerm = TableSchema.Index.Term(column: -1, isDescending: false, collation: "BINARY")
 
     // MARK: Candidates
 
@@ -179,32 +257,21 @@ struct UnionPlanner {
         var total: Double
     }
 
-    /// A scan along an index, or along the rowid when `terms` is empty.
-    ///
-    /// - Parameter isTable: Whether it goes along the table itself, by its key.
-    private func candidate(
-        _ usable: [Usable],
-        terms: [TableSchema.Index.Term],
-        order: [UnionPlan.Order],
-        isUnique: Bool,
-        isTable: Bool = false
-    ) -> Candidate {
-        let isRowID = terms.first?.column == -1 || isTable
+    private func candidate(_ usable: [Usable], along path: Path, order: [UnionPlan.Order]) -> Candidate {
+        let terms = path.terms
         var fixed: [Int] = []
-        var isLookup = isUnique
-        for term in terms {
+        var isLookup = path.isUnique
+        for (position, term) in terms.enumerated() {
             guard let column = term.column, hasColumnCollation(term) else { break }
-            guard
-                let match = usable.first(where: {
-                    $0.column == column && ($0.comparison == .equal || $0.comparison == .isNull)
-                })
-            else { break }
-            if match.comparison == .isNull || !match.takesNumbers { isLookup = false }
+            let matches = usable.filter { $0.column == column && Self.fixing.contains($0.comparison) }
+            if matches.isEmpty { break }
+            // A unique key may have NULL in several rows.
+            let isValue = matches.contains { $0.comparison == .equal && $0.takesNumbers }
+            if position < path.ownCount, !isValue { isLookup = false }
             fixed.append(column)
         }
-        if fixed.count < terms.count { isLookup = false }
-        let isLastUnique = isUnique && !terms.isEmpty && fixed.count == terms.count
-        if isLookup, !terms.isEmpty {
+        let isLastUnique = path.isUnique && fixed.count >= path.ownCount
+        if isLookup, isLastUnique {
             return Candidate(
                 merge: .lookup,
                 fixed: fixed,
@@ -229,16 +296,15 @@ struct UnionPlanner {
         let isNarrowed = rows < Self.assumedRows
         let consumes = !order.isEmpty && isConsumed(order, terms: terms, fixed: fixed)
         let merge = merge(terms: terms, fixed: fixed, order: consumes ? order : [], follows: consumes || isNarrowed)
-        var cost = isRowID ? rows * 3 : rows * 4 + 20
-        if !isRowID, !isNarrowed, !consumes { cost = .infinity }
+        var cost = path.isTable ? rows * 3 : rows * 4 + 20
+        if !path.isTable, !isNarrowed, !consumes { cost = .infinity }
         cost += 10
         let sorting = !order.isEmpty && !consumes ? rows * 10 : 0
         return Candidate(
             merge: merge,
             fixed: fixed,
-            indexedColumns: isTable && !table.key.isRowID
-                ? Array(table.target.columns.indices) : terms.compactMap(\.column).filter { $0 >= 0 },
-            firstColumn: isRowID ? nil : terms.first?.column,
+            indexedColumns: path.columns,
+            firstColumn: path.isTable ? nil : terms.first?.column,
             consumesOrder: consumes,
             cost: cost,
             rows: rows,
@@ -258,17 +324,13 @@ struct UnionPlanner {
         var isReversed: Bool?
         for wanted in order {
             if fixed.contains(wanted.column) { continue }
-            guard let term = rest.popFirst() else {
-                // Past the index's own columns, entries are in the order of the rowid.
-                return wanted.column == -1 && (isReversed ?? wanted.isDescending) == wanted.isDescending
-            }
+            // The key leaves no ties for later terms to break.
+            guard let term = rest.popFirst() else { return true }
             guard term.column == wanted.column, canMerge(term) else { return false }
             if mayTakeFirstAsMinimum, order.count == 1, !wanted.isDescending, wanted.column >= 0 { return false }
             let reversed = term.isDescending != wanted.isDescending
             if let isReversed, isReversed != reversed { return false }
             isReversed = reversed
-            // The rowid leaves no ties for later terms to break.
-            if wanted.column == -1 { return true }
         }
         return true
     }
@@ -286,25 +348,23 @@ struct UnionPlanner {
         order: [UnionPlan.Order],
         follows: Bool
     ) -> UnionPlan.Merge {
-        let rest = terms.dropFirst(fixed.count).prefix(while: canMerge)
-        guard follows, rest.first?.column != -1 else {
-            if !table.key.isRowID { return .ordered(UnionPlan.keyOrder(of: table.target), rowIDDescending: false) }
-            let descends = order.first { $0.column == -1 }?.isDescending ?? false
-            return .ordered([], rowIDDescending: descends)
+        guard follows else {
+            return .ordered(table.key.isRowID ? [] : UnionPlan.keyOrder(of: table.target), rowIDDescending: false)
         }
+        let rest = terms.dropFirst(fixed.count).prefix(while: canMerge)
         let wanted = order.first { !fixed.contains($0.column) }
         // An index is read backwards as a whole, ties included.
         let isReversed =
             rest.first.map { first in wanted.map { $0.isDescending != first.isDescending } ?? false } ?? false
-        let columns = rest.map { UnionPlan.Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
-        if !table.key.isRowID {
-            let known = Set(columns.map(\.column))
-            let key = UnionPlan.keyOrder(of: table.target, isReversed: isReversed).filter {
-                !known.contains($0.column) && !fixed.contains($0.column)
-            }
-            return .ordered(columns + key, rowIDDescending: false)
+        var columns = rest.map { UnionPlan.Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
+        if table.key.isRowID {
+            let rowID = columns.last?.column == -1 ? columns.removeLast() : nil
+            return .ordered(columns, rowIDDescending: rowID?.isDescending ?? isReversed)
         }
-        let lastDescends = columns.isEmpty ? wanted?.isDescending ?? false : isReversed
-        return .ordered(columns, rowIDDescending: lastDescends)
+        let known = Set(columns.map(\.column))
+        columns += UnionPlan.keyOrder(of: table.target, isReversed: isReversed).filter {
+            !known.contains($0.column) && !fixed.contains($0.column)
+        }
+        return .ordered(columns, rowIDDescending: false)
     }
 }

@@ -24,7 +24,7 @@ final class UnionModule: VirtualTableModule {
             let type = Self.type(of: column, isStrict: table.target.isStrict)
             // For libraries that look for the primary key. SQLite itself takes no notice of it here.
             let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
-            return "\(quoted) \(type)\(key) COLLATE \(column.collation)"
+            return "\(quoted) \(type)\(key) COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
         let key = table.key
@@ -67,6 +67,8 @@ class UnionTable: VirtualTable {
     /// The plans, each without a bound of keys and with one.
     private var plans: [(unbounded: UnionArms, bounded: UnionArms)] = []
     private var planNumbers: [UnionPlan: Int] = [:]
+    /// The plans that have idle statements, the one used last at the end.
+    private var keeping: [UnionArms] = []
     /// Cursors that statements have closed, with their own statements: SQLite opens one anew for each run of a subquery.
     private var idleCursors: [UnionCursor] = []
 
@@ -89,7 +91,7 @@ class UnionTable: VirtualTable {
             scope: scope,
             isSimpleStatement: traits.isSimple,
             hasRowMembership: traits.hasRowMembership,
-            hasPattern: traits.hasPattern,
+            hidesPattern: traits.hidesPattern,
             namesIndexes: traits.namesIndexes,
             showsNoOrder: traits.showsNoOrder,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,
@@ -132,6 +134,16 @@ class UnionTable: VirtualTable {
         if idleCursors.count < Self.mostIdleCursors { idleCursors.append(cursor) } else { cursor.release() }
     }
 
+    private static let mostKeeping = 32
+
+    /// Notes that a plan's statements are idle, and lets those go of the plan that was used before all others where many have
+    /// some: SQLite keeps a statement in memory, and the application may have statements of ever other shapes.
+    func noteIdle(_ arms: UnionArms) {
+        if let place = keeping.lastIndex(where: { $0 === arms }) { keeping.remove(at: place) }
+        keeping.append(arms)
+        if keeping.count > Self.mostKeeping { keeping.removeFirst().removeIdle() }
+    }
+
     override func update(_ arguments: ValueReferences) throws -> Int64? {
         throw SQLiteError(
             code: .readOnly,
@@ -144,5 +156,6 @@ class UnionTable: VirtualTable {
         idleCursors.removeAll()
         plans.removeAll()
         planNumbers.removeAll()
+        keeping.removeAll()
     }
 }

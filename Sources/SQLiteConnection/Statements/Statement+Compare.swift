@@ -110,19 +110,7 @@ private func compareNumbers(_ integer: Int64, _ double: Double) -> Int {
 
 /// Whether RTRIM cuts the trailing spaces before it compares. In older versions it compares them with what the other
 /// text has there, and so differs for characters below a space.
-private let rtrimCutsFirst: Bool = {
-    var db: OpaquePointer?
-    var statement: OpaquePointer?
-    defer {
-        sqlite3_finalize(statement)
-        sqlite3_close(db)
-    }
-    guard sqlite3_open(":memory:", &db) == SQLITE_OK,
-        sqlite3_prepare_v2(db, "SELECT 'a ' < 'a' || char(1) COLLATE RTRIM", -1, &statement, nil) == SQLITE_OK,
-        sqlite3_step(statement) == SQLITE_ROW
-    else { return true }
-    return sqlite3_column_int(statement, 0) != 0
-}()
+private let rtrimCutsFirst = Library.answer(to: "'a ' < 'a' || char(1) COLLATE RTRIM") ?? true
 
 private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer, collation: BuiltInCollation) -> Int
 {

@@ -33,9 +33,18 @@ public struct IndexInfo {
         public static let less = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_LT))
         /// `>=`
         public static let greaterOrEqual = Comparison(rawValue: UInt8(SQLITE_INDEX_CONSTRAINT_GE))
+        /// `LIKE`
+        public static let like = Comparison(rawValue: 65)
+        /// `GLOB`
+        public static let glob = Comparison(rawValue: 66)
         /// `IS NULL` (3.21)
         public static let isNull = Comparison(rawValue: 71)
+        /// `IS` another value, which may be NULL (3.21)
+        public static let notDistinct = Comparison(rawValue: 72)
     }
+
+    /// Whether LIKE and GLOB find a pattern in blobs, which the library may be built to leave out.
+    public static let patternsMatchBlobs = Library.answer(to: "x'61' GLOB 'a' OR x'61' LIKE 'a'") ?? true
 
     /// A term of the ORDER BY clause.
     public struct OrderTerm {

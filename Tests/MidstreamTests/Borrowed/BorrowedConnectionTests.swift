@@ -54,6 +54,24 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// What was read ahead on the target's side.
+    @Test func aScanGivesNoRowThatWasRolledBack() throws {
+        let pair = try Self.pair(moved: 1)
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        try foreign.execute("UPDATE messages SET size = 0 WHERE id = 90")
+        try foreign.execute("BEGIN; SAVEPOINT s; UPDATE messages SET size = 7 WHERE id = 90")
+        try foreign.execute("INSERT INTO messages VALUES (1000, 'a', 'b', 3)")
+        let statement = try foreign.wrapped.prepare("SELECT id, size FROM messages WHERE id > 50 ORDER BY id")
+        var rows: [Row] = []
+        while try statement.step() {
+            rows.append(Row(copying: statement))
+            if rows.count == 5 || rows.count == 45 { try foreign.execute("ROLLBACK TO s") }
+        }
+        #expect(texts(rows) == (51...100).map { "\($0)|\($0 == 90 ? 0 : $0 * 10)" })
+        try foreign.execute("ROLLBACK")
+    }
+
     @Test func aConnectionThatWritesNothingAnyMoreClosesAfterARollbackOfItsSchema() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)
@@ -61,6 +79,34 @@ import Testing
         try foreign.execute("BEGIN; CREATE TEMP TABLE t(a); DELETE FROM messages WHERE id = 60; ROLLBACK")
         try overlay.refresh()
         #expect(try foreign.rows("SELECT count(*) FROM messages") == ["100"])
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// SQLite keeps each in memory, whether it runs or not.
+    @Test func statementsOfManyShapesLeaveFewOfTheEnginesOwn() throws {
+        let columns = (0..<9).map { "c\($0)" }
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, \(columns.joined(separator: ", ")))",
+            rows: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9) "
+                + "INSERT INTO t SELECT i, i, i, i, i, i, i, i, i, i FROM n",
+            tables: ["t"],
+            moved: 4
+        )
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        func count() -> Int {
+            var (found, next) = (0, sqlite3_next_stmt(foreign.handle, nil))
+            while let statement = next { (found, next) = (found + 1, sqlite3_next_stmt(foreign.handle, statement)) }
+            return found
+        }
+        var most = 0
+        for shape in (1..<512) + [1, 2, 511] {
+            let used = columns.indices.filter { shape & (1 << $0) != 0 }.map { columns[$0] }.joined(separator: ", ")
+            let sql = "SELECT id, \(used) FROM t WHERE id > \(shape % 10)"
+            #expect(try foreign.rows(sql) == texts(pair.native.fetchAll(sql)), "\(sql)")
+            most = max(most, count())
+        }
+        #expect(most < 300)
         #expect(foreign.close() == SQLITE_OK)
     }
 

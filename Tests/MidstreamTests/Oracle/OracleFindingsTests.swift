@@ -419,6 +419,109 @@ import Testing
         }
     }
 
+    /// What was read ahead on the target's side was never there, has another value again, or is not the next row any more.
+    /// In another order than the key's, the next row is the one that has been read.
+    @Test(
+        arguments: [
+            ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (id)) WITHOUT ROWID", "id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (a DESC, id DESC)) WITHOUT ROWID", "a, id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (id DESC, a)) WITHOUT ROWID", "id, a DESC"),
+            ("id INTEGER PRIMARY KEY, a INTEGER, b); CREATE INDEX ta ON t(a)", "a"),
+        ],
+        ["ROLLBACK TO s", "ROLLBACK", "UPDATE OR ROLLBACK t SET id = 4, a = 4 WHERE id = 1"]
+    )
+    func aScanGoesOnWithWhatARollbackBroughtBack(_ table: (columns: String, order: String), _ rollback: String) throws {
+        var changes = [
+            "INSERT INTO t VALUES (100, 100, 'new'), (-3, -3, 'new')", "UPDATE t SET b = 'set' WHERE id IN (0, 40, 60)",
+        ]
+        if table.order != "a" {
+            changes += ["DELETE FROM t WHERE id IN (2, 20, 30, 50, 70)", "DELETE FROM t WHERE id > 40"]
+        }
+        let reversed = table.order.split(separator: ", ").map { $0.hasSuffix(" DESC") ? $0.dropLast(5) : $0 + " DESC" }
+        for order in [table.order, reversed.joined(separator: ", ")] {
+            for (change, position) in changes.flatMap({ change in [1, 3, 5, 6].map { (change, $0) } }) {
+                let pair = try Pair(
+                    schema: "CREATE TABLE t(\(table.columns)",
+                    rows: "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (5, 5, 5)",
+                    tables: ["t"]
+                )
+                let others = "INSERT INTO t VALUES (0, 0, 0), (20, 20, 0), (30, 30, 0), (40, 40, 0), (50, 50, 0)"
+                var (mine, theirs): ([String], [String]) = ([], [])
+                let query = "SELECT id, b FROM t ORDER BY \(order)"
+                try pair.native.execute(script: others + "; BEGIN; SAVEPOINT s; " + change)
+                let statement = try pair.native.prepare(query)
+                while try statement.step() {
+                    theirs += texts([Row(copying: statement)])
+                    if theirs.count == position { try? pair.native.execute(rollback) }
+                }
+                try pair.database.execute(others)
+                try pair.database.withoutTransaction { access in
+                    try access.execute("BEGIN; SAVEPOINT s; " + change)
+                    try access.forEachRow(query) { row in
+                        mine += texts([Row(copying: row)])
+                        if mine.count == position { try? access.execute(rollback) }
+                        return true
+                    }
+                    if access.isInTransaction { try access.execute("ROLLBACK") }
+                }
+                #expect(mine == theirs, "\(query): \(change), \(rollback) at \(position)")
+            }
+        }
+    }
+
+    /// In the order of keys a loop meets what its body makes further on, and in any each row as it is by then.
+    @Test(
+        arguments: [
+            ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id"), ("id INTEGER PRIMARY KEY, a INTEGER, b)", "id DESC"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (id)) WITHOUT ROWID", "id"),
+            ("id INTEGER, a INTEGER, b, PRIMARY KEY (a DESC, id)) WITHOUT ROWID", "a, id DESC"),
+            ("id INTEGER PRIMARY KEY, a INTEGER, b); CREATE INDEX ta ON t(a)", "a"),
+        ],
+        [true, false]
+    )
+    func aLoopMeetsWhatItsBodyHasWritten(_ table: (columns: String, order: String), _ isInTransaction: Bool) throws {
+        var changes = [
+            "UPDATE t SET b = 'set' WHERE id IN (4, 7, 20)", "DELETE FROM t WHERE id IN (4, 7, 20)",
+            "UPDATE t SET b = b || '.' WHERE id > 0",
+        ]
+        if table.order != "a" {
+            changes += [
+                "INSERT OR IGNORE INTO t VALUES (3, 3, 'new'), (6, 6, 'new'), (15, 15, 'new')",
+                "UPDATE t SET id = 6, a = 6 WHERE id = 20",
+                "DELETE FROM t WHERE id = 7; INSERT OR REPLACE INTO t VALUES (7, 7, 'again')",
+            ]
+        }
+        for (change, position) in changes.flatMap({ change in [1, 2, 4, 6].map { (change, $0) } }) {
+            let pair = try Pair(
+                schema: "CREATE TABLE t(\(table.columns)",
+                rows: "INSERT INTO t VALUES (1, 1, 1), (2, 2, 2), (4, 4, 4), (5, 5, 5), (8, 8, 8), (9, 9, 9)",
+                tables: ["t"],
+                moved: 1
+            )
+            let before = "INSERT INTO t VALUES (0, 0, 0), (7, 7, 7), (20, 20, 0), (30, 30, 0)"
+            let query = "SELECT id, b FROM t WHERE b <> 4 OR id > 0 ORDER BY \(table.order)"
+            var (mine, theirs): ([String], [String]) = ([], [])
+            try pair.native.execute(script: before + (isInTransaction ? "; BEGIN" : ""))
+            let statement = try pair.native.prepare(query)
+            while try statement.step() {
+                theirs += texts([Row(copying: statement)])
+                if theirs.count == position { try pair.native.execute(script: change) }
+            }
+            try pair.database.execute(before)
+            try pair.database.withoutTransaction { access in
+                if isInTransaction { try access.execute("BEGIN") }
+                try access.forEachRow(query) { row in
+                    mine += texts([Row(copying: row)])
+                    if mine.count == position { try access.execute(change) }
+                    return true
+                }
+                if isInTransaction { try access.execute("COMMIT") }
+            }
+            #expect(mine == theirs, "\(query): \(change) at \(position)")
+        }
+    }
+
     @Test func aCommaAfterAJoinsConditionNamesATable() throws {
         let folder = TemporaryFolder()
         let database = try Self.database(folder)
@@ -454,9 +557,40 @@ import Testing
             tables: ["t"],
             moved: 1
         )
-        for term in ["a LIKE 'a%'", "a GLOB 'a*'", "a LIKE 'b%' OR a LIKE 'A_'", "a NOT LIKE 'a%'", "a LIKE '7%'"] {
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        for term in [
+            "a LIKE 'a%'", "a GLOB 'a*'", "a LIKE 'b%' OR a LIKE 'A_'", "a NOT LIKE 'a%'", "a LIKE '7%'",
+            "a LIKE 'a%' ESCAPE '!'", "a LIKE 'a!%' ESCAPE '!'", "like('a%', a)", "like('b%', a, '!')", "glob('a*', a)",
+            "likely(a) GLOB 'a*'", "a COLLATE BINARY GLOB 'b*'", "(a COLLATE NOCASE) LIKE 'a%'",
+            "a LIKE 'a%' AND a < 'b'",
+            "a LIKE 'a%' AND a < x'62'", "a LIKE 'a%' ESCAPE '!' AND id < 5",
+        ] {
             let sql = "SELECT id FROM t WHERE \(term) ORDER BY id"
-            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+            let expected = texts(try pair.native.fetchAll(sql))
+            #expect(texts(try pair.database.fetchAll(sql)) == expected, "\(sql)")
+            #expect(try foreign.rows(sql) == expected, "of another library: \(sql)")
+        }
+    }
+
+    /// The text of infinity is within the range that SQLite makes of the pattern; infinity is not.
+    @Test(arguments: ["REAL", "INTEGER", "NUMERIC", "", "DATETIME"]) func aPatternFindsInfinity(_ type: String) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a \(type), b)",
+            rows:
+                "INSERT INTO t VALUES (1, 9e999, 1), (2, 5, 1), (3, 'Ink', 1), (4, 'J', 1), (5, -9e999, 1), (6, 9e999, 2)",
+            tables: ["t"],
+            moved: 1
+        )
+        let foreign = try ForeignConnection(pair.target)
+        try foreign.install()
+        for term in [
+            "a GLOB 'I*'", "a GLOB 'In*' AND b = 1", "a GLOB '-I*'", "a GLOB 'I*' OR id = 2", "a GLOB 'I*' AND a > 'A'",
+        ] {
+            let sql = "SELECT id FROM t WHERE \(term) ORDER BY id"
+            let expected = texts(try pair.native.fetchAll(sql))
+            #expect(texts(try pair.database.fetchAll(sql)) == expected, "\(sql)")
+            #expect(try foreign.rows(sql) == expected, "of another library: \(sql)")
         }
     }
 

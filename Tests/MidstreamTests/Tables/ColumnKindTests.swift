@@ -1,4 +1,5 @@
 import Midstream
+import SQLiteC
 import SQLiteConnection
 import SQLiteFeatures
 import Testing
@@ -230,5 +231,49 @@ import Testing
         try finishMigration(database)
         #expect(try queries.map { texts(try database.fetchAll($0)) } == pending)
         #expect(pending[0].first == #"["{\"x\":1}"]"#)
+    }
+
+    /// One of the application's own, which has it on its connections.
+    @Test(arguments: ["my order", "select", "nöcase", "a\"b"]) func aCollationMayHaveAnyName(_ name: String) throws {
+        let folder = TemporaryFolder()
+        func open(_ file: String) throws -> ForeignConnection {
+            let connection = try ForeignConnection(folder.file(file))
+            let code = sqlite3_create_collation_v2(
+                connection.handle,
+                name,
+                SQLITE_UTF8,
+                nil,
+                { _, count, first, otherCount, other in
+                    let first = UnsafeRawBufferPointer(start: first, count: Int(count))
+                    let other = UnsafeRawBufferPointer(start: other, count: Int(otherCount))
+                    return first.elementsEqual(other) ? 0 : first.lexicographicallyPrecedes(other) ? 1 : -1
+                },
+                nil
+            )
+            #expect(code == SQLITE_OK)
+            return connection
+        }
+        let quoted = "\"" + name.replacing("\"", with: "\"\"") + "\""
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT COLLATE \(quoted), b)"
+        let (native, old, new) = try (open("plain.db"), open("old.db"), open("new.db"))
+        for connection in [native, old, new] { try connection.execute(schema) }
+        for connection in [native, old] {
+            try connection.execute("INSERT INTO t VALUES (1, 'x', 1), (2, 'Y', 2), (3, 'z', 3)")
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        database.close()
+        try new.install()
+        for sql in ["UPDATE t SET b = 7 WHERE id > 1", "DELETE FROM t WHERE a < 'z' AND b = 1"] {
+            try new.execute(sql)
+            try native.execute(sql)
+        }
+        for sql in [
+            "SELECT * FROM t ORDER BY a", "SELECT * FROM t", "SELECT id FROM t WHERE a > 'Y' ORDER BY id",
+            "SELECT max(a) FROM t",
+        ] {
+            #expect(try new.rows(sql) == native.rows(sql), "\(sql)")
+        }
+        for connection in [native, old, new] { #expect(connection.close() == SQLITE_OK) }
     }
 }

@@ -1,0 +1,19 @@
+internal import SQLiteC
+
+/// In what the SQLite libraries differ that a program may find, besides their versions.
+enum Library {
+    /// What an expression gives; `nil` where that cannot be found out.
+    static func answer(to expression: String) -> Bool? {
+        var db: OpaquePointer?
+        var statement: OpaquePointer?
+        defer {
+            sqlite3_finalize(statement)
+            sqlite3_close(db)
+        }
+        guard sqlite3_open(":memory:", &db) == SQLITE_OK,
+            sqlite3_prepare_v2(db, "SELECT " + expression, -1, &statement, nil) == SQLITE_OK,
+            sqlite3_step(statement) == SQLITE_ROW
+        else { return nil }
+        return sqlite3_column_int(statement, 0) != 0
+    }
+}
