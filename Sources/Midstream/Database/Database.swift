@@ -247,11 +247,6 @@ public final class Database: @unchecked Sendable {
         }
     }
 
-    private func onWriter<Result>(_ body: (DatabaseAccess) throws -> Result) rethrows -> Result {
-        if DispatchQueue.getSpecific(key: writerKey) == true { return try body(writer) }
-        return try writerQueue.sync { try body(writer) }
-    }
-
     private func onWriter<Result>(orThrow: Bool, _ body: (DatabaseAccess) throws -> Result) throws -> Result {
         guard !engine.isAskingFilter else {
             throw MigrationError(

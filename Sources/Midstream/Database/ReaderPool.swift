@@ -101,10 +101,12 @@ final class ReaderPool: @unchecked Sendable {
     }
 
     private func take() throws -> DatabaseAccess? {
+        let isReading = current != nil
         let mayOpen: Bool? = try lock.withLock {
             if isClosed { throw MigrationError(.misuse, "the database is closed") }
             if pause != nil { return nil }
-            if !idle.isEmpty || count >= capacity { return false }
+            // A block that reads by another connection within one would wait for itself.
+            if !idle.isEmpty || count >= capacity && !isReading { return false }
             count += 1
             return true
         }
@@ -145,7 +147,7 @@ final class ReaderPool: @unchecked Sendable {
     private func leave(_ reader: DatabaseAccess?) {
         let waiter: Waiter? = lock.withLock {
             if let reader, let index = busy.firstIndex(where: { $0.reader === reader }) { busy.remove(at: index) }
-            if let reader, !isClosed {
+            if let reader, !isClosed, count <= capacity {
                 idle.append(reader)
             } else {
                 count -= 1

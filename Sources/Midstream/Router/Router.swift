@@ -98,7 +98,7 @@ struct Router {
         case .insert, .update, .delete, .dropTable:
             // DROP TABLE deletes the rows first.
             let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
-            if !tied.isEmpty {
+            if !tied.isEmpty, let target = outline.target, try !isOutsideMain(target) {
                 try checkWritable()
                 return route.draining(tied, .foreignKey)
             }
@@ -505,10 +505,12 @@ struct Router {
         if target.schema == nil { edits.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
         try redirectReads(outline, text, &edits)
         if outline.kind == .insert {
-            if asksForEarlierRows(outline) { return route.draining([table.id], .earlierRows) }
+            if asksForEarlierRows(outline, route.views) { return route.draining([table.id], .earlierRows) }
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
         } else {
+            // The statement that finds the rows calls the target by its name alone.
+            if hasNamesake(outline, target) { return unread }
             let promotion = Promotion(outline: outline, text: text, table: table)
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
@@ -533,6 +535,16 @@ struct Router {
         return route
     }
 
+    /// Whether the statement reads a table of another file that has the target's name.
+    private func hasNamesake(_ outline: StatementOutline, _ target: ObjectName) -> Bool {
+        let name = outline.targetAlias?.name ?? target.name
+        return outline.tableReferences.contains { reference in
+            guard reference.context != .target, let schema = reference.name.schema else { return false }
+            return !SQLIdentifier.equal(schema, "main")
+                && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
+        }
+    }
+
     /// Whether a subquery of RETURNING reads what may be the table that is written.
     private func returningReadsOverlay(_ outline: StatementOutline) -> Bool {
         guard let returning = outline.returning else { return false }
@@ -543,9 +555,12 @@ struct Router {
 
     /// Whether the values of an INSERT's later rows may tell of its earlier ones: with a trigger, SQLite computes all rows
     /// first.
-    private func asksForEarlierRows(_ outline: StatementOutline) -> Bool {
+    private func asksForEarlierRows(_ outline: StatementOutline, _ views: [StatementOutline]?) -> Bool {
         if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
-        return outline.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
+        guard let views else { return true }
+        return ([outline] + views).contains { text in
+            text.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
+        }
     }
 
     /// Turns one row of VALUES into a SELECT: with a trigger, SQLite evaluates the expressions of VALUES once for the

@@ -7,7 +7,9 @@ extension StatementOutline {
         while let current = scope, scopes.indices.contains(current) {
             // The target of a write is in the outermost scope, and its FROM beside it.
             let found = tableReferences.filter { reference in
-                guard reference.scope == current, reference.context != .inOperator else { return false }
+                guard reference.scope == current, reference.context != .inOperator,
+                    reference.name.schema.map({ SQLIdentifier.equal($0, column.schema) }) ?? true
+                else { return false }
                 return SQLIdentifier.equal(reference.alias ?? reference.name.name, column.table)
             }
             if let reference = found.first(where: { $0.context == .target }) ?? found.first { return reference }

@@ -296,4 +296,20 @@ import Testing
         try database.execute("INSERT INTO t VALUES (2)")
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 1)
     }
+
+    /// It would wait for itself.
+    @Test func readsWithinReadsHaveConnectionsOfTheirOwn() throws {
+        let folder = TemporaryFolder()
+        var configuration = DatabaseConfiguration()
+        configuration.readerCount = 1
+        let database = try Database(path: folder.file("new.db"), configuration: configuration)
+        try database.execute("CREATE TABLE t(x); INSERT INTO t VALUES (1)")
+        for _ in 0..<3 {
+            let value = try database.read { _ in
+                try database.read { _ in try database.fetchValue(Int.self, "SELECT x FROM t") }
+            }
+            #expect(value == 1)
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT x FROM t") == 1)
+    }
 }

@@ -126,6 +126,62 @@ import Testing
         }
     }
 
+    /// An archive with a table of the same name, which the application compares and exchanges rows with.
+    @Test(arguments: [false, true]) func aTableOfThatNameInAnAttachedFileIsAnother(_ enforces: Bool) throws {
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = enforces
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: Self.extra,
+            tables: ["t"],
+            moved: 7,
+            configuration: configuration
+        )
+        let setUp = """
+            ATTACH ':memory:' AS aux; CREATE TABLE aux.t(id INTEGER PRIMARY KEY, a, n INTEGER);
+            INSERT INTO aux.t VALUES (3, 'old', 1), (20, 'old', 2), (30, 'a1', 5), (99, 'gone', 3)
+            """
+        let updates = [
+            "UPDATE aux.t SET a = main.t.a FROM main.t WHERE main.t.id = aux.t.id",
+            "UPDATE main.t SET a = aux.t.a FROM aux.t WHERE main.t.id = aux.t.id",
+        ]
+        let statements =
+            [
+                "SELECT id FROM main.t WHERE NOT EXISTS (SELECT 1 FROM aux.t WHERE aux.t.id = main.t.id)",
+                "SELECT aux.t.a, main.t.a FROM aux.t JOIN main.t ON aux.t.id = main.t.id ORDER BY main.t.id",
+                "INSERT INTO t(id, a) SELECT aux.t.id, aux.t.a FROM aux.t LEFT JOIN main.t ON main.t.id = aux.t.id WHERE main.t.id IS NULL",
+                "UPDATE t SET n = (SELECT aux.t.n FROM aux.t WHERE aux.t.id = main.t.id) WHERE id IN (SELECT id FROM aux.t)",
+                "INSERT INTO aux.t SELECT id, a, n FROM main.t WHERE main.t.id > 37 AND main.t.id < 99",
+            ] + (Connection.libraryVersionNumber >= 3_033_000 ? updates : [])
+            + [
+                "DELETE FROM aux.t WHERE aux.t.n = 1",
+                "DELETE FROM t WHERE EXISTS (SELECT 1 FROM aux.t WHERE aux.t.id = main.t.id)",
+            ]
+        try pair.database.withoutTransaction { access in
+            try access.execute(setUp)
+            try pair.native.execute(script: setUp)
+            for sql in statements {
+                #expect(texts(try access.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+                for all in ["SELECT * FROM main.t ORDER BY id", "SELECT * FROM aux.t ORDER BY id"] {
+                    #expect(texts(try access.fetchAll(all)) == texts(try pair.native.fetchAll(all)), "\(sql)")
+                }
+            }
+        }
+    }
+
+    /// With a trigger, all rows are computed before the first is inserted.
+    @Test func aViewThatTellsTheLastRowidTellsItRowByRow() throws {
+        let pair = try Self.pair()
+        let sql = "INSERT INTO t(a, n) SELECT x, l FROM other, vl"
+        for statement in ["INSERT INTO other VALUES (5)", sql] {
+            try pair.database.execute(statement)
+            try pair.native.execute(statement)
+        }
+        let all = "SELECT * FROM t ORDER BY id"
+        #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+    }
+
     @Test func aViewOfAnAttachedFileIsReadOnce() throws {
         for sql in [
             "DELETE FROM t WHERE id = (SELECT x FROM m.av)", "UPDATE t SET a = 'z' WHERE id = (SELECT x FROM av)",
