@@ -317,7 +317,7 @@ final class Overlay {
     private func detachUnneeded() throws {
         for schema in unneeded {
             do {
-                try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
+                try connection.detach(schema)
             } catch {
                 guard error.code == .error, connection.hasBusyStatement else { throw error }
                 continue
@@ -744,7 +744,7 @@ final class Overlay {
         }
         close()
         connection.clearStatementCache()
-        for schema in attached.keys { try connection.execute("DETACH \(SQLIdentifier.quoted(schema))") }
+        for schema in attached.keys { try connection.detach(schema) }
         attached.removeAll()
         unneeded.removeAll()
         connection.clearStatementCache()

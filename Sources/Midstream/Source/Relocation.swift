@@ -48,7 +48,9 @@ struct Relocation {
         var relocated = migration
         relocated.sourcePath = FilePath.relative(path, toFolderOf: target)
         try SourceFile.attach(relocated, to: connection, access: .readWrite, keys: keys)
-        defer { try? connection.execute("DETACH \(migration.schema)") }
+        defer { try? connection.detach(migration.schema) }
+        // The claims know the new path before the target does.
+        try connection.execute("PRAGMA \(migration.schema).synchronous = EXTRA")
         let claims = Claims(connection: connection, migration: relocated)
         let known = try claims.all()
         for record in records where record.phase == .copying && !known.contains(where: { $0.id == record.id }) {

@@ -141,7 +141,7 @@ final class Stepper {
         undos.removeAll()
         knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
-        try connection.execute("DETACH \(migration.schema)")
+        try connection.detach(migration.schema)
     }
 
     /// Detaches what could not be written when it was attached: SQLite reads it alone from then on. The next step tries again.

@@ -92,8 +92,13 @@ extension Connection {
         try attach(path, schema)
     }
 
-    private func detachUnread(_ schema: String) {
-        try? execute("DETACH \(schema.quotedIdentifier)")
+    private func detachUnread(_ schema: String) { try? detach(schema) }
+
+    /// Detaches a file, and forgets its key.
+    ///
+    /// - Throws: ``SQLiteError`` when a statement or a transaction uses it.
+    public func detach(_ schema: String) throws(SQLiteError) {
+        try execute("DETACH \(schema.quotedIdentifier)")
         heldKeys[schema] = nil
     }
 
