@@ -27,7 +27,7 @@ extension Connection {
         key: EncryptionKey? = nil
     ) throws(SQLiteError) {
         // One that could not be detached, for want of memory say, is of no use.
-        if isReadOnly(schema: schema) != nil { try execute("DETACH \(schema.quotedIdentifier)") }
+        if isReadOnly(schema: schema) != nil { try detach(schema) }
         let path = Self.resolved(path)
         let uri = Self.uri(path) + "?mode=" + (access == .readOnly ? "ro" : "rw")
         if isBorrowed, !acceptsURIs {
