@@ -32,6 +32,8 @@ final class WALKeeper: Sendable {
         /// How many of the frames have been copied. The WAL starts anew only when all have, which commits that go on beside a
         /// checkpoint keep it from.
         var copied = 0
+        /// The WAL's length at the last checkpoint. What that has left, since somebody reads from before, the next one would leave too.
+        var tried = 0
         /// What of it steps have written, and will copy.
         var stepped = 0
         /// When a step has written last.
@@ -54,7 +56,7 @@ final class WALKeeper: Sendable {
     /// - Returns: Whether it is time for a checkpoint. What steps have written is left to them.
     func committed(_ frames: Int) -> Bool {
         state.withLock { state in
-            if frames < state.frames { state.copied = 0 }
+            if frames < state.frames { (state.copied, state.tried) = (0, 0) }
             state.frames = frames
             let bound = Self.checkpointFrames + min(state.stepped, Self.stepFrames)
             let isDue = frames - state.copied >= bound && !state.isSteady
@@ -74,7 +76,10 @@ final class WALKeeper: Sendable {
     /// Whether it is time for steps to copy the WAL: for what they have written, or for the application's part that has been
     /// left to them.
     var isDueForSteps: Bool {
-        state.withLock { $0.stepped >= Self.stepFrames || $0.frames - $0.copied >= $0.stepped + Self.checkpointFrames }
+        state.withLock { state in
+            state.stepped >= Self.stepFrames
+                || state.frames - max(state.copied, state.tried) >= state.stepped + Self.checkpointFrames
+        }
     }
 
     /// The frames that what is written next comes behind, since the WAL cannot start anew before.
@@ -117,6 +122,7 @@ final class WALKeeper: Sendable {
         state.withLock { state in
             state.frames = max(0, log)
             state.copied = max(0, copied)
+            state.tried = state.frames
         }
     }
 }
