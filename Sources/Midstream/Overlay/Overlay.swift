@@ -32,6 +32,8 @@ final class Overlay {
     private var viewTexts = ViewTexts()
     /// Those, and the ones that a rollback may bring back.
     private var formerTwins: Set<String> = []
+    /// See ``InternalStatements/definitions``.
+    private var definitionsBeforeTwins = 0
     /// Whether a statement has had the overlay taken down, and it is not back yet.
     private(set) var isSuspended = false
     /// Whether it was put back in the open transaction.
@@ -605,6 +607,7 @@ final class Overlay {
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
     /// text, whose names resolve to the union tables.
     private func installTwins() throws {
+        definitionsBeforeTwins = statements.definitions
         guard !byName.isEmpty else { return }
         var views: [(name: String, sql: String)] = try connection.fetchAll(
             "SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid"
@@ -654,7 +657,10 @@ final class Overlay {
             guard let name = view.target?.name, !twins.contains(where: { SQLIdentifier.equal($0, name) }) else {
                 return false
             }
-            if viewTexts.isOfMain(name) { return view.mentions(names) }
+            // Those that were there when the twins were made have theirs if they need one.
+            if viewTexts.isOfMain(name) {
+                return statements.definitions != definitionsBeforeTwins && view.mentions(names)
+            }
             return view.tableReferences.contains { reference in
                 guard let schema = reference.name.schema, SQLIdentifier.equal(schema, "main") else { return false }
                 return table(named: reference.name.name) != nil
