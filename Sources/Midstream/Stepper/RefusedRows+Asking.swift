@@ -98,7 +98,7 @@ extension RefusedRows {
             let text: String? = try connection.fetchValue(definition, [index.name])
             let terms = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name }
             let generations = target.columns.compactMap(\.generation)
-            let names = ([text].compactMap(\.self) + generations).map(ExpressionShape.names(in:))
+            let names = ([text].compactMap(\.self) + generations).map { ExpressionShape.names(in: $0) }
                 .reduce(into: Set(terms.map(SQLIdentifier.lowercased))) { $0.formUnion($1) }
             guard let column = replaced.first(where: { names.contains(SQLIdentifier.lowercased($0)) }) else { continue }
             throw MigrationError(

@@ -26,7 +26,8 @@ extension Setup {
             for record in own where record.phase == .copied && record.undoStage != nil {
                 do {
                     _ = try Undo(stepper: stepper, migration: migration).release(record)
-                } catch let error as MigrationError where error.code == .sourceUnavailable && migration.id != needed?.id {
+                } catch let error as MigrationError where error.code == .sourceUnavailable && migration.id != needed?.id
+                {
                     // All rows are there, and nobody needs it for the target: the next step tries again, and tells.
                 }
             }

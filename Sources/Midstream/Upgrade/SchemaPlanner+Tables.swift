@@ -103,7 +103,10 @@ extension SchemaPlanner {
     func mappings(_ old: TableImage, _ declared: TableImage, _ renamed: [String: String]) throws -> [String:
         ColumnMapping]
     {
-        let given = SchemaOptions.value(of: old.name, in: options.columns) ?? [:]
+        let former = formerName(old.name)
+        var given = SchemaOptions.value(of: old.name, in: options.columns) ?? [:]
+        // The table may have either name when they are read.
+        if former != old.name { given = given.mapValues { $0.withoutQualifiers([old.name, former]) } }
         return try given.filter { name, mapping in
             let key = SQLIdentifier.lowercased(name)
             guard let new = declared.shape.columns[key] else {
@@ -115,7 +118,7 @@ extension SchemaPlanner {
                 )
             }
             let isRenamed = renamed.values.contains { SQLIdentifier.equal($0, name) }
-            let was = old.shape.columns[key]
+            let was = ColumnChange.isReused(name, renamed) ? nil : old.shape.columns[key]
             if !isRenamed, let was, was.affinity == new.affinity, was.collation == new.collation,
                 old.definition.isNotNull(name) == declared.definition.isNotNull(name)
             {
@@ -157,7 +160,7 @@ extension SchemaPlanner {
             if ExpressionShape.doubleQuotedNames(in: text).contains(where: { !old.schema.hasColumn($0) }) {
                 return false
             }
-            let names = ExpressionShape.names(in: text)
+            let names = ExpressionShape.names(in: text, besidesCalls: true)
             let isOld = renamed.keys.contains { name in
                 old.schema.columnIndex(name) == nil && names.contains(SQLIdentifier.lowercased(name))
             }
@@ -233,7 +236,8 @@ extension SchemaPlanner {
         let renamed = Set(change.columns.renamed.values.map(SQLIdentifier.lowercased))
         for column in goal.definition.columns {
             let name = SQLIdentifier.lowercased(column.name)
-            if change.old.shape.columns[name] != nil || renamed.contains(name) { continue }
+            let isThere = change.old.shape.columns[name] != nil && !change.columns.isReused(column.name)
+            if isThere || renamed.contains(name) { continue }
             guard canAdd(column, to: goal, isSmall: isSmall) else { return nil }
             statements.append("\(table) ADD COLUMN \(goal.definition.text(column.range))")
         }
@@ -282,7 +286,8 @@ extension SchemaPlanner {
     private func unfilledColumns(_ change: TableChange) -> [String] {
         let (old, columns) = (change.old.schema, change.columns)
         return change.goal.schema.columns.filter { column in
-            let isFilled = SchemaOptions.value(of: column.name, in: columns.mappings) != nil
+            let isFilled =
+                SchemaOptions.value(of: column.name, in: columns.mappings) != nil || columns.isReused(column.name)
             if !column.isNotNull || column.generation != nil || isFilled { return false }
             let former = columns.renamed.first { SQLIdentifier.equal($0.value, column.name) }?.key
             // A rowid is not NULL.
@@ -301,8 +306,11 @@ extension SchemaPlanner {
         for (from, to) in change.columns.renamed where SchemaOptions.value(of: to, in: columns) == nil {
             columns[to] = .column(from)
         }
-        for column in goal.schema.columns where old.schema.columnIndex(column.name) == nil {
+        for column in goal.schema.columns {
+            let isReused = change.columns.isReused(column.name)
+            if old.schema.columnIndex(column.name) != nil, !isReused { continue }
             let isGiven = SchemaOptions.value(of: column.name, in: columns) != nil || column.generation != nil
+            if isReused, !isGiven { columns[column.name] = .defaultValue }
             if isGiven || !column.isNotNull || column.defaultValue != nil { continue }
             if goal.schema.rowIDColumn.map({ goal.schema.columns[$0].name }) == column.name { continue }
             // No row needs a value there.

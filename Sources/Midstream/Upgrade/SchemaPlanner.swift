@@ -377,6 +377,13 @@ struct ColumnChange {
     var statements: [String] = []
     /// The table with its new names; `nil` where they cannot be told.
     var texts: TableImage?
+
+    /// Whether a declared column is another than the one that has its name so far, which gets a new one.
+    static func isReused(_ name: String, _ renamed: [String: String]) -> Bool {
+        renamed[SQLIdentifier.lowercased(name)] != nil && !renamed.values.contains { SQLIdentifier.equal($0, name) }
+    }
+
+    func isReused(_ name: String) -> Bool { Self.isReused(name, renamed) }
 }
 
 extension SchemaImage {

@@ -35,16 +35,21 @@ public struct TableRebuild: Sendable {
     var migration: TableMigration {
         var migration = TableMigration(name: name)
         // The table has another name then.
-        migration.columns = columns.mapValues { mapping in
-            guard case .expression(let text) = mapping else { return mapping }
-            var edits = SQLEdits()
-            for range in TableQualifiers.ranges(of: name, in: text) { edits.remove(range) }
-            return .expression((try? edits.apply(to: text)) ?? text)
-        }
+        migration.columns = columns.mapValues { $0.withoutQualifiers([name]) }
         migration.unmatchedColumns = unmatchedColumns
         migration.refusedRows = refusedRows
         migration.verification = verification
         return migration
+    }
+}
+
+extension ColumnMapping {
+    /// The same without a table's names before columns.
+    func withoutQualifiers(_ names: [String]) -> ColumnMapping {
+        guard case .expression(let text) = self else { return self }
+        var edits = SQLEdits()
+        for range in names.flatMap({ TableQualifiers.ranges(of: $0, in: text) }) { edits.remove(range) }
+        return .expression((try? edits.apply(to: text)) ?? text)
     }
 }
 

@@ -11,11 +11,20 @@ public enum ExpressionShape {
     ]
 
     /// The names that an expression may use, in ASCII lower case: of columns, functions and whatever else.
-    public static func names(in expression: String) -> Set<String> {
+    ///
+    /// - Parameter besidesCalls: Whether those are left out that an opening parenthesis follows.
+    public static func names(in expression: String, besidesCalls: Bool = false) -> Set<String> {
         let bytes = Array(expression.utf8)
+        let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
         return Set(
-            SQLTokenizer(expression).filter { $0.kind == .identifier || $0.kind == .quotedIdentifier }.map {
-                SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
+            tokens.indices.filter { index in
+                guard [.identifier, .quotedIdentifier].contains(tokens[index].kind) else { return false }
+                let isCall = index + 1 < tokens.count && bytes[tokens[index + 1].range] == [UInt8(ascii: "(")]
+                return !besidesCalls || !isCall
+            }.map {
+                SQLIdentifier.lowercased(
+                    SQLIdentifier.unquoted(String(decoding: bytes[tokens[$0].range], as: UTF8.self))
+                )
             }
         )
     }

@@ -35,6 +35,56 @@ import Testing
         pair.expectSame(location)
     }
 
+    /// It has nothing of the column that had its name, which has another now.
+    @Test(arguments: ["alter", "rebuild", "value"], ["", " NOT NULL DEFAULT ''"])
+    func aNewColumnMayTakeTheNameOfARenamedOne(_ way: String, _ constraint: String) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, title TEXT\(constraint), n TEXT); "
+                + "INSERT INTO t VALUES (1, 'old 1', '7'), (2, 'old 2', '8')"
+        )
+        let type = way == "rebuild" ? "INTEGER" : "TEXT"
+        let sql =
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, subject TEXT\(constraint), title TEXT\(constraint), n \(type))"
+        let options = options(columns: ["t": ["title": "subject"]]) {
+            if way == "value" { $0.columns = ["t": ["title": .value("x")]] }
+        }
+        let order = DatabaseSchema(sql: sql)
+        try pair.database.upgrade(to: order, options: options)
+        let title = way == "value" ? "x" : constraint.isEmpty ? "NULL" : ""
+        let select = "SELECT id, subject, ifnull(title, 'NULL'), typeof(n) FROM t ORDER BY id"
+        let n = way == "rebuild" ? "integer" : "text"
+        #expect(try rows(pair, select) == ["1|old 1|\(title)|\(n)", "2|old 2|\(title)|\(n)"])
+        try finishMigration(pair.database)
+        #expect(try rows(pair, select) == ["1|old 1|\(title)|\(n)", "2|old 2|\(title)|\(n)"])
+        #expect(try pair.database.upgrade(to: order, options: options).isEmpty)
+    }
+
+    /// A function may be called what a column was.
+    @Test func aMappingMayCallAFunctionOfARenamedColumnsName() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, sent TEXT); INSERT INTO t VALUES (1, '2026-01-02 10:00')"
+        )
+        let options = options(columns: ["t": ["date": "sent"]]) {
+            $0.columns = ["t": ["day": .expression("date(sent)")]]
+        }
+        let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, sent TEXT, day TEXT)"
+        try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        #expect(try rows(pair, "SELECT day FROM t") == ["2026-01-02"])
+    }
+
+    /// A mapping may name its table as it is called before or after the upgrade.
+    @Test(arguments: ["people", "persons"]) func aMappingMayNameARenamedTable(_ name: String) throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE persons(id INTEGER PRIMARY KEY, name TEXT); INSERT INTO persons VALUES (1, 'a')"
+        )
+        let options = options(tables: ["persons": "people"]) {
+            $0.columns = ["people": ["label": .expression("upper(\(name).name)")]]
+        }
+        let sql = "CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT, label TEXT)"
+        try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        #expect(try rows(pair, "SELECT name, label FROM people") == ["a|A"])
+    }
+
     @Test func tablesThatTakeEachOthersNamesAreRenamedInOrder() throws {
         let pair = try UpgradePair(
             "CREATE TABLE a(x); INSERT INTO a VALUES ('a'); CREATE TABLE b(x); INSERT INTO b VALUES ('b');"
