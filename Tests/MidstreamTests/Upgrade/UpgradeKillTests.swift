@@ -49,7 +49,7 @@ import Testing
         #expect(count > 20)
         for manner in KillingVFS.Manner.allCases {
             var tried = 0
-            for point in KillTests.points(count, about: Sample.size(8)) {
+            for point in KillTests.points(count, about: Sample.size(8), of: "version \(version), \(manner)") {
                 try workload.prepare()
                 unlink(workload.committed)
                 await Self.die(version, path, at: point, manner)
