@@ -30,7 +30,7 @@ import Testing
         await #expect(processExitsWith: .signal(SIGKILL)) { [version, folder, point, manner] in
             do {
                 try KillingVFS.register()
-                KillingVFS.kill(at: point, manner: manner)
+                KillingVFS.kill(at: point, manner: manner, seed: UInt64(point))
                 try UpgradeWorkload(folder: folder, version: version).run()
                 KillingVFS.killNow()
             } catch {
