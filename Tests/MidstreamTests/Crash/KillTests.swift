@@ -80,7 +80,7 @@ import Testing
                 await Self.die(scenario, folder.path, at: point, manner)
                 let comment: Comment = "\(scenario), \(manner), point \(point) of \(count)"
                 do {
-                    try workload.check(expected, losesLast: scenario.mayLoseLast(manner), comment)
+                    try workload.check(expected, mostLost: scenario.mostLost(manner), comment)
                 } catch {
                     Issue.record("\(comment): \(error)")
                 }
@@ -123,7 +123,7 @@ import Testing
             for other in others { await Self.dieAgain(scenario, folder.path, at: other, manner) }
             let comment: Comment = "\(scenario), \(manner), points \(point) of \(count) and \(others)"
             do {
-                try workload.check(expected, losesLast: scenario.mayLoseLast(manner), comment)
+                try workload.check(expected, mostLost: scenario.mostLost(manner), comment)
             } catch {
                 Issue.record("\(comment): \(error)")
             }
