@@ -40,7 +40,7 @@ help: ## Show this list.
 	@echo '  MIDSTREAM_LIFECYCLE_SEED     replays the run that printed this seed, with MIDSTREAM_LIFECYCLE_LIFE from that one on'
 	@echo '  MIDSTREAM_LIFECYCLE_SECONDS  runs for this long instead'
 	@echo 'Environment of the crash tests (make test, make crash):'
-	@echo '  MIDSTREAM_CRASH            only these scenarios: drop,keep'
+	@echo '  MIDSTREAM_CRASH            only these scenarios and manners: drop,keep,powerLoss'
 	@echo '  MIDSTREAM_CRASH_SEED       replays the run that printed this seed'
 	@echo '  MIDSTREAM_CRASH_FULL       1 tries every point, not a few of them'
 	@echo '  MIDSTREAM_CRASH_ENCRYPTED  1 encrypts the files of all of them, where the library is SQLCipher'

@@ -39,11 +39,14 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
-    /// All, or those that `MIDSTREAM_CRASH` names.
-    static let tried: [CrashScenario] = {
-        let names = Files.environment("MIDSTREAM_CRASH")?.split(separator: ",").map(String.init)
-        return allCases.filter { names?.contains($0.rawValue) ?? true }
-    }()
+    static let tried = chosen(of: allCases)
+
+    /// All, or those that `MIDSTREAM_CRASH` names, if it names some.
+    static func chosen<Case: RawRepresentable<String>>(of all: [Case]) -> [Case] {
+        let names = Files.environment("MIDSTREAM_CRASH")?.split(separator: ",").map(String.init) ?? []
+        let chosen = all.filter { names.contains($0.rawValue) }
+        return chosen.isEmpty ? all : chosen
+    }
 
     static let allCases: [CrashScenario] =
         [

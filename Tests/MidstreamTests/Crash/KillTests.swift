@@ -13,9 +13,11 @@ import Testing
 ///
 /// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise some are tried, spread over the whole life,
 /// others in each scenario and manner and by `MIDSTREAM_CRASH_SEED`. `MIDSTREAM_CRASH_STRIDE` tries every so-many-th.
-/// `MIDSTREAM_CRASH` names scenarios to try alone.
+/// `MIDSTREAM_CRASH` names scenarios and manners to try alone.
 @Suite struct KillTests {
     static let isFull = Files.environment("MIDSTREAM_CRASH_FULL") == "1"
+
+    static let manners = CrashScenario.chosen(of: KillingVFS.Manner.allCases)
 
     /// Printed with each run.
     static let seed = Files.environment("MIDSTREAM_CRASH_SEED").flatMap { Int($0) } ?? 1
@@ -72,7 +74,7 @@ import Testing
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
-        for manner in KillingVFS.Manner.allCases {
+        for manner in Self.manners {
             var tried = 0
             for point in Self.points(count, about: Sample.size(2), of: "\(scenario), \(manner)") {
                 try workload.prepare()
@@ -115,7 +117,7 @@ import Testing
         var random = SeededGenerator(seed: Sample.hash("\(scenario), \(Self.seed)"))
         var tried = 0
         for point in Self.points(count, about: 1, of: "\(scenario), again") {
-            let manner = KillingVFS.Manner.allCases.randomElement(using: &random) ?? .before
+            let manner = Self.manners.randomElement(using: &random) ?? .before
             let others = [Int.random(in: 1...12, using: &random), Int.random(in: 12...150, using: &random)]
             try workload.prepare()
             unlink(workload.committed)

@@ -47,7 +47,7 @@ import Testing
         let expected = try workload.expectations()
         let count = try await Self.operations(version, path)
         #expect(count > 20)
-        for manner in KillingVFS.Manner.allCases {
+        for manner in KillTests.manners {
             var tried = 0
             for point in KillTests.points(count, about: Sample.size(8), of: "version \(version), \(manner)") {
                 try workload.prepare()
