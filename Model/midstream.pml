@@ -53,7 +53,7 @@ byte lastID;
 Target disk;            /* as a power loss would leave it: some commits ago */
 #endif
 
-/* The source's file. It is synchronous = FULL: what is committed is on the disk. */
+/* The source's file. It is synchronous = EXTRA: what is committed is on the disk. */
 typedef Source {
     byte row[ROWS];
     bool fence;         /* the claim and the fence, which come in one transaction */
@@ -64,6 +64,9 @@ typedef Source {
 }
 
 Source source;
+#ifdef BUG_FENCE_UNSYNCED
+bool fenceOnDisk;       /* at once, or with what is written to the source next */
+#endif
 
 /* Who is in the midst of something, and would be ended by a power loss. */
 bool working[PROCESSES + 1];
@@ -215,6 +218,9 @@ inline drop() {
    the target has another path than the claim names, and gets no further. */
 inline release() {
     source.moved = true;
+#ifdef BUG_FENCE_UNSYNCED
+    fenceOnDisk = true;
+#endif
     if
     :: mayDrop -> drop()
     :: else
@@ -292,6 +298,12 @@ stake:
         source.fence = true;
         source.id = id;
 #endif
+#ifdef BUG_FENCE_UNSYNCED
+        if
+        :: fenceOnDisk = true
+        :: skip
+        fi;
+#endif
         check()
        }
     :: atomic { !stillStarting -> goto begin }
@@ -329,7 +341,14 @@ withdraw:
 #ifdef BUG_WITHDRAW_UNCHECKED
     :: atomic { true -> source.fence = false; check() }
 #else
-    :: atomic { stillStarting -> source.fence = false; check() }
+    :: atomic {
+        stillStarting ->
+        source.fence = false;
+#ifdef BUG_FENCE_UNSYNCED
+        fenceOnDisk = false;
+#endif
+        check()
+       }
     :: atomic { !stillStarting -> goto begin }
 #endif
     :: atomic { killed(p) }
@@ -749,7 +768,7 @@ end:
             overlay = false
         };
 #ifdef BUG_FENCE_UNSYNCED
-        source.fence = false;                               /* it has not come to the disk */
+        source.fence = source.fence && fenceOnDisk;
 #endif
         check()
        }

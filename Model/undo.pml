@@ -42,7 +42,7 @@ Target target;              /* as committed */
 Target disk;                /* as a power loss would leave it: some commits ago */
 #endif
 
-/* The source's file. It is synchronous = FULL: what is committed is on the disk. */
+/* The source's file. It is synchronous = EXTRA: what is committed is on the disk. */
 typedef Source {
     byte row[ROWS];
     bool open;              /* the fence is down, and the claim withdrawn */

@@ -21,7 +21,11 @@ extension Plan {
         }
         try checkRows(places.map { ($0.connection, $0.table) })
         let returned = places.count { !$0.isHere }
+        for lane in 0..<returned { count(.returns, lane) }
         if returned > 0, course == .moves { note("nobody cancelled the migration, and a table is empty") }
+        if returned == 0, course == .returns, count(of: .cancellations) > 0 {
+            note("the migration was cancelled, and no table has returned")
+        }
         // A source table of the same file that was to be kept keeps its fences when its rows have moved.
         if returned == 2 || !(isSameFile && retirement == .keep) { try checkNames(new, "the target") }
         if returned == 2, let old { try checkNames(old, "the source") }

@@ -67,6 +67,9 @@ struct Plan: Sendable {
     /// The counts' difference.
     var difference: Int64 { Int64(rows) }
 
+    /// Whether somebody cancels it.
+    var isCancelled: Bool { course != .moves }
+
     /// Whether a table may be empty: before it begins to move, and when its rows are back.
     var mayBeEmpty: Bool { course != .moves }
 
@@ -129,7 +132,11 @@ struct Plan: Sendable {
 
     /// What is counted, in a file each, since a process that is killed can tell nothing any more.
     enum Count: String, CaseIterable {
-        case reads, transactions, steps, kills, ends, cancellations
+        case reads, transactions, steps, kills, ends
+        /// Those that had rows to bring back.
+        case cancellations
+        /// Tables whose rows are back in the end.
+        case returns
     }
 
     func count(_ event: Count, _ lane: Int) { Files.append(".", to: file(event, lane)) }

@@ -17,13 +17,15 @@ struct Torture {
     private static let patience: Duration = .seconds(300)
     /// Rounds that fail until it is enough.
     private static let failuresWanted = 5
+    /// In so many rounds somebody is killed, or cancels while there is something to bring back. One may be over before.
+    private static let roundsThatTell = 8
 
     /// - Returns: Whether nothing went wrong.
     func run(for time: Duration) -> Bool {
         let start = ContinuousClock.now
         var round = round
         var counts: [Plan.Count: Int] = [:]
-        var failures = 0
+        var (failures, cancelled) = (0, 0)
         repeat {
             let plan = Plan(seed: seed, round: round, folder: Files.makeFolder())
             do {
@@ -32,6 +34,7 @@ struct Torture {
                 plan.note("\(error)")
             }
             for count in Plan.Count.allCases { counts[count, default: 0] += plan.count(of: count) }
+            if plan.isCancelled { cancelled += 1 }
             let problems = plan.problems
             if problems.isEmpty {
                 Files.removeFolder(plan.folder)
@@ -43,7 +46,12 @@ struct Torture {
         } while .now - start < time && failures < Self.failuresWanted
         let told = Plan.Count.allCases.map { "\(counts[$0] ?? 0) \($0.rawValue)" }.joined(separator: ", ")
         say("torture: --seed \(seed), rounds \(self.round) to \(round - 1): \(told), \(failures) rounds failed")
-        return failures == 0
+        let rounds: [(Plan.Count, Int)] = [
+            (.steps, .max), (.kills, round - self.round), (.cancellations, cancelled),
+        ]
+        let missing = rounds.filter { counts[$0] ?? 0 == 0 && $1 >= Self.roundsThatTell }
+        for (count, _) in missing { say("torture: FAILED: there were no \(count.rawValue)") }
+        return failures == 0 && missing.isEmpty
     }
 
     private func say(_ text: String) { Files.append(text + "\n", to: "/dev/stdout") }

@@ -24,17 +24,26 @@ struct FaultState {
         var methods: UInt
         /// Whether a crash may leave it behind.
         var isKept: Bool
+        /// Whether its next sync is one of its folder as well.
+        var owesFolder: Bool
     }
 
     private var files: [UInt: OpenFile] = [:]
 
     // MARK: Files
 
-    private static let kept =
-        SQLITE_OPEN_MAIN_DB | SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL | 0x4000 /* SQLITE_OPEN_SUPER_JOURNAL */
+    private static let journals =
+        SQLITE_OPEN_MAIN_JOURNAL | SQLITE_OPEN_WAL | 0x4000 /* SQLITE_OPEN_SUPER_JOURNAL */
+    private static let kept = SQLITE_OPEN_MAIN_DB | journals
 
     mutating func didOpen(_ file: UInt, _ path: String, _ flags: Int32, methods: UInt) {
-        files[file] = OpenFile(path: path, methods: methods, isKept: !path.isEmpty && flags & Self.kept != 0)
+        files[file] = OpenFile(
+            path: path,
+            methods: methods,
+            isKept: !path.isEmpty && flags & Self.kept != 0,
+            // As SQLite's own VFS, which syncs the folder once for each time that a journal is opened.
+            owesFolder: flags & SQLITE_OPEN_CREATE != 0 && flags & Self.journals != 0
+        )
     }
 
     /// - Returns: The file's methods.
@@ -171,6 +180,9 @@ struct FaultState {
     }
 
     mutating func didSync(_ file: UInt) {
-        if let path = files[file]?.path { unsynced.didSync(path) }
+        guard let path = files[file]?.path else { return }
+        let syncsFolder = files[file]?.owesFolder ?? false
+        files[file]?.owesFolder = false
+        unsynced.didSync(path, syncsFolder: syncsFolder)
     }
 }

@@ -26,9 +26,11 @@ public enum KillingVFS {
         case before
         /// The first half of a write as well.
         case torn
-        /// Of each file what its last sync covered: the power failed. Deletions are kept.
+        /// Of each file what its last sync covered: the power failed. Rollback journals are back whose deletion no sync of
+        /// their folder covered; other deletions are kept.
         case powerLoss
-        /// The same, but each write since that sync is kept or lost by chance, in whatever order they came.
+        /// The same, but each write since that sync, and each such deletion, is kept or lost by chance, in whatever order they
+        /// came.
         case reordered
 
         /// Whether what was not synced may be lost.

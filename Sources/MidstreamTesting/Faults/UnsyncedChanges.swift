@@ -23,10 +23,9 @@ struct UnsyncedChanges {
 
     mutating func note(_ path: String, _ change: Change) { changes[path, default: []].append(change) }
 
-    /// SQLite syncs the folder of a new journal, or of a new WAL, with that.
-    mutating func didSync(_ path: String) {
+    mutating func didSync(_ path: String, syncsFolder: Bool) {
         changes[path] = nil
-        if path.hasSuffix("-journal") || path.hasSuffix("-wal") { didSyncFolder(of: path) }
+        if syncsFolder { didSyncFolder(of: path) }
     }
 
     /// What deleted journals had in them, by their paths.

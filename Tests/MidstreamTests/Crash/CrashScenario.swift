@@ -18,6 +18,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case chainOfFiles
     /// The target has a rollback journal, and the source a WAL.
     case rollbackJournal
+    /// The same, and the application's commits stay.
+    case rollbackJournalFull
     /// The source has a rollback journal, and the target a WAL. Its beginning is over.
     case rollbackJournalOfSource
     /// The application's commits are synced.
@@ -37,17 +39,20 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
-    /// All, or those that `MIDSTREAM_CRASH` names.
-    static let tried: [CrashScenario] = {
-        let names = Files.environment("MIDSTREAM_CRASH")?.split(separator: ",").map(String.init)
-        return allCases.filter { names?.contains($0.rawValue) ?? true }
-    }()
+    static let tried = chosen(of: allCases)
+
+    /// All, or those that `MIDSTREAM_CRASH` names, if it names some.
+    static func chosen<Case: RawRepresentable<String>>(of all: [Case]) -> [Case] {
+        let names = Files.environment("MIDSTREAM_CRASH")?.split(separator: ",").map(String.init) ?? []
+        let chosen = all.filter { names.contains($0.rawValue) }
+        return chosen.isEmpty ? all : chosen
+    }
 
     static let allCases: [CrashScenario] =
         [
-            .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalOfSource,
-            .synchronousFull,
-            .split, .severalSources, .mapped, .setAside, .cancelled, .cancelledRollbackJournal,
+            .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalFull,
+            .rollbackJournalOfSource, .synchronousFull, .split, .severalSources, .mapped, .setAside, .cancelled,
+            .cancelledRollbackJournal,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 
     var isSameFile: Bool { self == .sameFile || self == .chain }
@@ -58,8 +63,15 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// Whether the source has a rollback journal once its beginning is over.
     var hasRollbackJournalOfSource: Bool { self == .rollbackJournalOfSource || self == .cancelledRollbackJournal }
 
-    /// Whether transactions that were reported may be gone.
-    func mayLoseLast(_ manner: KillingVFS.Manner) -> Bool { manner.losesPower && self != .synchronousFull }
+    /// How many transactions that were reported may be gone: without a WAL the last one, with one all since it was copied.
+    func mostLost(_ manner: KillingVFS.Manner) -> Int {
+        guard manner.losesPower else { return 0 }
+        return switch self {
+        case .synchronousFull, .rollbackJournalFull: 0
+        case .rollbackJournal: 1
+        default: .max
+        }
+    }
 
     var retirement: SourceRetirement {
         switch self {
@@ -71,8 +83,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
 
     var configuration: DatabaseConfiguration {
         var configuration = DatabaseConfiguration()
-        if self == .rollbackJournal { configuration.journalMode = .unchanged }
-        if self == .synchronousFull { configuration.synchronous = .full }
+        if self == .rollbackJournal || self == .rollbackJournalFull { configuration.journalMode = .unchanged }
+        if self == .synchronousFull || self == .rollbackJournalFull { configuration.synchronous = .full }
         // Nobody else has the files.
         configuration.busyTimeout = .milliseconds(100)
         configuration.sourceKey = { [sourceKey] _ in sourceKey }

@@ -11,19 +11,24 @@ import Testing
 
 /// Processes that die at every write, sync, truncation and deletion of a migration's life.
 ///
-/// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise every so-many-th is tried, from one
-/// on that `MIDSTREAM_CRASH_SEED` chooses; `MIDSTREAM_CRASH_STRIDE` says how many. `MIDSTREAM_CRASH` names scenarios to try alone.
+/// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise some are tried, spread over the whole life,
+/// others in each scenario and manner and by `MIDSTREAM_CRASH_SEED`. `MIDSTREAM_CRASH_STRIDE` tries every so-many-th.
+/// `MIDSTREAM_CRASH` names scenarios and manners to try alone.
 @Suite struct KillTests {
     static let isFull = Files.environment("MIDSTREAM_CRASH_FULL") == "1"
+
+    static let manners = CrashScenario.chosen(of: KillingVFS.Manner.allCases)
 
     /// Printed with each run.
     static let seed = Files.environment("MIDSTREAM_CRASH_SEED").flatMap { Int($0) } ?? 1
 
-    /// The points to die at.
-    static func points(_ count: Int, about wanted: Int) -> StrideTo<Int> {
+    /// The points to die at of what a text names.
+    static func points(_ count: Int, about wanted: Int, of name: String) -> [Int] {
         let chosen = Files.environment("MIDSTREAM_CRASH_STRIDE").flatMap { Int($0) }
-        let step = max(1, chosen ?? (isFull ? 1 : count / wanted))
-        return stride(from: 1 + seed % step, to: count + 1, by: step)
+        guard let step = chosen ?? (isFull ? 1 : nil) else {
+            return Sample.points(count, about: wanted, chosenBy: "\(name), \(seed)")
+        }
+        return Array(stride(from: 1 + seed % max(1, step), through: count, by: max(1, step)))
     }
 
     /// How many operations the whole life of a scenario has, told by a process that lives.
@@ -69,15 +74,15 @@ import Testing
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
-        for manner in KillingVFS.Manner.allCases {
+        for manner in Self.manners {
             var tried = 0
-            for point in Self.points(count, about: Sample.size(2)) {
+            for point in Self.points(count, about: Sample.size(2), of: "\(scenario), \(manner)") {
                 try workload.prepare()
                 unlink(workload.committed)
                 await Self.die(scenario, folder.path, at: point, manner)
                 let comment: Comment = "\(scenario), \(manner), point \(point) of \(count)"
                 do {
-                    try workload.check(expected, losesLast: scenario.mayLoseLast(manner), comment)
+                    try workload.check(expected, mostLost: scenario.mostLost(manner), comment)
                 } catch {
                     Issue.record("\(comment): \(error)")
                 }
@@ -109,10 +114,10 @@ import Testing
         let workload = CrashWorkload(scenario: scenario, folder: folder.path)
         let expected = try workload.expectations()
         let count = try await Self.operations(scenario, folder.path)
-        var random = SeededGenerator(seed: UInt64(Self.seed))
+        var random = SeededGenerator(seed: Sample.hash("\(scenario), \(Self.seed)"))
         var tried = 0
-        for point in Self.points(count, about: 1) {
-            let manner = KillingVFS.Manner.allCases.randomElement(using: &random) ?? .before
+        for point in Self.points(count, about: 1, of: "\(scenario), again") {
+            let manner = Self.manners.randomElement(using: &random) ?? .before
             let others = [Int.random(in: 1...12, using: &random), Int.random(in: 12...150, using: &random)]
             try workload.prepare()
             unlink(workload.committed)
@@ -120,7 +125,7 @@ import Testing
             for other in others { await Self.dieAgain(scenario, folder.path, at: other, manner) }
             let comment: Comment = "\(scenario), \(manner), points \(point) of \(count) and \(others)"
             do {
-                try workload.check(expected, losesLast: scenario.mayLoseLast(manner), comment)
+                try workload.check(expected, mostLost: scenario.mostLost(manner), comment)
             } catch {
                 Issue.record("\(comment): \(error)")
             }

@@ -12,7 +12,8 @@ import Testing
 /// Each operation on files, and each allocation, of a migration's life fails in turn, until a run comes to its end
 /// untouched.
 ///
-/// `MIDSTREAM_FAULTS_FULL=1`, as `make faults` sets it, tries all of them, but of allocations 2,000 in each scenario; otherwise every so-many-th is tried.
+/// `MIDSTREAM_FAULTS_FULL=1`, as `make faults` sets it, tries all of them, but of allocations 2,000 in each scenario; otherwise a few, spread
+/// over the whole life, so that each kind lasts, and strikes the source alone, in one scenario or another.
 /// `MIDSTREAM_FAULTS` names scenarios and kinds to try alone, and `MIDSTREAM_FAULTS_AT` one number.
 @Suite struct FaultSweepTests {
     static let isFull = Files.environment("MIDSTREAM_FAULTS_FULL") == "1"
@@ -63,40 +64,72 @@ import Testing
             Files.copyDatabase(file, to: file + "-kept")
         }
         let expected = try workload.expectations()
-        let kinds = kinds(for: scenario)
-        for kind in kinds {
-            let count = try operations(workload, expected, kind)
-            let wanted = isFull ? (kind == .memory ? mostAllocations : count) : shortCount
-            let step = max(1, count / max(1, wanted))
+        var allStruck = 0
+        for kind in kinds(for: scenario) {
+            let counts = try operations(workload, expected, kind)
+            let count = counts[.once] ?? 0
             var (tried, struck, errors, problems) = (0, 0, 0, 0)
-            // Another one with each change of the code.
-            let first = 1 + (count * 617 >> 4) % step
-            for (index, number) in stride(from: first, through: count + 1, by: step).enumerated() {
-                if let only = Self.number, only != number { continue }
-                let all = kind.courses
-                let courses = Self.number != nil ? all : Array(Set([all[index % all.count]] + (isFull ? [.once] : [])))
-                for course in courses {
-                    note(path, "at \(kind) \(number), \(course)")
+            for (number, course) in runs(scenario, kind, counts) where problems < 10 {
+                let isInReach = number <= counts[course] ?? 0
+                var (point, run, hasStruck) = (number, FaultRun(workload, expected, kind, course), false)
+                // Where less is waited for there are fewer operations than were counted: one of those fails then.
+                for attempt in 0..<(isInReach ? 4 : 1) where !hasStruck && run.problems.isEmpty {
+                    if attempt > 0 { point = 1 + point % max(1, kind.operations) }
+                    note(path, "at \(kind) \(point), \(course)")
                     alarm(secondsPerRun)
                     restore(workload)
-                    let run = FaultRun(workload, expected, kind, course)
-                    tried += 1
-                    if run.run(number) { struck += 1 }
-                    errors += run.errors
-                    if let problem = run.problems.first {
-                        problems += 1
-                        note(path, "problem: \(kind) \(number) of \(count), \(course): \(problem)")
-                        if problems >= 10 { break }
-                    }
+                    run = FaultRun(workload, expected, kind, course)
+                    hasStruck = run.run(point)
                 }
-                if problems >= 10 { break }
+                tried += 1
+                if hasStruck { struck += 1 }
+                errors += run.errors
+                let isMissed = isInReach && !hasStruck
+                guard let problem = run.problems.first ?? (isMissed ? "did not strike" : nil) else { continue }
+                problems += 1
+                note(path, "problem: \(kind) \(point) of \(count), \(course): \(problem)")
             }
             alarm(0)
+            allStruck += struck
             note(
                 path,
                 "tried \(kind): \(tried) runs for \(count) operations, struck in \(struck), \(errors) errors, \(problems) problems"
             )
         }
+        if allStruck == 0 { note(path, "problem: nothing has failed") }
+    }
+
+    /// Which operations of a kind fail, and how.
+    private static func runs(
+        _ scenario: CrashScenario,
+        _ kind: FaultKind,
+        _ counts: [FaultKind.Course: Int]
+    ) -> [(number: Int, course: FaultKind.Course)] {
+        let courses = kind.courses.filter { counts[$0] ?? 0 > 0 }
+        let count = counts[.once] ?? 0
+        if let number { return courses.map { (number, $0) } }
+        guard isFull else {
+            // Each kind has each course, in one scenario or another.
+            let turn = index(of: scenario) / shortShare + 2 * (FaultKind.allCases.firstIndex(of: kind) ?? 0)
+            return (0..<(courses.isEmpty ? 0 : shortCount)).compactMap { part in
+                let course = courses[(turn + part) % courses.count]
+                let name = "\(scenario), \(kind), \(course)"
+                let points = Sample.points(counts[course] ?? 0, about: shortCount, chosenBy: name)
+                return part < points.count ? (points[part], course) : nil
+            }
+        }
+        let step = max(1, kind == .memory ? count / mostAllocations : 1)
+        // Another one with each change of the code.
+        let first = 1 + count * 617 % step
+        return stride(from: first, through: count + 1, by: step).enumerated().flatMap { index, number in
+            let other = kind.courses[index % kind.courses.count]
+            let chosen = other == .once ? [.once] : [other, .once]
+            return chosen.filter { $0 == .once || number <= counts[$0] ?? 0 }.map { (number, $0) }
+        }
+    }
+
+    private static func index(of scenario: CrashScenario) -> Int {
+        CrashScenario.allCases.firstIndex(of: scenario) ?? 0
     }
 
     private static func kinds(for scenario: CrashScenario) -> [FaultKind] {
@@ -105,21 +138,28 @@ import Testing
             return all.filter { names.contains("\($0)") }
         }
         if isFull || number != nil { return all }
-        let first = CrashScenario.allCases.firstIndex(of: scenario) ?? 0
-        return all.enumerated().filter { ($0.offset + first) % shortShare == 0 }.map(\.element)
+        return all.enumerated().filter { ($0.offset + index(of: scenario)) % shortShare == 0 }.map(\.element)
     }
 
-    /// How many operations of a kind there are in a run that is not touched.
+    /// How many operations of a kind each course could strike, in a run that is not touched.
     private static func operations(
         _ workload: CrashWorkload,
         _ expected: [[String]],
         _ kind: FaultKind
-    ) throws -> Int {
-        restore(workload)
-        let run = FaultRun(workload, expected, kind, .once)
-        let isTouched = run.run(.max)
-        guard !isTouched, run.problems.isEmpty else { throw Untouched(problems: run.problems) }
-        return kind.operations
+    ) throws -> [FaultKind.Course: Int] {
+        func count(_ course: FaultKind.Course) throws -> Int {
+            restore(workload)
+            let run = FaultRun(workload, expected, kind, course)
+            let isTouched = run.run(.max)
+            guard !isTouched, run.problems.isEmpty else { throw Untouched(problems: run.problems) }
+            return kind.operations
+        }
+        var counts: [FaultKind.Course: Int] = [:]
+        let all = try count(.once)
+        for course in kind.courses {
+            counts[course] = try course == .lastingInSource ? (workload.scenario.isSameFile ? 0 : count(course)) : all
+        }
+        return counts
     }
 
     struct Untouched: Error {

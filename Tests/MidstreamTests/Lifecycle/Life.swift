@@ -22,8 +22,15 @@ struct Life {
         operations = (0..<dice.between(6, 40)).map { _ in LifeOperation.random(dice) }
     }
 
+    /// What happened in lives that went well.
+    struct Counts {
+        var refusals: [String: Int] = [:]
+        var faults = 0
+        var struck = 0
+    }
+
     /// Lives it, and looks at every table after each operation.
-    func run(_ refusals: inout [String: Int], isVerbose: Bool = false) -> Failure? {
+    func run(_ counts: inout Counts, isVerbose: Bool = false) -> Failure? {
         var begun = 0
         var world: LifeWorld?
         do {
@@ -39,7 +46,9 @@ struct Life {
             }
             begun += 1
             try made.end()
-            refusals.merge(made.refusals, uniquingKeysWith: +)
+            counts.refusals.merge(made.refusals, uniquingKeysWith: +)
+            counts.faults += made.faults.begun
+            counts.struck += made.faults.struck
             return nil
         } catch is LifeOver {
             return nil
@@ -58,8 +67,8 @@ struct Life {
             while start < best.operations.count {
                 var candidate = best
                 candidate.operations.removeSubrange(start..<min(start + width, candidate.operations.count))
-                var refusals: [String: Int] = [:]
-                if let found = candidate.run(&refusals), Self.kind(found.problem) == Self.kind(failure.problem) {
+                var counts = Counts()
+                if let found = candidate.run(&counts), Self.kind(found.problem) == Self.kind(failure.problem) {
                     (best, result) = (candidate, found)
                 } else {
                     start += width

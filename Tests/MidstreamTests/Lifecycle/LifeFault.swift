@@ -40,6 +40,7 @@ extension LifeWorld {
     var hasStruck: Bool { fault != nil && FailingVFS.failures > 0 }
 
     func endFault() {
+        if hasStruck { faults.struck += 1 }
         FailingVFS.clear()
         fault = nil
     }

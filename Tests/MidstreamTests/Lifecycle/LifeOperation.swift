@@ -45,6 +45,7 @@ struct LifeOperation: Sendable, CustomStringConvertible {
         case .holdReader: try world.holdReader(dice)
         case .fail:
             world.fault = LifeFault(dice)
+            world.faults.begun += 1
             let kind = dice.weighted(
                 Self.weights.filter { ![.fail, .useFile, .backUpOrRestore, .relocate, .holdReader].contains($0.1) }
             )

@@ -9,6 +9,8 @@ struct LifeShape: Sendable {
 
         var hasText: Bool { self == .text || self == .keyedText }
         var hasRowID: Bool { self != .keyedText && self != .pair }
+        /// Whether the rowid is a column.
+        var isRowID: Bool { self == .alias || self == .autoIncrement }
         /// Whether a row may be inserted without its key.
         var isChosenBySQLite: Bool { self == .alias || self == .autoIncrement || self == .implicit }
         /// What rows are put in order by.

@@ -24,7 +24,8 @@ extension LifeWorld {
             "add \(table.place) -> f\(target).\(name), \(retirement.rawValue): \(change.shape.createTable(name)); \(change.made)"
         )
         let place = LifePlace(file: target, table: name)
-        guard try begin(call, of: table, to: place, change, refusing: { try refuse("add", $0) }) else {
+        guard try begin(call, of: table, to: place, change, refusing: { try refuse("add", $0, of: table, fits: $1) })
+        else {
             if strangers > 0 { try deleteStrangers(table.place, table.shape.key, strangers) }
             return
         }
@@ -86,14 +87,14 @@ extension LifeWorld {
 
     /// Makes a target and has a table move there, as its plain table does.
     ///
-    /// - Parameter refusing: Makes sure that an error is one that may be.
+    /// - Parameter refusing: Makes sure that an error is one that may be, told whether all rows fit.
     /// - Returns: Whether it moves.
     func begin(
         _ call: LifeCall,
         of table: LifeTable,
         to place: LifePlace,
         _ change: LifeChange,
-        refusing: (any Error) throws -> Void
+        refusing: (any Error, Bool) throws -> Void
     ) throws -> Bool {
         guard try createTarget(place, change.shape) else { return false }
         let converted = prepareConversion(table, change, "new_table")
@@ -102,7 +103,7 @@ extension LifeWorld {
         } catch {
             dropTarget(place)
             try forgetConversion()
-            try refusing(error)
+            try refusing(error, converted)
             return false
         }
         guard converted else { throw LifeProblem("begins although rows cannot fit") }
@@ -322,6 +323,7 @@ extension LifeWorld {
             state.calls.removeAll { $0.source == file }
             state.kept.removeAll { $0.place.file == file }
         }
+        try forgetEmptyParts()
     }
 
     // MARK: Going back

@@ -49,7 +49,7 @@ extension LifeWorld {
         } catch {
             for half in halves { dropTarget(half.place) }
             try forgetConversion()
-            return try refuse("split", error)
+            return try refuse("split", error, of: table, fits: converted)
         }
         guard converted else { throw LifeProblem("split: begins although rows cannot fit") }
         try oracle.execute("DROP TABLE \(table.plain)")
@@ -119,6 +119,19 @@ extension LifeWorld {
         try settle()
     }
 
+    /// What has no rows goes with the last of those that have.
+    func forgetEmptyParts() throws {
+        for part in state.tables where part.part != nil && Files.exists(path(part.place.file)) {
+            let isThere = try database(part.place.file)
+                .fetchOne("SELECT 1 FROM sqlite_master WHERE name = ?", [part.place.table])
+            let isEmpty = try oracle.fetchValue(Int.self, "SELECT count(*) FROM \(part.plain)") == 0
+            guard isThere == nil, isEmpty else { continue }
+            note("  \(part.place) where \(part.part ?? "") is gone, and was empty")
+            try oracle.execute("DROP TABLE \(part.plain)")
+            state.tables.removeAll { $0.id == part.id }
+        }
+    }
+
     /// - Parameter begun: What is to be done when it has begun.
     /// - Returns: Whether it moves.
     private func movePart(
@@ -136,14 +149,14 @@ extension LifeWorld {
             "move \(part.place) where \(part.part ?? "") -> \(place), \(retirement.rawValue): "
                 + "\(change.shape.createTable(place.table)); \(change.made)"
         )
-        let moves = try begin(call, of: part, to: place, change) { error in
+        let moves = try begin(call, of: part, to: place, change) { error, fits in
             // Neither may a part move within the file, and another into another file.
             if let error = error as? MigrationError, error.code == .foreignState,
                 error.message.contains("already belong")
             {
                 note("  refused: \(error)")
             } else {
-                try refuse("move a part", error)
+                try refuse("move a part", error, of: part, fits: fits)
             }
         }
         guard moves else { return false }
@@ -202,7 +215,9 @@ extension LifeWorld {
             try begin(call)
         } catch {
             try forgetConversion()
-            return try refuse("join", error)
+            // Rowids that are no column meet, while the plain table gives new ones.
+            let haveRowIDs = other.shape.key.hasRowID && !other.shape.key.isRowID
+            return try refuse("join", error, of: table, fits: inserted && !haveRowIDs)
         }
         guard inserted else { throw LifeProblem("join: begins although rows cannot fit") }
         try oracle.execute("DROP TABLE \(table.plain)")

@@ -54,12 +54,11 @@ extension LifeWorld {
             if try !isDone(in: table.place, before, error) { return try forgetConversion() }
         } catch {
             try forgetConversion()
-            if let error = error as? SQLiteError, [.constraint, .mismatch].contains(error.code.primary),
-                !converted || change.shape.refused != nil || table.shape.refused != nil
-            {
+            let mayNotFit = !converted || change.shape.refused != nil || table.shape.refused != nil
+            if let error = error as? SQLiteError, [.constraint, .mismatch].contains(error.code.primary), mayNotFit {
                 return note("  refused: \(error)")
             }
-            return try refuse("upgrade", error)
+            return try refuse("upgrade", error, of: table, fits: !mayNotFit)
         }
         endFault()
         guard converted else { throw LifeProblem("upgrade: done although rows cannot fit") }

@@ -31,13 +31,14 @@ extension LifeWorld {
         defer { if isOpen { try? oracle.execute("ROLLBACK") } }
         do {
             try database.write { access in
-                func both(_ sql: String) throws {
+                func both(_ sql: String, on table: LifeTable? = nil) throws {
                     note("  \(sql)")
                     statements.append(sql)
                     let mine = try outcome { try access.execute(sql) }
                     if hasStruck { throw Struck(text: mine) }
                     let changes = (access.changes, access.lastInsertRowID)
-                    let mayRefuse = try mine.contains("CHECK constraint failed") && hasRefusedRows()
+                    let mayRefuse =
+                        try mine.contains("CHECK constraint failed") && table.map { try hasRefusedRows($0) } ?? false
                     let native = try outcome { try oracle.execute(sql) }
                     // A row that its CHECK refuses is in the way of an INSERT.
                     if mine != native, mayRefuse {
@@ -52,7 +53,7 @@ extension LifeWorld {
                 for number in 0..<count {
                     if usesSavepoint, number == count / 2 { try both("SAVEPOINT s") }
                     let table = number == 0 ? first : dice.pick(own)
-                    try both(LifeStatements(table, oracle, dice).random())
+                    try both(LifeStatements(table, oracle, dice).random(), on: table)
                 }
                 if usesSavepoint {
                     if dice.percent(60) { try both("ROLLBACK TO s") }
@@ -131,7 +132,7 @@ extension LifeWorld {
             do {
                 try database(table.place.file).execute(sql)
             } catch {
-                try refuse("delete refused rows", error)
+                try refuse("delete refused rows", error, of: table)
                 continue
             }
             try oracle.execute(sql)

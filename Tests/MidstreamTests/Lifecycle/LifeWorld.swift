@@ -30,6 +30,8 @@ final class LifeWorld {
     var isOpenTwice = false
     /// What is to fail next.
     var fault: LifeFault?
+    /// How many faults there were, and how many of them struck.
+    var faults = (begun: 0, struck: 0)
     /// Somebody who reads all the while.
     var reader: LifeReader?
     /// What each file is encrypted by.
@@ -103,9 +105,13 @@ final class LifeWorld {
         print(text)
     }
 
-    /// Counts a refusal that is documented; everything else is a problem.
-    func refuse(_ operation: String, _ error: any Error) throws {
-        if let error = error as? SQLiteError, error.code.primary == .constraint, try hasRefusedRows() {
+    /// Counts a refusal that is documented of the operation; everything else is a problem.
+    ///
+    /// - Parameters:
+    ///   - table: The table whose rows it writes or moves, where it may find some that a CHECK refuses.
+    ///   - fits: Whether all rows that are to go elsewhere have been tried there, and fit.
+    func refuse(_ operation: String, _ error: any Error, of table: LifeTable? = nil, fits: Bool = false) throws {
+        if let error = error as? SQLiteError, error.code == Self.checkFailed, let table, try hasRefusedRows(table) {
             note("  refused: \(error)")
             refusals["\(operation): \(error.code)", default: 0] += 1
             return
@@ -113,8 +119,13 @@ final class LifeWorld {
         if let error = error as? SQLiteError, error.code.primary == .busy, reader != nil {
             return note("  a reader is in the way: \(error)")
         }
-        guard let error = error as? MigrationError, Self.refusals.contains(error.code) else {
+        guard let error = error as? MigrationError, Self.refusals[operation]?.contains(error.code) == true else {
             throw LifeProblem("\(operation): \(error)")
+        }
+        // A move that has to end first may stop at a row that a CHECK refuses.
+        let isRefused = try error.code == .rowRefused && !(table.map { try hasRefusedRows($0) } ?? false)
+        if fits, error.code == .keyCollision || isRefused {
+            throw LifeProblem("\(operation): refused although all rows fit: \(error)")
         }
         note("  refused: \(error.code.rawValue): \(error.message)")
         let words = error.message.prefix(150).map { $0.isNumber ? "#" : $0 }
@@ -129,9 +140,22 @@ final class LifeWorld {
         }
     }
 
-    private static let refusals: Set<MigrationError.Code> = [
-        .unsupported, .unequalTables, .keyCollision, .refusedStatement, .misuse, .rowRefused,
-    ]
+    /// SQLITE_CONSTRAINT_CHECK. Source: <https://www.sqlite.org/rescode.html#constraint_check>.
+    static let checkFailed = ResultCode(rawValue: 275)
+
+    /// What each operation may be refused by.
+    private static let refusals: [String: Set<MigrationError.Code>] = {
+        let moves: Set<MigrationError.Code> = [.unsupported, .unequalTables, .keyCollision, .misuse, .rowRefused]
+        return [
+            "add": moves, "add kept": moves, "split": moves, "move a part": moves, "join": moves,
+            "rebuild": moves, "rebuild kept": moves.union([.refusedStatement]), "upgrade": moves,
+            "step": [.rowRefused], "cancel": [.unsupported, .misuse],
+            "create": [.refusedStatement], "rename": [.refusedStatement], "rename column": [.refusedStatement],
+            "add column": [.refusedStatement], "create index": [.refusedStatement], "vacuum": [.refusedStatement],
+            "update all": [.refusedStatement], "write": [.refusedStatement], "delete refused rows": [.refusedStatement],
+            "rename kept": [.refusedStatement], "drop kept": [.refusedStatement],
+        ]
+    }()
 
     // MARK: Tables
 

@@ -27,12 +27,12 @@ import Testing
         let isVerbose = Self.setting("VERBOSE") != nil
         let end = ContinuousClock.now + .seconds(seconds ?? 100_000_000)
         var (lives, operations, failures) = (0, 0, 0)
-        var refusals: [String: Int] = [:]
+        var counts = Life.Counts()
         while lives < count, ContinuousClock.now < end, failures < wanted {
             let life = Life(seed: seed, number: first + lives)
             lives += 1
             operations += life.operations.count
-            guard let failure = life.run(&refusals, isVerbose: isVerbose) else { continue }
+            guard let failure = life.run(&counts, isVerbose: isVerbose) else { continue }
             failures += 1
             let (shrunk, least) = isVerbose ? (life, failure) : life.shrunk(failure)
             Issue.record(
@@ -44,11 +44,16 @@ import Testing
                 """
             )
         }
+        // One in a few strikes what it was meant for.
+        if counts.faults >= 30 { #expect(counts.struck > 0, "no fault has struck") }
         if Self.setting("REFUSALS") != nil {
-            for (refusal, count) in refusals.sorted(by: { $0.value > $1.value }) { print("\(count) × \(refusal)") }
+            for (refusal, count) in counts.refusals.sorted(by: { $0.value > $1.value }) {
+                print("\(count) × \(refusal)")
+            }
         }
         print(
-            "lifecycle: seed \(seed), \(lives) lives, \(operations) operations, \(refusals.values.reduce(0, +)) refusals"
+            "lifecycle: seed \(seed), \(lives) lives, \(operations) operations, \(counts.refusals.values.reduce(0, +)) refusals, "
+                + "\(counts.struck) of \(counts.faults) faults struck"
         )
     }
 }

@@ -160,15 +160,24 @@ import Testing
     }
 
     /// A volume that is not mounted, or a file that somebody has moved away for a moment.
-    @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty], [1, 2, 3])
-    func aSourceThatIsNotThereWhenItIsDueIsRetiredWhenItIsBack(_ retirement: SourceRetirement, _ steps: Int) throws {
+    @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
+    func aSourceThatIsNotThereWhenItIsDueIsRetiredWhenItIsBack(_ retirement: SourceRetirement) throws {
+        // How many steps there are after the last row depends on readers.
+        let tried = try (1...3).count { try retireLater(retirement, after: $0) }
+        #expect(tried > 0)
+    }
+
+    /// - Returns: Whether the source was due after so many steps, and not yet retired.
+    private func retireLater(_ retirement: SourceRetirement, after steps: Int) throws -> Bool {
         let fixture = try MovingFixture(rows: 40)
         var database = try Database(path: fixture.target)
         try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
         try database.stepMigration(rows: 40)
         for _ in 1..<steps { try database.stepMigration() }
         database.close()
-        guard try MovingFixture.count("midstream_tables WHERE phase IN (2, 3)", in: fixture.target) == 1 else { return }
+        guard try MovingFixture.count("midstream_tables WHERE phase IN (2, 3)", in: fixture.target) == 1 else {
+            return false
+        }
         Files.copyDatabase(fixture.source, to: fixture.source + "-away")
         Files.removeDatabase(fixture.source)
         database = try Database(path: fixture.target)
@@ -187,6 +196,7 @@ import Testing
         #expect(Files.exists(fixture.source) == (retirement != .deleteFileWhenEmpty))
         if retirement == .keep { #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 40) }
         if retirement == .drop { #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 0) }
+        return true
     }
 
     /// What it writes into a file that is gone would be nowhere.

@@ -30,7 +30,7 @@ import Testing
         await #expect(processExitsWith: .signal(SIGKILL)) { [version, folder, point, manner] in
             do {
                 try KillingVFS.register()
-                KillingVFS.kill(at: point, manner: manner)
+                KillingVFS.kill(at: point, manner: manner, seed: UInt64(point))
                 try UpgradeWorkload(folder: folder, version: version).run()
                 KillingVFS.killNow()
             } catch {
@@ -47,9 +47,9 @@ import Testing
         let expected = try workload.expectations()
         let count = try await Self.operations(version, path)
         #expect(count > 20)
-        for manner in KillingVFS.Manner.allCases {
+        for manner in KillTests.manners {
             var tried = 0
-            for point in KillTests.points(count, about: Sample.size(8)) {
+            for point in KillTests.points(count, about: Sample.size(8), of: "version \(version), \(manner)") {
                 try workload.prepare()
                 unlink(workload.committed)
                 await Self.die(version, path, at: point, manner)
