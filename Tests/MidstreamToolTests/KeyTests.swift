@@ -234,6 +234,24 @@ import Testing
         #expect(try folder.dump("plain.db") == dump)
     }
 
+    /// The file is not to be deleted then.
+    @Test(arguments: [true, false]) func whatIsNotInTheTargetIsNamed(_ isAnother: Bool) throws {
+        let old = try folder.database("old.db", Self.schema)
+        let made = isAnother ? try folder.database("other.db", "CREATE TABLE something(x)") : old
+        let arguments = [folder.file("new.db"), "--target-key-env", "MIDSTREAM_TARGET"]
+        let first = try Subprocess.run(BuiltTool.path, ["encrypt", made] + arguments, environment: environment)
+        #expect(first.status == 0, "\(first.error)")
+        if !isAnother {
+            let connection = try Connection(path: old)
+            try connection.execute(script: "CREATE TABLE later(x); INSERT INTO later VALUES (1);")
+            connection.close()
+        }
+        let second = try Subprocess.run(BuiltTool.path, ["encrypt", old] + arguments, environment: environment)
+        #expect(second.status == 1)
+        #expect(!second.output.contains("delete it"))
+        #expect(second.error.contains(isAnother ? "messages" : "later"), "\(second.error)")
+    }
+
     @Test func whatHasMovedIsWipedWhenThatIsWanted() throws {
         let old = try folder.database("old.db", Self.schema)
         let dump = try folder.dump("old.db")

@@ -70,6 +70,22 @@ extension Database {
         WholeFile.takeBack(path, key, made: made, noted: note)
     }
 
+    /// The tables of a source file that have rows which have not moved, or returned: while there are any, the file may not be
+    /// deleted.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - key: Its key.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read.
+    /// - Complexity: O(n) in the rows of the tables that have moved and stay.
+    public static func unmovedTables(ofSourceAtPath path: String, key: EncryptionKey? = nil) throws -> [String] {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 5000)
+        try connection.checkReadable()
+        return try connection.readingTransaction { try WholeFile.unmovedTables(connection) }
+    }
+
     /// Overwrites a source file whose rows have all moved, and deletes it with its journals.
     ///
     /// A plain file that was moved into an encrypted one still has all its rows, and so have backups and copies of it. On

@@ -256,12 +256,7 @@ enum WholeFile {
                 "\(path) has tables that are moving: it stays as it is until they have moved"
             )
         }
-        let unmoved = try connection.fetchAll(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name NOT IN ('midstream_claims', '\(UpgradeRecords.table)')"
-        )
-        .map { try $0.get(0, as: String.self) }
-        .filter { try !hasMoved($0, connection) }
+        let unmoved = try unmovedTables(connection)
         guard unmoved.isEmpty else {
             throw MigrationError(
                 .misuse,
@@ -274,6 +269,16 @@ enum WholeFile {
             }
         }
         remove(path)
+    }
+
+    /// The tables that have rows which are nowhere else.
+    static func unmovedTables(_ connection: Connection) throws -> [String] {
+        try connection.fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND name NOT IN ('midstream_claims', '\(UpgradeRecords.table)') ORDER BY rowid"
+        )
+        .map { try $0.get(0, as: String.self) }
+        .filter { try !hasMoved($0, connection) }
     }
 
     /// Whether all rows of a table have moved elsewhere, or it has none.

@@ -175,7 +175,10 @@ extension SchemaPlanner {
         of old: TableImage,
         in declared: TableImage
     ) throws -> TableImage {
+        // Words that are no columns may be called like one: what the declaration says itself is there already.
+        let said = Set(declared.definition.constraints.map { declared.definition.words($0.range) })
         let constraints = old.definition.constraints.filter { constraint in
+            if said.contains(old.definition.words(constraint.range)) { return false }
             let names = old.definition.parentheses(of: constraint).map(old.definition.identifiers) ?? []
             return columns.contains { names.contains(SQLIdentifier.lowercased($0.name)) }
         }

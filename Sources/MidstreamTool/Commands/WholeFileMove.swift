@@ -50,6 +50,18 @@ struct WholeFileMove {
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         var summary = try run.move(database, target: target, keys: keys)
         guard summary.tally.isFinished, Files.exists(source) else { return run.show(summary) }
+        if !summary.isInterrupted {
+            let unmoved = try CommandFailure.naming(source) {
+                try Database.unmovedTables(ofSourceAtPath: source, key: keys.source)
+            }
+            guard unmoved.isEmpty else {
+                _ = run.show(summary)
+                throw CommandFailure(
+                    "\(source) has rows that are not in \(target), in \(unmoved.joined(separator: ", ")): keep it. Either \(target) was "
+                        + "not made of it, these tables have come since, or the migration was cancelled"
+                )
+            }
+        }
         summary.source = (source, isWiped: false)
         if wipesSource, !summary.isInterrupted {
             // It is wiped when nobody has it open.

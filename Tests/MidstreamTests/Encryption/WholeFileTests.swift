@@ -176,6 +176,25 @@ import Testing
         }
     }
 
+    /// While there are any, the file may not be deleted.
+    @Test func tablesThatHaveNotMovedAreNamed() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE TABLE u(x); INSERT INTO u VALUES (3);"
+        )
+        func unmoved() throws -> [String] { try Database.unmovedTables(ofSourceAtPath: folder.file("old.db")) }
+        #expect(try unmoved() == ["t", "u"])
+        let database = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
+        #expect(try unmoved() == ["t", "u"])
+        try finishMigration(database)
+        #expect(try unmoved() == [])
+        try old.execute("CREATE TABLE later(x)")
+        #expect(try unmoved() == [])
+        try old.execute("INSERT INTO later VALUES (1)")
+        #expect(try unmoved() == ["later"])
+    }
+
     /// What had moved from a table of the name counts no more.
     @Test func aSourceWithATableThatIsMadeAnewIsNotWiped() throws {
         let folder = TemporaryFolder()
