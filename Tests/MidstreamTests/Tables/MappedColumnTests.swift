@@ -221,10 +221,10 @@ import Testing
             target: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT UNIQUE)",
             select: "SELECT id, first || ' ' || last FROM s"
         ) { $0.columns["name"] = .expression("first || ' ' || last") }
-        let clock = ContinuousClock()
-        let one = try clock.measure { try move.expectSame("SELECT id FROM t WHERE name = 'f777 l777'") }
-        let all = try clock.measure { try move.expectSame("SELECT id FROM t WHERE name || '' = 'f777 l777'") }
-        #expect(one * 2 < all)
+        let one = "SELECT id FROM t WHERE name = 'f777 l777'"
+        try move.expectSame(one)
+        try move.expectSame("SELECT id FROM t WHERE name || '' = 'f777 l777'")
+        #expect(try ScanPlans(of: one, in: move.database).sides.contains { $0.contains("INDEX names") })
         try move.expectSame("INSERT INTO t(name) VALUES ('f777 l777')")
         try move.expectSame("INSERT INTO t(name) VALUES (777)")
         try move.expectSame("SELECT id FROM t WHERE name = 777")
