@@ -61,15 +61,13 @@ import Testing
 
     /// A function may be called what a column was.
     @Test func aMappingMayCallAFunctionOfARenamedColumnsName() throws {
-        let pair = try UpgradePair(
-            "CREATE TABLE t(id INTEGER PRIMARY KEY, sent TEXT); INSERT INTO t VALUES (1, '2026-01-02 10:00')"
-        )
-        let options = options(columns: ["t": ["date": "sent"]]) {
-            $0.columns = ["t": ["day": .expression("date(sent)")]]
+        let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT); INSERT INTO t VALUES (1, 'abc')")
+        let options = options(columns: ["t": ["length": "size"]]) {
+            $0.columns = ["t": ["letters": .expression("length(body)")]]
         }
-        let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, sent TEXT, day TEXT)"
+        let sql = "CREATE TABLE t(id INTEGER PRIMARY KEY, size INTEGER, body TEXT, letters INTEGER)"
         try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
-        #expect(try rows(pair, "SELECT day FROM t") == ["2026-01-02"])
+        #expect(try rows(pair, "SELECT letters FROM t") == ["3"])
     }
 
     /// A mapping may name its table as it is called before or after the upgrade.
