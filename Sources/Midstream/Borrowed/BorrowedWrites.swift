@@ -31,6 +31,7 @@ final class BorrowedWrites {
     private var plans: [PlanKey: WritePlan] = [:]
     private static let capacity = 200
 
+    /// Whether a statement is being opened: see ``begin(_:)``.
     private var isOpening = false
 
     /// The statement that wrote a row last, and the connection's count of changes right after.

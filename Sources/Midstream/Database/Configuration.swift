@@ -32,7 +32,7 @@ public struct DatabaseConfiguration: Sendable {
     public var synchronous = Synchronous.normal
     /// Whether foreign keys are enforced.
     public var enforcesForeignKeys = false
-    /// The most connections that read at the same time, at least 1.
+    /// The most connections that read at the same time, at least 1. A read within another one has one besides, for as long.
     public var readerCount = 4
     /// How long a statement waits for another process's lock.
     public var busyTimeout = Duration.seconds(5)

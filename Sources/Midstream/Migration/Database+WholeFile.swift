@@ -79,10 +79,8 @@ extension Database {
     /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read.
     /// - Complexity: O(n) in the rows of the tables that have moved and stay.
     public static func unmovedTables(ofSourceAtPath path: String, key: EncryptionKey? = nil) throws -> [String] {
-        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+        let connection = try WholeFile.open(path, key)
         defer { connection.close() }
-        connection.setBusyTimeout(milliseconds: 5000)
-        try connection.checkReadable()
         return try connection.readingTransaction { try WholeFile.unmovedTables(connection) }
     }
 

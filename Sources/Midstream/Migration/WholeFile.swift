@@ -23,10 +23,8 @@ enum WholeFile {
                 "there is neither \(path) nor a file \(sourcePath) to make it of: check the paths"
             )
         }
-        let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: sourceKey))
+        let source = try open(sourcePath, sourceKey)
         defer { source.close() }
-        source.setBusyTimeout(milliseconds: 5000)
-        try source.checkReadable()
         // What cannot be copied is told before there is a file: one that is there may not be removed any more, since others may
         // have it open and make it by then.
         let scratch = try Connection(path: ":memory:")
@@ -60,12 +58,19 @@ enum WholeFile {
         }
     }
 
+    /// Opens a source, which is there.
+    static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {
+        let source = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+        source.setBusyTimeout(milliseconds: 5000)
+        try source.checkReadable()
+        return source
+    }
+
     /// The tables that a file has, and those that it had before their rows moved; none where another process has just deleted it.
     static func tableNames(_ path: String, _ key: EncryptionKey?) throws -> SQLNameSet {
         do {
-            let source = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+            let source = try open(path, key)
             defer { source.close() }
-            source.setBusyTimeout(milliseconds: 5000)
             return try source.readingTransaction {
                 let claimed = try Claims.all(in: "main", source).map(\.sourceTable)
                 return try SQLNameSet(SchemaReader(connection: source, schema: "main").tableNames() + claimed)
@@ -100,9 +105,8 @@ enum WholeFile {
         let connection = stepper.connection
         guard let noted = try noted(connection) else { return true }
         if FilePath.exists(sourcePath) {
-            let source = try Connection(path: sourcePath, options: OpenOptions(access: .readWrite, key: key))
+            let source = try open(sourcePath, key)
             defer { source.close() }
-            source.setBusyTimeout(milliseconds: 5000)
             let now = try source.transaction { try summary(of: source) }
             // Another process may have looked before, and steps have retired tables since.
             if now != noted, try self.noted(connection) != nil { return false }

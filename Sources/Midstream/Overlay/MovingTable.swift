@@ -262,6 +262,19 @@ final class InternalStatements {
         if !isProtected { connection.noteHalfUndone() }
     }
 
+    /// Runs a write; returns the rows that it changed.
+    func run(
+        _ text: String,
+        by step: (Statement) throws -> Bool = { try $0.step() },
+        _ bind: (Statement) throws -> Void
+    ) throws -> Int64 {
+        let statement = try statement(text)
+        defer { statement.reset() }
+        try bind(statement)
+        while try step(statement) {}
+        return connection.changes
+    }
+
     func statement(_ text: String) throws -> Statement {
         if let statement = prepared[text], !statement.isBusy { return statement }
         let statement = try prepare(text)

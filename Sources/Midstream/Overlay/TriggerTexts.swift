@@ -18,8 +18,9 @@ struct TriggerTexts {
     /// The tables and views that have triggers of the application's, by their names in lower case.
     private(set) var owners: Set<String> = []
     /// The moving tables with triggers that would do something for a promotion although it is not to fire them and the watch
-    /// leaves their programs empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no column, but the rowid,
-    /// and fires the next triggers; and it crashes when the query of an IN is left out, or in WHEN one that a row value is compared with.
+    /// leaves their programs empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no
+    /// column, but the rowid, and fires the next triggers; and it crashes when the query of an IN is left out, or in WHEN one
+    /// that a row value is compared with.
     private(set) var unsilenced: Set<Int64> = []
     /// Whether a program may ask for `changes()`.
     var asksForChanges = false

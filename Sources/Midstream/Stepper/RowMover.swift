@@ -156,21 +156,11 @@ struct RowMover {
 
     /// Copies rows; returns how many.
     func copy(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
-        try run(text, by: { try $0.stepOfCopy() }, bind)
+        try statements.run(text, by: { try $0.stepOfCopy() }, bind)
     }
 
     /// Runs a write; returns the rows that it changed.
-    func run(
-        _ text: String,
-        by step: (Statement) throws -> Bool = { try $0.step() },
-        _ bind: (Statement) throws -> Void
-    ) throws -> Int64 {
-        let statement = try statements.statement(text)
-        defer { statement.reset() }
-        try bind(statement)
-        while try step(statement) {}
-        return statements.connection.changes
-    }
+    func run(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 { try statements.run(text, bind) }
 }
 
 extension Statement {

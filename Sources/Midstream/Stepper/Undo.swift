@@ -389,7 +389,8 @@ struct Undo {
         let before = Set(try strangers(sql, lower, upper, others).map(sql.sql.key.folded))
         var refusals: [Progress.Refusal] = []
         do {
-            _ = try run(sql.copy(isBounded: lower != nil, isEnded: upper != nil), lower, upper, isCopy: true)
+            let copy = sql.copy(isBounded: lower != nil, isEnded: upper != nil)
+            _ = try run(copy, by: { try $0.stepOfCopy() }, lower, upper)
         } catch let error as SQLiteError where error.isRefusal {
             refusals = try copyOneByOne(sql, lower, upper)
         }
@@ -594,13 +595,16 @@ struct Undo {
     }
 
     /// - Returns: How many rows it changed.
-    private func run(_ text: String, _ lower: RowKey?, _ upper: RowKey?, isCopy: Bool = false) throws -> Int64 {
-        let statement = try stepper.statements.statement(text)
-        defer { statement.reset() }
-        if let lower { try statement.bind(lower, at: 1) }
-        if let upper { try statement.bind(upper, at: 1 + upper.values.count) }
-        while try isCopy ? statement.stepOfCopy() : statement.step() {}
-        return connection.changes
+    private func run(
+        _ text: String,
+        by step: (Statement) throws -> Bool = { try $0.step() },
+        _ lower: RowKey?,
+        _ upper: RowKey?
+    ) throws -> Int64 {
+        try stepper.statements.run(text, by: step) { statement in
+            if let lower { try statement.bind(lower, at: 1) }
+            if let upper { try statement.bind(upper, at: 1 + upper.values.count) }
+        }
     }
 
     // MARK: Errors

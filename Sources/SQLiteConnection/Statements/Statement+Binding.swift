@@ -102,7 +102,7 @@ extension Statement {
         guard bytes.starts(with: mark) || bytes.starts(with: mark.reversed()) else {
             return try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))
         }
-        try bindUTF16(mark + bytes, isBigEndian: isBigEndian, at: index)
+        try bindText(mark + bytes, isBigEndian ? SQLITE_UTF16BE : SQLITE_UTF16LE, at: index)
     }
 
     /// Binds a column of another statement's current row to the parameter at `index`, from 1. SQLite copies it.
@@ -112,7 +112,7 @@ extension Statement {
             let marked = other.withUTF16(at: column) { text in
                 text.first == 0xfeff || text.first == 0xfffe ? Self.marked(text) : nil
             }
-            if let marked { return try bindUTF16(marked, isBigEndian: true, at: index) }
+            if let marked { return try bindText(marked, SQLITE_UTF16BE, at: index) }
         }
         try check(sqlite3_bind_value(handle, Int32(clamping: index), sqlite3_column_value(other.handle, source)))
     }
@@ -122,29 +122,18 @@ extension Statement {
         [0xfe, 0xff] + text.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
     }
 
-    /// - Parameter bytes: The text behind a mark of its byte order.
-    private func bindUTF16(_ bytes: [UInt8], isBigEndian: Bool, at index: Int) throws(SQLiteError) {
-        let encoding = UInt8(isBigEndian ? SQLITE_UTF16BE : SQLITE_UTF16LE)
-        let code = bytes.withUnsafeBytes { buffer in
-            sqlite3_bind_text64(
-                handle,
-                Int32(clamping: index),
-                buffer.baseAddress?.assumingMemoryBound(to: CChar.self),
-                UInt64(buffer.count),
-                transient,
-                encoding
-            )
-        }
-        try check(code)
-    }
-
     /// Binds a value to the parameter at `index`, from 1.
     package func bind(_ value: ExactValue, at index: Int) throws(SQLiteError) {
         guard case .text(let bytes) = value, !bytes.isEmpty else { return try bind(value.value, at: index) }
         // From UTF-8 SQLite makes UTF-16 without U+FFFE, U+FFFF and surrogates, which there may be.
         if textEncoding != .utf8, !bytes.allSatisfy({ $0 < 0x80 }) {
-            return try bindUTF16(Self.marked(WTF8.decode(bytes)), isBigEndian: true, at: index)
+            return try bindText(Self.marked(WTF8.decode(bytes)), SQLITE_UTF16BE, at: index)
         }
+        try bindText(bytes, SQLITE_UTF8, at: index)
+    }
+
+    /// - Parameter bytes: The text, behind a mark of its byte order if it has one. They are not empty.
+    private func bindText(_ bytes: [UInt8], _ encoding: Int32, at index: Int) throws(SQLiteError) {
         let code = bytes.withUnsafeBytes { buffer in
             sqlite3_bind_text64(
                 handle,
@@ -152,7 +141,7 @@ extension Statement {
                 buffer.baseAddress?.assumingMemoryBound(to: CChar.self),
                 UInt64(buffer.count),
                 transient,
-                UInt8(SQLITE_UTF8)
+                UInt8(encoding)
             )
         }
         try check(code)
