@@ -175,7 +175,7 @@ public final class Database: @unchecked Sendable {
 
     /// Runs `body` in a transaction that reads: everything in it sees the same snapshot.
     public func read<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
-        try readers.withReader { try $0.withTransaction(body) }
+        try readers.withReader(beyondCapacity: engine.isAskingFilter) { try $0.withTransaction(body) }
     }
 
     /// Runs `body` in a transaction that reads, on another thread. Cancelling the task interrupts it.
@@ -328,7 +328,9 @@ public final class Database: @unchecked Sendable {
     /// Reads with a reader; with the writer when the statement needs a table drained first.
     func readOne<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         do {
-            return try readers.withReader { try $0.repeatedElsewhere { try $0.withTransaction(body) } }
+            return try readers.withReader(beyondCapacity: engine.isAskingFilter) {
+                try $0.repeatedElsewhere { try $0.withTransaction(body) }
+            }
         } catch let error as MigrationError where error.code == .refusedStatement {
             return try withoutTransaction(body)
         }

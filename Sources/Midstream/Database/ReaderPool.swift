@@ -37,9 +37,14 @@ final class ReaderPool: @unchecked Sendable {
     }
 
     /// Runs `body` with a connection, on the calling thread; waits for one.
-    func withReader<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
+    ///
+    /// - Parameter beyondCapacity: Whether one more is opened where all are in use: by who may be waited for by all who read.
+    func withReader<Result>(
+        beyondCapacity: Bool = false,
+        _ body: (DatabaseAccess) throws -> Result
+    ) throws -> Result {
         while true {
-            if let reader = try take() {
+            if let reader = try take(beyondCapacity: beyondCapacity) {
                 defer { giveBack(reader) }
                 note(reader)
                 return try body(reader)
@@ -100,13 +105,13 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    private func take() throws -> DatabaseAccess? {
-        let isReading = current != nil
+    private func take(beyondCapacity: Bool = false) throws -> DatabaseAccess? {
+        // A block that reads by another connection within one would wait for itself.
+        let mayExceed = beyondCapacity || current != nil
         let mayOpen: Bool? = try lock.withLock {
             if isClosed { throw MigrationError(.misuse, "the database is closed") }
             if pause != nil { return nil }
-            // A block that reads by another connection within one would wait for itself.
-            if !idle.isEmpty || count >= capacity && !isReading { return false }
+            if !idle.isEmpty || count >= capacity && !mayExceed { return false }
             count += 1
             return true
         }

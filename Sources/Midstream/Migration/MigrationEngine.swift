@@ -17,6 +17,11 @@ final class MigrationEngine: Sendable {
     private final class StepperBox {
         var stepper: Stepper?
         var isClosed = false
+
+        func close() {
+            isClosed = true
+            stepper = nil
+        }
     }
 
     private struct Listeners {
@@ -26,7 +31,7 @@ final class MigrationEngine: Sendable {
         var progress: [@Sendable (MigrationProgress) -> Void] = []
         var streams: [Int: AsyncStream<MigrationProgress>.Continuation] = [:]
         var lastStream = 0
-        /// Whether streams have ended, and others end at once.
+        /// Whether the database is closed: streams have ended, and others end at once.
         var isClosed = false
         /// Tables whose migrations were cancelled, about which the filters are not asked again.
         var cancelled: Set<String> = []
@@ -73,7 +78,11 @@ final class MigrationEngine: Sendable {
             stepper.onEvent = { events.append($0) }
             let sourceInUse = listeners.withLock { $0.sourceInUse }
             stepper.onSourceInUse = { sourceInUse?() }
-            defer { stepper.onEvent = nil }
+            defer {
+                stepper.onEvent = nil
+                // Who closes the database in the midst of this cannot close it.
+                if listeners.withLock(\.isClosed) { box.close() }
+            }
             do {
                 return try body(stepper)
             } catch {
@@ -339,6 +348,7 @@ final class MigrationEngine: Sendable {
     // MARK: Auto migration
 
     func start(_ pace: MigrationPace, _ throttle: (@Sendable () -> Bool)?) {
+        guard !listeners.withLock(\.isClosed) else { return }
         auto.start(pace) { [weak self] in
             guard let self else { return false }
             if let throttle, !throttle() { return true }
@@ -359,10 +369,7 @@ final class MigrationEngine: Sendable {
         auto.stop()
         endStreams()
         // Who closes it in a filter has what is going on end first.
-        _ = stepper.withValueUnlessHeld { box in
-            box.isClosed = true
-            box.stepper = nil
-        }
+        _ = stepper.withValueUnlessHeld { $0.close() }
     }
 
     /// Nothing comes any more.

@@ -41,7 +41,31 @@ import Testing
             }
             #expect(openFiles(in: folder.path) == [])
         }
+
+        /// The filter is called in the midst of what uses the stepper.
+        @Test func aDatabaseThatAFilterClosesClosesItsFiles() throws {
+            let fixture = try MovingFixture(rows: 50)
+            let database = try Database(path: fixture.target)
+            try database.addMigration(source: .file(fixture.source)) { _ in database.close() }
+            #expect(openFiles(in: fixture.folder.path) == [])
+            let error = #expect(throws: MigrationError.self) { try database.stepMigration() }
+            #expect(error?.code == .misuse)
+        }
     #endif
+
+    @Test func autoMigrationOfAClosedDatabaseDoesNothing() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source)
+        database.close()
+        let threads = Threads()
+        database.startAutoMigration {
+            threads.count("asked")
+            return true
+        }
+        usleep(50_000)
+        #expect(threads.count(of: "asked") == 0)
+    }
 
     /// Its transaction would be rolled back, and nobody told.
     @Test func aBlockThatClosesItsDatabaseIsCommitted() async throws {

@@ -1,3 +1,4 @@
+import Dispatch
 import Midstream
 import SQLiteConnection
 import Testing
@@ -123,6 +124,37 @@ import Testing
         try finishMigration(database)
         // It comes to its end.
         try database.addMigration(source: .file(source)) { _ in database.close() }
+    }
+
+    /// All readers wait for the migration that is being added, and its filter reads.
+    @Test(.timeLimit(.minutes(1))) func aFilterReadsWhileAllReadersWaitForIt() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        var configuration = DatabaseConfiguration()
+        configuration.readerCount = 1
+        let database = try Database(path: fixture.target, configuration: configuration)
+        let source = fixture.source
+        let isReading = DispatchSemaphore(value: 0)
+        let isAsking = DispatchSemaphore(value: 0)
+        let threads = Threads()
+        threads.start("reader") { _ in
+            try database.read { _ in
+                isReading.signal()
+                isAsking.wait()
+                try MovingFixture.addMigration(database, source)
+            }
+        }
+        threads.start("filter") { _ in
+            isReading.wait()
+            try database.addMigration(source: .file(source)) { table in
+                isAsking.signal()
+                usleep(50_000)
+                guard table.name == "accounts" else { return }
+                _ = try database.fetchAll("SELECT * FROM accounts")
+                table.sourceTable = "old_accounts"
+            }
+        }
+        await threads.join()
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
     }
 
     /// Another process moves the table from beginning to end between the look at what is stored and the storing.
