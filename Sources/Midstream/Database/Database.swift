@@ -175,7 +175,7 @@ public final class Database: @unchecked Sendable {
 
     /// Runs `body` in a transaction that reads: everything in it sees the same snapshot.
     public func read<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
-        try readers.withReader(beyondCapacity: engine.isAskingFilter) { try $0.withTransaction(body) }
+        try readers.withReader(beyondCapacity: mayBeWaitedFor) { try $0.withTransaction(body) }
     }
 
     /// Runs `body` in a transaction that reads, on another thread. Cancelling the task interrupts it.
@@ -270,6 +270,9 @@ public final class Database: @unchecked Sendable {
     /// Whether the caller runs on the writer, where steps and new migrations would wait for themselves.
     var isOnWriter: Bool { DispatchQueue.getSpecific(key: writerKey) == true }
 
+    /// Whether all who read may wait for the caller, who must not wait for one of them to end.
+    private var mayBeWaitedFor: Bool { isOnWriter || engine.isAskingFilter }
+
     /// What is due after the writer's work.
     private func afterWriting() {
         if walKeeper.isLong, !writer.isInTransaction { walKeeper.shorten(writer.connection) }
@@ -328,7 +331,7 @@ public final class Database: @unchecked Sendable {
     /// Reads with a reader; with the writer when the statement needs a table drained first.
     func readOne<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         do {
-            return try readers.withReader(beyondCapacity: engine.isAskingFilter) {
+            return try readers.withReader(beyondCapacity: mayBeWaitedFor) {
                 try $0.repeatedElsewhere { try $0.withTransaction(body) }
             }
         } catch let error as MigrationError where error.code == .refusedStatement {

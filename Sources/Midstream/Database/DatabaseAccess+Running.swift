@@ -446,7 +446,10 @@ extension DatabaseAccess {
         }
         onStart(statement)
         while hasRow {
-            guard try onRow(statement) else { return try statement.checkValuesRead() }
+            guard try onRow(statement) else {
+                try statement.checkValuesRead()
+                return try statement.end()
+            }
             hasRow = try statement.step()
         }
     }

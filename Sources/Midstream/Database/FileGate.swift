@@ -1,4 +1,5 @@
 internal import Dispatch
+internal import SQLiteConnection
 internal import Synchronization
 
 /// Keeps steps and the application's write transactions of one process apart, for one target file.

@@ -28,7 +28,8 @@ public struct RefusedRow: Sendable, Hashable {
     public var sourceTable: String
     /// The rowid; `nil` where the target has none.
     public var rowID: Int64?
-    /// What would go into the target's columns, by their names. Generated columns are left out.
+    /// What would go into the target's columns, by their names. Generated columns are left out. Empty
+    /// where an expression that gives one of them fails with the row.
     public var values: [String: SQLiteValue]
     /// SQLite's error.
     public var reason: SQLiteError

@@ -5,8 +5,8 @@ internal import SQLText
 struct QueryTraits {
     /// Whether the statement's values are literals and parameters alone, and it reads one table.
     var isSimple = false
-    /// Whether no order of the rows shows in what it gives, and it reads one table.
-    var showsNoOrder = false
+    /// Whether it makes one row of all that it reads, so that no order of these shows, and it reads one table.
+    var isAggregated = false
     /// Whether a row value may stand before an IN.
     var hasRowMembership = false
     /// Whether `min()` may be called.

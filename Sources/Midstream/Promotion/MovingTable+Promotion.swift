@@ -154,7 +154,18 @@ extension MovingTable {
         try search.bind(bound, at: 2)
         let found = try search.step() ? search.int64(at: 0) : nil
         search.reset()
-        if let found, largest.map({ found > $0 }) ?? true { try promote(.rowID(found)) }
+        if let found, largest.map({ found > $0 }) ?? true {
+            do {
+                try promote(.rowID(found))
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                throw SQLiteError(
+                    code: error.code,
+                    message: "the row with the largest rowid, \(found), has yet to move, and table \(name) refuses it "
+                        + "(\(error.message)): a new row cannot get the next rowid before that is mended. Change or delete that "
+                        + "row, or give the new one's rowid"
+                )
+            }
+        }
         let ceiling = found ?? (lower == .min ? lower : lower - 1)
         if ceiling != state.ceiling {
             let store = try statement(sql.storeCeiling)

@@ -420,7 +420,7 @@ struct Router {
         route.traits.isSimple =
             outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
             && !mayCompareColumns(outline)
-        route.traits.showsNoOrder = isOneTable && outline.isOneAggregate
+        route.traits.isAggregated = isOneTable && outline.isOneAggregate
         return route
     }
 
@@ -434,7 +434,7 @@ struct Router {
     private func mayCompareColumns(_ outline: StatementOutline) -> Bool {
         guard let range = outline.whereClause else { return false }
         guard let table = outline.tableReferences.first.flatMap({ movingTable($0.name) }) else { return true }
-        let names = outline.columnNames(in: range)
+        let names = outline.columnNames(in: range).map(table.target.ownName)
         // What is no column may be the name of a result that is one.
         return Set(names).count < names.count || !names.allSatisfy(table.target.hasColumn)
     }

@@ -95,7 +95,7 @@ struct SidewiseAggregates {
     private var hasOneOrder: Bool {
         if groups.count < 2 {
             return !table.target.indexes.contains { index in
-                index.terms.first.map { $0.isDescending && $0.column == groups.first } ?? false
+                index.terms.contains { $0.isDescending && $0.column == groups.first }
             }
         }
         return Set(groups.indices).isSubset(of: orderedGroups)

@@ -95,6 +95,12 @@ struct TableSchema: Hashable {
         columnIndex(name) != nil || hasRowID && ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
     }
 
+    /// The name that a column has itself, in lower case: an INTEGER PRIMARY KEY has those of the rowid as well.
+    func ownName(_ name: String) -> String {
+        guard columnIndex(name) == nil, hasColumn(name) else { return SQLIdentifier.lowercased(name) }
+        return rowIDColumn.map { SQLIdentifier.lowercased(columns[$0].name) } ?? "rowid"
+    }
+
     func hasIndex(_ name: String) -> Bool {
         indexes.contains { SQLIdentifier.equal($0.name, name) }
     }
@@ -131,18 +137,18 @@ enum Affinity: Hashable {
     case integer, text, blob, real, numeric
 
     init(declaredType: String, isStrict: Bool) {
-        let type = declaredType.uppercased()
+        let type = SQLIdentifier.lowercased(declaredType)
         func has(_ word: String) -> Bool { type.utf8.firstRange(of: word.utf8) != nil }
         // Elsewhere than in a STRICT table, ANY is a word like any other.
-        if isStrict, type == "ANY" {
+        if isStrict, type == "any" {
             self = .blob
-        } else if has("INT") {
+        } else if has("int") {
             self = .integer
-        } else if has("CHAR") || has("CLOB") || has("TEXT") {
+        } else if has("char") || has("clob") || has("text") {
             self = .text
-        } else if type.isEmpty || has("BLOB") {
+        } else if type.isEmpty || has("blob") {
             self = .blob
-        } else if has("REAL") || has("FLOA") || has("DOUB") {
+        } else if has("real") || has("floa") || has("doub") {
             self = .real
         } else {
             self = .numeric

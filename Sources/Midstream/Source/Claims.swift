@@ -102,9 +102,24 @@ struct Claims {
         return FilePath.relative(path, toFolderOf: source)
     }
 
+    /// Another target has claimed a table by the number of a move that is about to begin.
+    struct NumberTaken: Error {}
+
+    /// Whether the number of a move that is about to begin is that of another target's, which has begun in the same millisecond.
+    func isTaken(_ record: TableRecord) throws -> Bool {
+        try all().contains { claim in
+            claim.id == record.id
+                && !(SQLIdentifier.equal(claim.sourceTable, record.source)
+                    && SQLIdentifier.equal(claim.targetTable, record.target)
+                    && Self.isSame(claim.condition, record.condition)
+                    && (claim.targetFile.hasSameBytes(as: targetFile()) || isStale(claim)))
+        }
+    }
+
     /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
     func stake(_ record: TableRecord) throws {
         if isSameFile { return try fence(record) }
+        guard try !isTaken(record) else { throw NumberTaken() }
         if try all().contains(where: { $0.id == record.id }) { return }
         try connection.execute(
             """
@@ -176,10 +191,20 @@ struct Claims {
             "UPDATE \(table) SET target_file = ?1, target_table = ?2 WHERE id = ?3",
             [file, record.target, record.id]
         )
+        try passFence(of: record, to: record, of: file)
+    }
+
+    /// Has a fence that a move has made say where the rows are to be written from now on.
+    private func passFence(of record: TableRecord, to other: TableRecord, of file: String) throws {
         let own = try fences(of: record.source).map(\.name).filter { $0.hasSuffix("_\(record.id)") }
         guard !own.isEmpty else { return }
         for name in own { try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))") }
-        try fence(record, of: file)
+        let view = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"
+        if try connection.fetchOne(view, [record.source]) == nil {
+            try fence(other, of: file)
+        } else {
+            try createFence(other, "INSTEAD OF", of: file)
+        }
     }
 
     /// Writes the claims alone, in a transaction that is on the disk when it returns.
@@ -199,7 +224,9 @@ struct Claims {
             try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
             let others = claims.filter { $0.id != record.id }
             if others.isEmpty { try connection.execute("DROP TABLE \(table)") }
-            if others.contains(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) { return }
+            if let other = others.first(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) {
+                return try passFence(of: record, to: TableRecord(other, of: migration), of: other.targetFile)
+            }
         }
         // It has another name where a program without Midstream has renamed the table.
         let own = MoveSQL.guards.map { Self.fence($0, record) }
@@ -430,12 +457,15 @@ struct Claims {
         // A fence is enough for a table that others take. In the target's own file, where there are no claims, a fence
         // that stays is what tells that the table has moved.
         if try !isSameFile && !claimFences(of: record.source).isEmpty { return }
-        let part = isSameFile ? Self.part(record) : ""
+        try createFence(record, "BEFORE", of: file ?? targetFile(), isSameFile ? Self.part(record) : "")
+    }
+
+    private func createFence(_ record: TableRecord, _ time: String, of file: String, _ part: String = "") throws {
         for event in MoveSQL.guards {
             try connection.execute(
-                "CREATE TRIGGER \(schema).\(Self.fence(event, record)) BEFORE \(event.uppercased()) ON "
+                "CREATE TRIGGER \(schema).\(Self.fence(event, record)) \(time) \(event.uppercased()) ON "
                     + "\(SQLIdentifier.quoted(record.source)) BEGIN "
-                    + "SELECT RAISE(ABORT, \(Self.message(record, file ?? targetFile())))\(part); END"
+                    + "SELECT RAISE(ABORT, \(Self.message(record, file)))\(part); END"
             )
         }
     }
@@ -606,11 +636,22 @@ struct Claims {
         )
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
         try connection.execute("CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0")
-        for event in MoveSQL.guards {
-            try connection.execute(
-                "CREATE TRIGGER \(schema).\(Self.fence(event, record)) INSTEAD OF \(event.uppercased()) ON \(name) "
-                    + "BEGIN SELECT RAISE(ABORT, \(Self.message(record, targetFile()))); END"
-            )
-        }
+        try createFence(record, "INSTEAD OF", of: targetFile())
+    }
+}
+
+extension TableRecord {
+    /// A move of which there is but its claim: as it was when it began.
+    init(_ claim: Claims.Claim, of migration: MigrationRecord) {
+        self.init(
+            id: claim.id,
+            migration: migration.id,
+            target: claim.targetTable,
+            source: claim.sourceTable,
+            condition: claim.condition,
+            phase: .starting,
+            copied: 0,
+            settled: 0
+        )
     }
 }

@@ -8,8 +8,15 @@ extension RefusedRows {
         defer { statement.reset() }
         try mover.sql.bind(key, way, to: statement)
         var values: [String: SQLiteValue] = [:]
-        if try statement.step() {
-            for (offset, name) in mover.sql.writtenColumns.enumerated() { values[name] = statement.value(at: offset) }
+        do {
+            if try statement.step() {
+                for (offset, name) in mover.sql.writtenColumns.enumerated() {
+                    values[name] = statement.value(at: offset)
+                }
+            }
+        } catch {
+            // What refuses the row may be a mapping that fails with it.
+            guard error.code == .error else { throw error }
         }
         return RefusedRow(
             table: record.target,

@@ -18,10 +18,10 @@ struct Retirement {
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
-        var isMissing = false
-        // A file that is open and has another path by now, as when its folder was renamed, is released all the same. One that
-        // another process has deleted rightly is none the worse for it.
-        if let path = stepper.path(of: migration), stepper.isAttached(migration) || FilePath.exists(path) {
+        var isMissing = stepper.path(of: migration).map(FilePath.exists) != true
+        // A file that is open and has another path by now, as when its folder was renamed, is released all the same: it is not
+        // known whether it is still anywhere. One that another process has deleted rightly is none the worse for it.
+        if stepper.isAttached(migration) || !isMissing {
             do {
                 try stepper.attach(migration)
                 guard try isReleased(record, migration) || !isInUse(record) else { return .waitingForReaders }
@@ -29,11 +29,15 @@ struct Retirement {
                 guard try isReleaseSeen(record) else { return .waitingForReaders }
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
                 return .waitingForReaders
+            } catch let error as SQLiteError where ResultCode.readOnly ~= error.code && isMissing {
+                // SQLite writes no file with a rollback journal that is not at its path.
             }
-            if migration.retirement == .keep { kept = nil }
-        } else {
-            isMissing = true
+            isMissing = stepper.path(of: migration).map(FilePath.exists) != true
+        }
+        if isMissing {
             kept = "its file is not there. When it is back, the next addMigration of it retires it"
+        } else if migration.retirement == .keep {
+            kept = nil
         }
         stepper.noteSourceToLeave(migration)
         let isDone = try stepper.transaction(isDurable: true) {
@@ -158,16 +162,9 @@ struct Retirement {
     ///
     /// - Parameter moved: The rows that have moved.
     func releaseLate(_ claim: Claims.Claim, moved: Int64) throws {
-        var record = TableRecord(
-            id: claim.id,
-            migration: migration.id,
-            target: claim.targetTable,
-            source: claim.sourceTable,
-            condition: claim.condition,
-            phase: .retiring,
-            copied: moved,
-            settled: 0
-        )
+        var record = TableRecord(claim, of: migration)
+        record.phase = .retiring
+        record.copied = moved
         record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
         _ = try releaseSource(record)
         try connection.sync(schema: migration.schema)

@@ -77,6 +77,10 @@ extension Setup {
         if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
+            // That table has taken over what was to come into another one of this file.
+            guard try stepper.store.table(first.id) == nil else {
+                throw notWhole(record, migration, "of a move that this file has not ended yet")
+            }
             let others = try Claims.all(in: migration.schema, connection).filter { claim in
                 claim.id != record.id && claim.moved == nil && SQLIdentifier.equal(claim.sourceTable, record.source)
             }

@@ -44,7 +44,7 @@ extension Setup {
             if let claim = known.staked.first(where: { $0.id == id }) {
                 try takeBack(claim, migration)
             } else if migration.hasSource(stored) {
-                try forgetUnbegun(id)
+                try forgetNote(id)
             } else {
                 continue
             }
@@ -103,8 +103,15 @@ extension Setup {
             )
         }
         let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
-        for claim in unknown {
+        for claim in own where claim.moved != nil || unknown.contains(claim) {
             guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
+            // It was released where it was open, at another path.
+            if claim.moved != nil {
+                try forgetNote(claim.id)
+                continue
+            }
+            // What had not begun has come since this was looked for.
+            guard moved != Unreleased.nothing else { throw Overtaken() }
             try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)
             throw Overtaken()
         }

@@ -133,21 +133,12 @@ extension Setup {
     private func takeBackUnbegun(_ id: Int64, _ migration: MigrationRecord) throws {
         try stepper.attach(migration)
         let claim = try Claims.all(in: migration.schema, connection, only: id).first
-        if let claim { try takeBack(claim, migration) } else { try forgetUnbegun(id) }
+        if let claim { try takeBack(claim, migration) } else { try forgetNote(id) }
     }
 
     /// Takes back a claim of which the target has but a note.
     func takeBack(_ claim: Claims.Claim, _ migration: MigrationRecord) throws {
-        let record = TableRecord(
-            id: claim.id,
-            migration: migration.id,
-            target: claim.targetTable,
-            source: claim.sourceTable,
-            condition: claim.condition,
-            phase: .starting,
-            copied: 0,
-            settled: 0
-        )
+        let record = TableRecord(claim, of: migration)
         let claims = Claims(connection: connection, migration: migration)
         do {
             try claims.write { try claims.withdraw(record) }
@@ -155,10 +146,10 @@ extension Setup {
             // Another process has withdrawn the last one.
         }
         try giveBack(record, migration, isForgotten: true)
-        try forgetUnbegun(claim.id)
+        try forgetNote(claim.id)
     }
 
-    func forgetUnbegun(_ id: Int64) throws {
+    func forgetNote(_ id: Int64) throws {
         try stepper.waitingTransaction(lockingBy: Unreleased.table) {
             try Unreleased(connection: connection).forget(id)
         }
@@ -188,6 +179,9 @@ extension Setup {
             }
             return nil
         } catch is Changed {
+            try withdraw(records, migration, claims)
+            return .changed
+        } catch is Claims.NumberTaken {
             try withdraw(records, migration, claims)
             return .changed
         } catch let taken as Taken {
@@ -308,7 +302,8 @@ extension Setup {
         try stepper.waitingTransaction {
             // Nobody claims it in the meantime, since that takes the target's lock as well.
             let claimed = Set(migration.sourcePath == nil ? [] : try claims.all().map(\.id))
-            for record in try records.filter(isStarting) where !claimed.contains(record.id) {
+            for record in try records.filter(isStarting) {
+                guard try !claimed.contains(record.id) || claims.isTaken(record) else { continue }
                 try stepper.store.remove(record)
                 if isNoted { try noteUnbegun(record, migration) }
             }
@@ -321,7 +316,9 @@ extension Setup {
     private func withdraw(_ records: [TableRecord], _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
             try stepper.writeSource(migration, of: records[0]) {
-                for record in try records.filter(isStarting) { try claims.withdraw(record) }
+                for record in try records.filter({ try isStarting($0) && !claims.isTaken($0) }) {
+                    try claims.withdraw(record)
+                }
             }
             for record in records { try giveBack(record, migration) }
         }

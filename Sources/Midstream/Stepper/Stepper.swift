@@ -516,6 +516,9 @@ final class Stepper {
             } catch let error as MigrationError where error.code != .misuse {
                 failure = failure ?? error
                 continue
+            } catch let error as SQLiteError where error.code == .error {
+                failure = failure ?? failed(record, error)
+                continue
             }
             // It may have been this step that ended it, and failed after that.
             if did == nil { try leaveSources() }
@@ -818,6 +821,17 @@ final class Stepper {
             table: record.target,
             row: refusal.key,
             cause: refusal.error
+        )
+    }
+
+    /// An expression of the application's fails: a condition or a mapping, or a function that is not there.
+    private func failed(_ record: TableRecord, _ error: SQLiteError) -> MigrationError {
+        MigrationError(
+            .sqliteError,
+            "the rows of source table \(record.source) cannot be read for table \(record.target): \(error.message). Nothing is lost: "
+                + "the migration goes on when its condition and its columns' expressions work for all rows",
+            table: record.target,
+            cause: error
         )
     }
 

@@ -538,6 +538,8 @@ struct Undo {
         let claims = Claims(connection: connection, migration: migration)
         if !claims.isSameFile, let claim = try claims.all().first(where: { $0.id == record.id }) {
             try claims.checkOwner(claim)
+            // The file may be from before its rows returned.
+            try claims.checkStage(claim, stepper.store.table(record.id))
         }
         try claims.withdraw(record)
         let reader = SchemaReader(connection: connection, schema: migration.schema)

@@ -190,7 +190,19 @@ extension RowMover {
         let statement = try statements.statement(text)
         defer { statement.reset() }
         try bindRange(statement, position, upper)
-        if try statement.step(), !statement.isNull(at: 0) { try addHashes(statement.int64(at: 0), record) }
+        do {
+            if try statement.step(), !statement.isNull(at: 0) { try addHashes(statement.int64(at: 0), record) }
+        } catch let error as SQLiteError where error.code == .error {
+            // A row for which an expression has no value has no hash: that is why it was set aside.
+            try leaveHashesOut()
+        }
+    }
+
+    /// Has a table be verified in batches alone from now on, where not all rows of the source can be read.
+    func leaveHashesOut() throws {
+        _ = try run("UPDATE main.midstream_tables SET verification = min(verification, ?1) WHERE id = \(sql.id)") {
+            try $0.bind(MigrationVerification.batches.rawValue, at: 1)
+        }
     }
 
     private func addHashes(_ sum: Int64, _ record: TableRecord) throws {

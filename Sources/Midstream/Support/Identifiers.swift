@@ -7,15 +7,17 @@
 #endif
 internal import Synchronization
 
-/// Numbers that are never used twice, in the order in which they were made: the time, then a count.
+/// Numbers that are never used twice, in the order in which they were made: the time, then a count. Only two processes in the
+/// same millisecond may make the same one, and hardly ever do.
 enum Identifiers {
-    private static let count = Atomic<Int64>(Int64.random(in: 0..<4096))
+    private static let bits: Int64 = 20
+    private static let mask: Int64 = 1 << bits - 1
+    private static let count = Atomic<Int64>(Int64.random(in: 0...mask))
 
     static func next() -> Int64 {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         let milliseconds = Int64(time.tv_sec) * 1000 + Int64(time.tv_nsec) / 1_000_000
-        // The count may wrap within a millisecond only after 4,096 numbers.
-        return milliseconds << 12 | (count.wrappingAdd(1, ordering: .relaxed).newValue & 0xfff)
+        return milliseconds << bits | (count.wrappingAdd(1, ordering: .relaxed).newValue & mask)
     }
 }

@@ -44,20 +44,6 @@ final class Lock: @unchecked Sendable {
     }
 }
 
-/// One of the threads that run.
-struct ThreadIdentity: Equatable, Sendable {
-    private let address: UInt
-
-    /// The thread that asks.
-    static var current: ThreadIdentity {
-        #if canImport(Glibc)
-            ThreadIdentity(address: UInt(pthread_self()))
-        #else
-            ThreadIdentity(address: UInt(bitPattern: pthread_self()))
-        #endif
-    }
-}
-
 /// A value that only one thread at a time may touch.
 ///
 /// Unchecked: `value` is reachable through ``withValue(_:)`` alone, which holds the lock.

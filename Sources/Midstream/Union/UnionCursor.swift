@@ -137,7 +137,9 @@ final class UnionCursor: VirtualTableCursor {
         isCurrentFromTarget = false
         if next.isLookup { return try lookUp(next, arguments) }
         isOfValues = next.plan.isDistinct
-        if isOfValues && table.statements.canPromote || next.isLikelyCounted {
+        // Where a statement gives a row for each of the scan's, a loop that writes may come between two of them.
+        let isCountable = next.isLikelyCounted && (next.plan.isAggregated || !table.statements.canPromote)
+        if isOfValues && table.statements.canPromote || isCountable {
             kept = try (KeptValues(arguments), writes)
         }
         if isOfValues { try scanValues(next, arguments) } else { try scan(next, arguments) }

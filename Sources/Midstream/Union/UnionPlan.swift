@@ -51,6 +51,8 @@ struct UnionPlan: Hashable {
     var searchedColumn: Int?
     /// Whether the statement may want some of the rows only.
     var mayEndEarly: Bool
+    /// Whether the statement makes one row of all that the scan gives, so that nobody writes between two of these.
+    var isAggregated: Bool
     /// Whether of rows that are equal in what the merge compares one is given: then it is all that the statement uses.
     var isDistinct: Bool
 

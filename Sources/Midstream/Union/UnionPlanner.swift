@@ -17,8 +17,8 @@ struct UnionPlanner {
     /// Whether the statement may say which indexes are used: then no other is read for its columns, where there are rowids.
     /// Without, SQLite reads a covering index all the same.
     let namesIndexes: Bool
-    /// Whether no order of the rows shows in what the statement gives.
-    let showsNoOrder: Bool
+    /// Whether the statement makes one row of all that it reads: then no order shows.
+    let isAggregated: Bool
     /// Whether SQLite may take the first row in order for `min()`, be it NULL. Since 3.30 it asks for the NULLs last, of
     /// which it does not speak to virtual tables.
     let mayTakeFirstAsMinimum: Bool
@@ -44,7 +44,7 @@ struct UnionPlanner {
             if other.total < best.total { best = other }
         }
 
-        if scope == .whole, !showsNoOrder, !namesIndexes || !table.key.isRowID,
+        if scope == .whole, !isAggregated, !namesIndexes || !table.key.isRowID,
             best.rows == Self.assumedRows, !best.consumesOrder,
             let index = try table.coveringIndexes.index(for: info.usedColumns)
         {
@@ -84,6 +84,7 @@ struct UnionPlanner {
             usedColumns: info.usedColumns,
             searchedColumn: best.consumesOrder ? nil : best.firstColumn,
             mayEndEarly: mayEndEarly,
+            isAggregated: isAggregated,
             isDistinct: isDistinct
         )
     }

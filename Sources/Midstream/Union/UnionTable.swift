@@ -93,7 +93,7 @@ class UnionTable: VirtualTable {
             hasRowMembership: traits.hasRowMembership,
             hidesPattern: traits.hidesPattern,
             namesIndexes: traits.namesIndexes,
-            showsNoOrder: traits.showsNoOrder,
+            isAggregated: traits.isAggregated,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,
             mayEndEarly: traits.hasLimit,
             usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin

@@ -82,7 +82,10 @@ extension StatementOutline {
     public func columnNames(in range: Range<Int>) -> [String] {
         var names: [String] = []
         for (index, token) in tokens.enumerated() where range.contains(token.range.lowerBound) {
-            guard token.kind == .identifier || token.kind == .quotedIdentifier else { continue }
+            // Behind a dot, a text is a name as well.
+            let isQualified = index > 0 && tokens[index - 1].kind == .dot
+            let isName = token.kind == .identifier || token.kind == .quotedIdentifier
+            guard isName || token.kind == .string && isQualified else { continue }
             if token.kind == .identifier, KeywordTable.shared.keyword(bytes.storage, token.range).isReserved {
                 continue
             }

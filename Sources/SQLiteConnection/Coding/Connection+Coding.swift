@@ -29,7 +29,10 @@ extension Connection {
         let statement = try cachedStatement(sql)
         defer { statement.reset() }
         try statement.bind(arguments)
-        return try statement.step() ? try StatementDecoder().decode(type, from: statement) : nil
+        guard try statement.step() else { return nil }
+        let record = try StatementDecoder().decode(type, from: statement)
+        try statement.end()
+        return record
     }
 
     /// Inserts a record, encoded by ``RecordEncoder``: a property that is `nil` is left to SQLite.

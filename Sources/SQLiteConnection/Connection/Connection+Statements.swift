@@ -140,6 +140,7 @@ extension Connection {
         guard try statement.step() else { return nil }
         let row = Row(copying: statement)
         try statement.checkValuesRead()
+        try statement.end()
         return row
     }
 
@@ -160,9 +161,10 @@ extension Connection {
         let statement = try cachedStatement(sql)
         defer { statement.reset() }
         try statement.bind(arguments)
-        guard try statement.step(), !statement.isNull(at: 0) else { return nil }
-        let value: Wanted = try statement.read(at: 0)
+        guard try statement.step() else { return nil }
+        let value: Wanted? = statement.isNull(at: 0) ? nil : try statement.read(at: 0)
         try statement.checkValuesRead()
+        try statement.end()
         return value
     }
 }

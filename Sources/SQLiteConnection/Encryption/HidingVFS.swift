@@ -18,11 +18,18 @@ internal import Synchronization
 ///
 /// Source: <https://www.sqlite.org/vfs.html>.
 enum HidingVFS {
-    /// The file that is hidden, one at a time in the process. Addresses are those of structs that SQLite keeps.
+    /// The file that is hidden, one at a time in the process, and from one thread: others that have attached it before read and
+    /// write it meanwhile, and the deletion of a journal is what commits. Addresses are those of structs that SQLite keeps.
     private struct Hidden {
         var path: String
+        var thread = ThreadIdentity.current
         var file: UInt = 0
         var methods: UInt = 0
+
+        /// Whether a path that this very thread asks for is the file's, with something behind it.
+        func has(_ path: UnsafePointer<CChar>, _ suffix: String = "") -> Bool {
+            thread == .current && strcmp(path, self.path + suffix) == 0
+        }
     }
 
     private static let hidden = Mutex<Hidden?>(nil)
@@ -97,11 +104,54 @@ enum HidingVFS {
                 let base = HidingVFS.base(vfs)
                 return base?.pointee.xFullPathname?(base, path, count, result) ?? SQLITE_IOERR
             }
+            passOnTheRest(vfs)
             guard sqlite3_vfs_register(vfs, 0) == SQLITE_OK else {
                 throw SQLiteError(code: .error, message: "SQLite takes no VFS to attach an encrypted file by")
             }
             names[UInt(bitPattern: base)] = name
             return name
+        }
+    }
+
+    /// What does not depend on the file. The other VFS finds its own data by the struct that it is called with.
+    private static func passOnTheRest(_ vfs: UnsafeMutablePointer<sqlite3_vfs>) {
+        vfs.pointee.xDlOpen = { vfs, path in
+            let base = HidingVFS.base(vfs)
+            return base?.pointee.xDlOpen?(base, path)
+        }
+        vfs.pointee.xDlError = { vfs, count, text in
+            let base = HidingVFS.base(vfs)
+            base?.pointee.xDlError?(base, count, text)
+        }
+        vfs.pointee.xDlSym = { vfs, handle, symbol in
+            let base = HidingVFS.base(vfs)
+            return base?.pointee.xDlSym?(base, handle, symbol)
+        }
+        vfs.pointee.xDlClose = { vfs, handle in
+            let base = HidingVFS.base(vfs)
+            base?.pointee.xDlClose?(base, handle)
+        }
+        vfs.pointee.xRandomness = { vfs, count, bytes in
+            let base = HidingVFS.base(vfs)
+            return base?.pointee.xRandomness?(base, count, bytes) ?? 0
+        }
+        vfs.pointee.xSleep = { vfs, microseconds in
+            let base = HidingVFS.base(vfs)
+            return base?.pointee.xSleep?(base, microseconds) ?? 0
+        }
+        vfs.pointee.xCurrentTime = { vfs, days in
+            let base = HidingVFS.base(vfs)
+            return base?.pointee.xCurrentTime?(base, days) ?? SQLITE_ERROR
+        }
+        vfs.pointee.xGetLastError = { vfs, count, text in
+            let base = HidingVFS.base(vfs)
+            return base?.pointee.xGetLastError?(base, count, text) ?? 0
+        }
+        if vfs.pointee.xCurrentTimeInt64 != nil {
+            vfs.pointee.xCurrentTimeInt64 = { vfs, milliseconds in
+                let base = HidingVFS.base(vfs)
+                return base?.pointee.xCurrentTimeInt64?(base, milliseconds) ?? SQLITE_ERROR
+            }
         }
     }
 
@@ -122,7 +172,7 @@ enum HidingVFS {
             return code
         }
         hidden.withLock { hidden in
-            guard hidden?.path == String(cString: path), hidden?.file == 0 else { return }
+            guard hidden?.has(path) == true, hidden?.file == 0 else { return }
             hidden?.file = UInt(bitPattern: file)
             hidden?.methods = UInt(bitPattern: methods)
             file.pointee.pMethods = hiding(methods)
@@ -134,8 +184,7 @@ enum HidingVFS {
         guard let path else { return false }
         return hidden.withLock { hidden in
             guard let hidden else { return false }
-            let path = String(cString: path)
-            return path == hidden.path + "-wal" || path == hidden.path + "-journal"
+            return hidden.has(path, "-wal") || hidden.has(path, "-journal")
         }
     }
 

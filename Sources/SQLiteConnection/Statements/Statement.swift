@@ -79,6 +79,17 @@ public final class Statement {
         isAtStart = true
     }
 
+    /// Ends the statement's run before its last row, like ``reset()``. A write commits then, unless a transaction is open.
+    ///
+    /// - Throws: ``SQLiteError`` when that fails: nothing has been written.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/reset.html>.
+    public func end() throws(SQLiteError) {
+        let code = sqlite3_reset(handle)
+        isAtStart = true
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code, sql: sql) }
+    }
+
     /// Runs to the end and resets.
     public func run() throws(SQLiteError) {
         while try step() {}

@@ -1,8 +1,15 @@
+import Dispatch
 import Midstream
 import SQLiteConnection
 import SQLiteFeatures
 import Synchronization
 import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
 
 /// What the closures that are given rows throw, or do.
 @Suite struct RowClosureTests {
@@ -40,6 +47,71 @@ import Testing
             try pair.database.read { _ = try $0.fetchValue(String.self, "SELECT count(*) FROM t") }
         }
         #expect(pair.database.migrationStatistics.drained.isEmpty)
+    }
+
+    private struct Numbered: Decodable { var id: Int64 }
+
+    /// What is written is committed when the statement ends, which it does here before its last row.
+    @Test(.needs(.returning)) func aWriteOfWhichOneRowIsTakenTellsThatItIsNotCommitted() throws {
+        let schema =
+            "CREATE TABLE p(id INTEGER PRIMARY KEY); "
+            + "CREATE TABLE c(id INTEGER PRIMARY KEY, p REFERENCES p DEFERRABLE INITIALLY DEFERRED)"
+        let folder = TemporaryFolder()
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let database = try Database(path: folder.file("new.db"), configuration: configuration)
+        try database.execute(schema)
+        let sql = "INSERT INTO c(p) VALUES (999) RETURNING id"
+        let calls: [(DatabaseAccess) throws -> Void] = [
+            { _ = try $0.fetchValue(Int64.self, sql) }, { _ = try $0.fetchOne(sql) },
+            { _ = try $0.fetchOne(Numbered.self, sql) }, { try $0.forEachRow(sql) { _ in false } },
+        ]
+        for call in calls {
+            let error = #expect(throws: SQLiteError.self) { try database.withoutTransaction(call) }
+            #expect(error.map { ResultCode.constraint ~= $0.code } == true)
+        }
+        let plain = try Connection(path: folder.file("plain.db"))
+        try plain.configure(.foreignKeys, true)
+        try plain.execute(script: schema)
+        #expect(throws: SQLiteError.self) { try plain.fetchValue(Int64.self, sql) }
+        #expect(throws: SQLiteError.self) { try plain.fetchOne(sql) }
+        #expect(throws: SQLiteError.self) { try plain.fetchOne(Numbered.self, sql) }
+        try database.execute("INSERT INTO p VALUES (999)")
+        try database.withoutTransaction { access in
+            #expect(try access.fetchValue(Int64.self, sql) == 1)
+            try access.forEachRow(sql) { _ in false }
+        }
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM c") == 2)
+    }
+
+    /// Each of the two has what the other waits for.
+    @Test(.timeLimit(.minutes(1))) func aBlockThatReadsWritesWhileOneThatWritesReads() async throws {
+        let folder = TemporaryFolder()
+        var configuration = DatabaseConfiguration()
+        configuration.readerCount = 1
+        let database = try Database(path: folder.file("new.db"), configuration: configuration)
+        try database.execute("CREATE TABLE log(n)")
+        let isReading = DispatchSemaphore(value: 0)
+        let isWriting = DispatchSemaphore(value: 0)
+        let threads = Threads()
+        threads.start("reads") { _ in
+            try database.read { access in
+                isReading.signal()
+                isWriting.wait()
+                try database.write { try $0.execute("INSERT INTO log VALUES (1)") }
+            }
+        }
+        threads.start("writes") { _ in
+            isReading.wait()
+            try database.write { access in
+                isWriting.signal()
+                usleep(50_000)
+                _ = try database.fetchAll("SELECT * FROM log")
+                try access.execute("INSERT INTO log VALUES (2)")
+            }
+        }
+        await threads.join()
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(n) FROM log") == 3)
     }
 
     @Test(.needs(.strict)) func savepointsOfALoopOverAQueryAreTheApplications() throws {

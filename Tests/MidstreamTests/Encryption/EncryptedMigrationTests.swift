@@ -1,4 +1,5 @@
 import Midstream
+import MidstreamTesting
 import SQLiteConnection
 import Testing
 
@@ -195,6 +196,39 @@ import Testing
                 }
             }
             await threads.join()
+        }
+    }
+
+    /// A file is made to look empty while it is attached, and what deletes its journal meanwhile commits.
+    @Test func aThreadAttachesAFileWhileAnotherCommits() async throws {
+        let folder = TemporaryFolder()
+        await #expect(processExitsWith: .success) { [path = folder.path as String] in
+            try FailingVFS.register()
+            let key = TestKeys.cheap("old") { _ in }
+            let old = try Connection(path: path + "/old.db", options: OpenOptions(key: key))
+            try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+            old.close()
+            let writer = try Connection(path: path + "/new.db")
+            writer.setBusyTimeout(milliseconds: 5000)
+            try writer.attach(path + "/old.db", as: "old", key: key)
+            FailingVFS.slowSyncs(by: .milliseconds(3))
+            let threads = Threads()
+            threads.loop("attached", after: 0) { _ in
+                let other = try Connection(path: path + "/other.db")
+                other.setBusyTimeout(milliseconds: 5000)
+                try other.attach(path + "/old.db", as: "old", key: key)
+                _ = try other.fetchAll("SELECT count(*) FROM old.t")
+                other.close()
+            }
+            var lost: [Int64] = []
+            for id in 1...200 as ClosedRange<Int64> {
+                try writer.execute("INSERT INTO old.t VALUES (?)", [id])
+                if try writer.fetchValue(Int64.self, "SELECT count(*) FROM old.t") != id { lost.append(id) }
+            }
+            threads.end()
+            try await threads.joinInChild()
+            precondition(lost.isEmpty, "commits were undone: \(lost)")
+            precondition(threads.count(of: "attached") > 20, "hardly anything was attached")
         }
     }
 }

@@ -50,4 +50,67 @@ import Testing
             }
         }
     }
+
+    /// The rows that a loop has yet to see are those that there are.
+    @Test(
+        arguments: [
+            "SELECT 'x' FROM t", "SELECT a FROM t WHERE a = 1", "SELECT 'x' FROM t LIMIT 500",
+            "SELECT 'x' FROM t AS x, (SELECT 1)",
+        ],
+        [
+            "DELETE FROM t WHERE id > 60", "INSERT INTO t(id, a) VALUES (1000, 1), (1001, 1)",
+            "UPDATE t SET a = 2 WHERE id > 70",
+        ]
+    )
+    func aLoopThatWritesSeesWhatIsThere(_ query: String, _ write: String) throws {
+        for moved in [0, 30, 80] as [Int64] {
+            let pair = try Pair(
+                schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER); CREATE INDEX i ON t(a)",
+                rows: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) "
+                    + "INSERT INTO t SELECT i, i % 3 FROM n",
+                tables: ["t"],
+                moved: moved
+            )
+            var expected = 0
+            let statement = try pair.native.prepare(query)
+            while try statement.step() {
+                expected += 1
+                if expected == 3 || expected == 40 { try? pair.native.execute(write) }
+            }
+            try pair.database.withoutTransaction { access in
+                var rows = 0
+                try access.forEachRow(query) { _ in
+                    rows += 1
+                    if rows == 3 || rows == 40 { try? access.execute(write) }
+                    return true
+                }
+                #expect(rows == expected, "\(moved) moved")
+            }
+        }
+    }
+
+    /// SQLite puts a column's value in the place of the column, and it is one by several names.
+    @Test(
+        arguments: [
+            "SELECT * FROM t WHERE rowid = 5 AND b > oid", "SELECT * FROM t WHERE id = 5 AND b > t.'id'",
+            "SELECT * FROM t WHERE rowid = 5 AND c > oid", "SELECT * FROM t WHERE _rowid_ = 5 AND b > id",
+            "SELECT * FROM t WHERE oid = 5 AND c > rowid AND c > _rowid_", "SELECT * FROM t WHERE id = 5 AND id < b",
+        ]
+    )
+    func aColumnIsOneByAllItsNames(_ sql: String) throws {
+        for moved in [0, 1] as [Int64] {
+            let pair = try Pair(
+                schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, b TEXT, c)",
+                rows: "INSERT INTO t VALUES (1, '1', 1), (5, '10', '3'), (7, '2', 2)",
+                tables: ["t"],
+                moved: moved
+            )
+            let expected = texts(try pair.native.fetchAll(sql))
+            #expect(texts(try pair.database.fetchAll(sql)) == expected)
+            try pair.database.withoutTransaction { access in
+                let rows = texts(try access.fetchAll(sql))
+                #expect(rows == expected)
+            }
+        }
+    }
 }

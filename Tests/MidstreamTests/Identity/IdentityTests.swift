@@ -1,7 +1,8 @@
-import Midstream
 import MidstreamTesting
 import SQLiteConnection
 import Testing
+
+@testable import Midstream
 
 #if canImport(Glibc)
     import Glibc
@@ -203,6 +204,60 @@ import Testing
         Files.copyDatabase(last, to: fixture.source)
         try finishMigration(fixture.open())
         #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 2000)
+    }
+
+    /// All rows have returned, and a reader keeps the source from being opened to writers.
+    @Test func aSourceFromBeforeAllRowsReturnedIsRefused() throws {
+        let fixture = try halfMoved(200)
+        let backup = fixture.folder.file("backup.db")
+        let database = try fixture.open()
+        try database.execute("UPDATE accounts SET amount = 50")
+        Files.copyDatabase(fixture.source, to: backup)
+        let reader = try Connection(path: fixture.target)
+        try reader.execute("BEGIN")
+        _ = try reader.fetchAll("SELECT * FROM accounts")
+        try database.cancelMigration()
+        for _ in 0..<1000 where try database.stepMigration().outcome != .waitingForReaders {}
+        #expect(try MovingFixture.count("midstream_tables WHERE phase = 2", in: fixture.target) == 1)
+        database.close()
+        try reader.execute("COMMIT")
+        reader.close()
+        let last = fixture.folder.file("last.db")
+        Files.copyDatabase(fixture.source, to: last)
+        Files.removeDatabase(fixture.source)
+        Files.copyDatabase(backup, to: fixture.source)
+        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
+        #expect(error?.code == .foreignState)
+        #expect(error?.message.contains("which are not there") == true)
+        Files.removeDatabase(fixture.source)
+        Files.copyDatabase(last, to: fixture.source)
+        try finishMigration(fixture.open())
+        #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 200)
+        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 60")
+    }
+
+    /// Two processes may choose one number in the same millisecond.
+    @Test(arguments: ["s", "other"]) func theNumberOfAnotherTargetsMoveIsNotItsOwn(_ table: String) throws {
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db"))
+            .execute(script: "CREATE TABLE s(id INTEGER PRIMARY KEY); CREATE TABLE other(id INTEGER PRIMARY KEY)")
+        let migration = MigrationRecord(id: 6, sourcePath: "old.db", retirement: .drop)
+        func claims(_ target: String) throws -> Claims {
+            let connection = try Connection(path: folder.file(target))
+            try connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+            try connection.attach(folder.file("old.db"), as: migration.schema)
+            return Claims(connection: connection, migration: migration)
+        }
+        func record(_ source: String) -> TableRecord {
+            TableRecord(id: 7, migration: 6, target: "t", source: source, phase: .starting, copied: 0, settled: 0)
+        }
+        let (first, second) = (try claims("a.db"), try claims("b.db"))
+        try first.stake(record("s"))
+        #expect(throws: Claims.NumberTaken.self) { try second.stake(record(table)) }
+        #expect(try second.isTaken(record(table)))
+        #expect(try !first.isTaken(record("s")))
+        try first.stake(record("s"))
+        #expect(try first.all().map(\.targetFile) == ["a.db"])
     }
 
     @Test func aSourceOfAnotherEncodingIsRefused() throws {

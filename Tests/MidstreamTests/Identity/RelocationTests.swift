@@ -81,6 +81,35 @@ import Testing
         #expect(refused?.message.contains("new.db") ?? false)
     }
 
+    /// Its table has been dropped, and a view stands there.
+    @Test(arguments: [Move.source, .both]) func aReleasedSourceMayBeMoved(_ move: Move) throws {
+        let begun = try make()
+        let reader = try Connection(path: group.0.file("new.db"))
+        try reader.execute("BEGIN")
+        _ = try reader.fetchAll("SELECT * FROM t")
+        for _ in 0..<1000 where try begun.stepMigration().outcome != .waitingForReaders {}
+        begun.close()
+        try reader.execute("COMMIT")
+        reader.close()
+        // Who dies behind the release.
+        let state = TemporaryFolder()
+        Files.copyDatabase(group.0.file("new.db"), to: state.file("new.db"))
+        let last = try Database(path: group.0.file("new.db"))
+        try finishMigration(last)
+        last.close()
+        Files.removeDatabase(group.0.file("new.db"))
+        let target = move == .both ? group.1.file("new.db") : group.0.file("new.db")
+        Files.copyDatabase(state.file("new.db"), to: target)
+        Files.moveDatabase(app.0.file("old.db"), to: app.1.file("old.db"))
+        let database = try Database(path: target, configuration: configuration(app.1.file("old.db")))
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, Self.sum) == Self.whole)
+        let refused = #expect(throws: SQLiteError.self) {
+            try Connection(path: app.1.file("old.db")).execute("INSERT INTO t VALUES (100, 1)")
+        }
+        #expect(refused?.message.contains("new.db") ?? false)
+    }
+
     /// Who dies after the source was told.
     /// Older versions of SQLite name a file by the links that it was opened through.
     @Test(arguments: [false, true]) func aFolderMayBeALink(_ isCancelled: Bool) throws {

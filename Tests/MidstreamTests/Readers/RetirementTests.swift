@@ -199,6 +199,34 @@ import Testing
         return true
     }
 
+    /// It is copied to another disk and back, and the one that is open has no name meanwhile.
+    @Test(arguments: ["wal", "delete"]) func aSourceThatIsAwayWhileItIsOpenIsRetiredWhenItIsBack(_ mode: String) throws
+    {
+        let fixture = try MovingFixture(rows: 40)
+        let begun = try Database(path: fixture.target)
+        try MovingFixture.addMigration(begun, fixture.source)
+        begun.close()
+        try Connection(path: fixture.source).execute("PRAGMA journal_mode = \(mode)")
+        let database = try Database(path: fixture.target)
+        let reader = try Connection(path: fixture.target)
+        try reader.execute("BEGIN")
+        _ = try reader.fetchAll("SELECT * FROM accounts")
+        for _ in 0..<1000 where try database.stepMigration().outcome != .waitingForReaders {}
+        Files.copyDatabase(fixture.source, to: fixture.source + "-away")
+        Files.removeDatabase(fixture.source)
+        try reader.execute("COMMIT")
+        let kept = Collected()
+        database.onMigrated { if case .sourceKept(_, let reason) = $0 { kept.add(reason) } }
+        try finishMigration(database)
+        #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is not there"))
+        Files.copyDatabase(fixture.source + "-away", to: fixture.source)
+        for _ in 0..<2 { try MovingFixture.addMigration(database, fixture.source) }
+        #expect(database.isMigrated)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 40)
+        #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 0)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+    }
+
     /// What it writes into a file that is gone would be nowhere.
     @Test func aFileThatSomebodyHasOpenIsNotDeleted() throws {
         let fixture = try MovingFixture(rows: 40)

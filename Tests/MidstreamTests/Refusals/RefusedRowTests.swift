@@ -63,6 +63,20 @@ import Testing
         #expect(try MovingFixture.objects(database.path).filter { $0.contains("midstream") } == [])
     }
 
+    /// SQLite gives the next rowid behind the largest one of the target, which that row would be.
+    @Test func aRowWithTheLargestRowIDIsNamedWhereItKeepsOthersFromBeingInserted() throws {
+        let pair = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (3, -3)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, x CHECK (x > 0))"
+        )
+        let error = #expect(throws: SQLiteError.self) { try pair.database.execute("INSERT INTO t(x) VALUES (7)") }
+        #expect(error.map { ResultCode.constraint ~= $0.code } == true)
+        #expect(error?.message.contains("the largest rowid, 3, has yet to move") == true, "\(error?.message ?? "")")
+        try pair.database.execute("INSERT INTO t VALUES (9, 7)")
+        try pair.database.execute("INSERT INTO t(x) VALUES (8)")
+        #expect(texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|1", "3|-3", "9|7", "10|8"])
+    }
+
     @Test func aNullThatTheTargetDoesNotTakeCanBeDeleted() throws {
         let folder = TemporaryFolder()
         let database = try database(folder, "NOT NULL", "VALUES (1, 1), (2, NULL), (3, 3)")

@@ -64,6 +64,65 @@ import Testing
         }
     }
 
+    /// The mapping has no value for a row, so that the row has no hash, and cannot be shown.
+    @Test(
+        .needs(.jsonFunctions),
+        arguments: ["stop", "set aside", "ask"],
+        [MigrationVerification.batches, .complete]
+    )
+    func aRowThatAMappingFailsOnIsRefused(_ policy: String, _ verification: MigrationVerification) throws {
+        let move = try SmallMove(
+            source:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{}'), (2, 'no json'), (3, '{\"a\": 3}')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(id INTEGER PRIMARY KEY)",
+            from: "s"
+        ) { table in
+            table.unmatchedColumns = .ignored
+            guard table.name == "t" else { return }
+            table.columns["v"] = .expression("json_extract(b, '$.a')")
+            table.verification = verification
+            switch policy {
+            case "stop": table.refusedRows = .stop
+            case "ask": table.refusedRows = .ask { _ in .replace(["v": .text("answered")]) }
+            default: table.refusedRows = .setAside
+            }
+        }
+        let database = move.database
+        switch policy {
+        case "stop":
+            #expect(steps(database) == [.rowRefused])
+            #expect(try database.readMigrationProgress().tables.filter { $0.phase != .done }.map(\.name) == ["t"])
+            try database.execute("DELETE FROM t WHERE id = 2")
+            try finishMigration(database)
+            #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|NULL", "3|3"])
+        case "set aside":
+            try finishMigration(database)
+            #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|NULL", "3|3"])
+        default:
+            try finishMigration(database)
+            #expect(texts(try database.fetchAll("SELECT v FROM t WHERE id = 2")) == ["answered"])
+        }
+    }
+
+    @Test(.needs(.jsonFunctions)) func aConditionThatFailsKeepsNoOtherTable() throws {
+        let move = try SmallMove(
+            source: "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{\"a\": 1}'), (2, 'no json')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, b)",
+            from: "s"
+        ) { $0.condition = "json_extract(b, '$.a') = 1" }
+        let folder = move.folder
+        try Connection(path: folder.file("more.db"))
+            .execute(script: "CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1)")
+        try move.database.execute("CREATE TABLE u(id INTEGER PRIMARY KEY)")
+        try move.database.addMigration(source: .file(folder.file("more.db"))) { table in
+            if table.name == "u" { table.sourceTable = "u" }
+        }
+        #expect(steps(move.database) == [.sqliteError])
+        #expect(try move.database.readMigrationProgress().tables.filter { $0.phase != .done }.map(\.name) == ["t"])
+        let error = #expect(throws: MigrationError.self) { try move.database.stepMigration() }
+        #expect(error?.table == "t" && error?.message.contains("malformed JSON") == true)
+    }
+
     /// What statements brought over beyond the last pending row counts as well.
     @Test func aDrainBesideRowsThatAreSetAsideIsVerified() throws {
         let move = try SmallMove(

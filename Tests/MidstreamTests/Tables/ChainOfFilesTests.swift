@@ -369,6 +369,36 @@ import Testing
         #expect(try !objects("old.db").contains { $0.hasPrefix("table a ") })
     }
 
+    /// The middle still knows of the move that the last file has taken over.
+    @Test func aChainComesBackIntoItsMiddleWhenThatIsReleasedAndNotBefore() throws {
+        _ = try begin(moved: 0)
+        let plain = try Connection(path: folder.file("third.db"))
+        try plain.execute(script: "CREATE TABLE c\(Self.last)")
+        plain.close()
+        let middle = try Database(path: folder.file("new.db"))
+        try middle.execute("CREATE TABLE d\(Self.last)")
+        let third = try openThird()
+        let reader = try Connection(path: folder.file("third.db"))
+        try reader.execute("BEGIN")
+        _ = try reader.fetchAll("SELECT * FROM c")
+        try third.stepMigration(rows: 4)
+        for _ in 0..<20 { try third.stepMigration(rows: 0) }
+        func comeBack() throws {
+            try middle.addMigration(source: .file(folder.file("third.db"))) { table in
+                if table.name == "d" { table.sourceTable = "c" }
+            }
+        }
+        let before = try ["old.db", "new.db", "third.db"].map(objects)
+        let error = #expect(throws: MigrationError.self) { try comeBack() }
+        #expect(error?.code == .unsupported, "\(String(describing: error))")
+        #expect(try ["old.db", "new.db", "third.db"].map(objects) == before)
+        try reader.execute("COMMIT")
+        try finishMigration(third)
+        try comeBack()
+        try finishMigration(middle)
+        #expect(try middle.fetchValue(Int.self, "SELECT count(*) FROM d") == 9)
+    }
+
     /// Said again at each launch, as all calls are.
     @Test(arguments: [SourceRetirement.keep, .drop], [true, false])
     func aChainMayComeBackIntoAnotherTableOfItsMiddle(_ retirement: SourceRetirement, _ isFinished: Bool) throws {

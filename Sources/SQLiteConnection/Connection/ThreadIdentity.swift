@@ -1,0 +1,21 @@
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// One of the threads that run.
+package struct ThreadIdentity: Equatable, Sendable {
+    private let address: UInt
+
+    /// The thread that asks.
+    package static var current: ThreadIdentity {
+        #if canImport(Glibc)
+            ThreadIdentity(address: UInt(pthread_self()))
+        #else
+            ThreadIdentity(address: UInt(bitPattern: pthread_self()))
+        #endif
+    }
+}
