@@ -22,6 +22,8 @@ struct SchemaPlanner {
     private var remade: [SchemaObject] = []
     /// The views, in lower case, that stand where tables were whose rows have moved to another file.
     private var movedAway: Set<String> = []
+    /// All declared tables, those among them that have moved to another file.
+    private let declaredTables: [TableImage]
 
     /// What the file's tables are like, by the names that they have now.
     struct File {
@@ -39,6 +41,7 @@ struct SchemaPlanner {
 
     init(wanted: SchemaImage, options: SchemaOptions, present: SchemaImage, file: File) {
         self.wanted = wanted
+        declaredTables = wanted.tables
         self.options = options
         self.present = present
         self.file = file
@@ -73,7 +76,14 @@ struct SchemaPlanner {
     /// Leaves the tables alone of which a view is left that refuses writes.
     private mutating func leaveWhatHasMovedAway() throws {
         movedAway = try file.movingAway.views()
-        func hasMoved(_ table: TableImage) -> Bool { movedAway.contains(SQLIdentifier.lowercased(table.name)) }
+        func hasMoved(_ table: TableImage) -> Bool {
+            if movedAway.contains(SQLIdentifier.lowercased(table.name)) { return true }
+            // One that has moved under its former name.
+            return present.table(table.name) == nil
+                && options.renamedTables.contains { old, new in
+                    SQLIdentifier.equal(new, table.name) && movedAway.contains(SQLIdentifier.lowercased(old))
+                }
+        }
         plan.movedAway = wanted.tables.filter(hasMoved).map(\.name)
         wanted.tables.removeAll(where: hasMoved)
     }
@@ -170,10 +180,12 @@ struct SchemaPlanner {
         let renames = SchemaRenames(
             kind: "table",
             table: nil,
-            present: present.tables.map(\.name).filter { !present.isShadow($0) },
-            declared: wanted.tables.map(\.name)
+            present: present.tables.map(\.name).filter { !present.isShadow($0) } + plan.movedAway,
+            declared: declaredTables.map(\.name)
         )
-        let pending = try renames.pending(options.renamedTables)
+        let pending = try renames.pending(
+            options.renamedTables.filter { !movedAway.contains(SQLIdentifier.lowercased($0.key)) }
+        )
         if !pending.isEmpty { try dropBrokenPrograms() }
         for (old, new) in pending {
             try file.movingAway.checkChange(of: old)
@@ -186,7 +198,7 @@ struct SchemaPlanner {
 
     private mutating func renameColumns() throws {
         for name in options.renamedColumns.keys.sorted() + options.columns.keys.sorted() {
-            guard wanted.table(name) != nil else {
+            guard declaredTables.contains(where: { SQLIdentifier.equal($0.name, name) }) else {
                 throw MigrationError(
                     .misuse,
                     "columns of table \(name) are given names or values, and the schema does not declare it",
@@ -194,7 +206,7 @@ struct SchemaPlanner {
                 )
             }
         }
-        for declared in wanted.tables {
+        for declared in declaredTables {
             let pairs = try columnRenames(present.table(declared.name), declared)
             guard let old = present.table(declared.name) else { continue }
             let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
