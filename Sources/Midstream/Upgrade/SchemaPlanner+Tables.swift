@@ -307,7 +307,9 @@ extension SchemaPlanner {
         let (old, goal) = (change.old, change.goal)
         var columns = change.columns.mappings
         for (from, to) in change.columns.renamed where SchemaOptions.value(of: to, in: columns) == nil {
-            columns[to] = .column(from)
+            // What is generated is made of nothing else.
+            let isGenerated = goal.schema.columnIndex(to).map { goal.schema.columns[$0].generation != nil } ?? false
+            if !isGenerated { columns[to] = .column(from) }
         }
         for column in goal.schema.columns {
             let isReused = change.columns.isReused(column.name)
