@@ -206,6 +206,7 @@ struct SchemaPlanner {
                 )
             }
         }
+        var rebuilt: [String] = []
         for declared in declaredTables {
             let pairs = try columnRenames(present.table(declared.name), declared)
             guard let old = present.table(declared.name) else { continue }
@@ -228,10 +229,10 @@ struct SchemaPlanner {
                 columns[key] = nil
                 try readCopy()
             } else {
-                let texts = try renamedTexts(old, statements)
-                columns[key]?.texts = texts
+                rebuilt.append(old.name)
             }
         }
+        if !rebuilt.isEmpty { try readRenamedTexts(of: rebuilt) }
     }
 
     /// The file's schema as the copy has it by now, with what the copy lacks.
@@ -242,22 +243,28 @@ struct SchemaPlanner {
         present = image
     }
 
-    /// What belongs to a table when its columns have their new names. Other objects that name them are made anew.
-    ///
-    /// - Returns: `nil` where SQLite cannot say.
-    private mutating func renamedTexts(_ old: TableImage, _ statements: [String]) throws -> TableImage? {
+    /// Notes what belongs to tables when the columns of all have their new names, where SQLite can say. Other objects that name
+    /// them are made anew.
+    private mutating func readRenamedTexts(of tables: [String]) throws {
         let copy = try scratch()
-        guard
-            let image = try? copy.trying({
-                for sql in statements { try copy.connection.execute(sql) }
-                return try SchemaImage(copy.connection)
-            })
-        else { return nil }
+        let trial = try? copy.trying {
+            // Together, since one object may name columns of several.
+            let renamed = tables.filter { table in
+                let statements = columns[SQLIdentifier.lowercased(table)]?.statements ?? []
+                let isMade: Void? = try? copy.connection.savepoint("midstream_names") {
+                    for sql in statements { try copy.connection.execute(sql) }
+                }
+                return isMade != nil
+            }
+            return (renamed: renamed, image: try SchemaImage(copy.connection))
+        }
+        guard let (renamed, image) = trial, !renamed.isEmpty else { return }
         for table in image.tables where wanted.table(table.name) == nil {
             guard let before = present.table(table.name), before.shape != table.shape else { continue }
             throw MigrationError(
                 .unsupported,
-                "table \(table.name), which is not declared, names columns of table \(old.name) that get other names: declare it",
+                "table \(table.name), which is not declared, names columns of table \(renamed.joined(separator: " or ")) that get other "
+                    + "names: declare it",
                 table: table.name
             )
         }
@@ -269,10 +276,11 @@ struct SchemaPlanner {
                 remade.append(new)
             }
         }
-        let others = present.tables.filter { $0.name != old.name }.flatMap(\.triggers) + present.triggersOfViews
-        try remake(others, wanted.allTriggers, image.allTriggers)
+        let others = present.tables.filter { table in !renamed.contains { SQLIdentifier.equal($0, table.name) } }
+        let triggers = others.flatMap(\.triggers) + present.triggersOfViews
+        try remake(triggers, wanted.allTriggers, image.allTriggers)
         try remake(present.views, wanted.views, image.views)
-        return image.table(old.name)
+        for name in renamed { columns[SQLIdentifier.lowercased(name)]?.texts = image.table(name) }
     }
 
     // MARK: Views and triggers

@@ -123,6 +123,38 @@ import Testing
         #expect(try pair.database.plan(for: DatabaseSchema(sql: sql), options: options).isEmpty)
     }
 
+    /// Each of them names columns of two tables that are rebuilt.
+    @Test(.needs(.renameColumn)) func whatNamesRenamedColumnsOfSeveralTablesGoesOnNamingThem() throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE a(id INTEGER PRIMARY KEY, x TEXT); CREATE TABLE b(id INTEGER PRIMARY KEY, y TEXT);
+            CREATE TABLE log(what); CREATE TABLE c(z);
+            CREATE VIEW v(p, q) AS SELECT a.x, b.y FROM a JOIN b ON a.id = b.id;
+            CREATE TRIGGER of_view INSTEAD OF DELETE ON v BEGIN UPDATE a SET x = 'gone' WHERE x = OLD.p; END;
+            CREATE TRIGGER of_c AFTER INSERT ON c BEGIN INSERT INTO log SELECT x || y FROM a JOIN b USING (id); END;
+            CREATE TRIGGER of_a AFTER UPDATE ON a BEGIN INSERT INTO log SELECT NEW.x || y FROM b; END;
+            INSERT INTO a VALUES (1, 'one'); INSERT INTO b VALUES (1, 'two');
+            """
+        )
+        let sql =
+            "CREATE TABLE a(id INTEGER PRIMARY KEY, x2 TEXT NOT NULL); CREATE TABLE b(id INTEGER PRIMARY KEY, y2 TEXT NOT NULL);"
+        let options = options {
+            $0.renamedColumns = ["a": ["x": "x2"], "b": ["y": "y2"]]
+            $0.columns = [
+                "a": ["x2": .expression("coalesce(x, '')")], "b": ["y2": .expression("coalesce(y, '')")],
+            ]
+        }
+        let plan = try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        #expect(plan.changes.filter { $0.way == .rebuild }.map(\.name) == ["a", "b"])
+        #expect(plan.undeclared.sorted() == ["c", "log", "of_a", "of_c", "of_view", "v"])
+        #expect(try rows(pair, "SELECT * FROM v") == ["one|two"])
+        try pair.database.execute("INSERT INTO c VALUES (1)")
+        try pair.database.execute("DELETE FROM v")
+        #expect(try rows(pair, "SELECT what FROM log") == ["onetwo", "gonetwo"])
+        #expect(try rows(pair, "SELECT x2 FROM a") == ["gone"])
+        #expect(try pair.database.plan(for: DatabaseSchema(sql: sql), options: options).isEmpty)
+    }
+
     @Test(.needs(.renameColumn), .needs(.generatedColumns)) func aGeneratedColumnFollowsARename() throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT, g AS (body || 'x')); INSERT INTO t VALUES (1, 'a');"
