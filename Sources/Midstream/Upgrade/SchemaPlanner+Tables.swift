@@ -66,8 +66,9 @@ extension SchemaPlanner {
             let altered = try SchemaImage.table(old.name, scratch().connection)
             return try changeIndexes(altered?.indexes ?? [], goal.indexes)
         }
-        // Those that change are gone by now.
+        // Those that change are gone by now. A name in a declared one is that of the declared column, whatever had it before.
         let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
+            .map { declared.triggers.named($0.name) ?? $0 }
         try rebuild(change, triggers + newTriggers, newIndexes)
     }
 
