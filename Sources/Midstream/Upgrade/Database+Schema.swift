@@ -35,9 +35,7 @@ extension DatabaseAccess {
             isMoving: { name in moving.contains { SQLIdentifier.equal($0, name) } },
             movingAway: MovingAway(connection: connection),
             columns: { [connection] name in
-                try connection.fetchAll("PRAGMA main.table_xinfo(\(SQLIdentifier.quoted(name)))").map {
-                    try $0.get("name")
-                }
+                try SchemaReader(connection: connection, schema: "main").columnNames(of: name)
             },
             refusal: { [connection] expression, name in
                 do {

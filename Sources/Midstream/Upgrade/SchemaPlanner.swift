@@ -22,6 +22,8 @@ struct SchemaPlanner {
     private var remade: [SchemaObject] = []
     /// The views, in lower case, that stand where tables were whose rows have moved to another file.
     private var movedAway: Set<String> = []
+    /// What virtual tables read by its name.
+    private let contents: [ExternalContent]
     /// All declared tables, those among them that have moved to another file.
     private let declaredTables: [TableImage]
 
@@ -42,6 +44,7 @@ struct SchemaPlanner {
     init(wanted: SchemaImage, options: SchemaOptions, present: SchemaImage, file: File) {
         self.wanted = wanted
         declaredTables = wanted.tables
+        contents = present.virtualTables.flatMap(ExternalContent.all)
         self.options = options
         self.present = present
         self.file = file
@@ -70,6 +73,7 @@ struct SchemaPlanner {
         plan.changes += rebuilds
         try createVirtualTables()
         try checkPrograms()
+        try checkContents()
         return plan
     }
 
@@ -189,6 +193,9 @@ struct SchemaPlanner {
         if !pending.isEmpty { try dropBrokenPrograms() }
         for (old, new) in pending {
             try file.movingAway.checkChange(of: old)
+            if let content = contents.first(where: { SQLIdentifier.equal($0.table, old) }) {
+                throw Self.lost(content, "table \(old) under this name")
+            }
             let quoted = SQLIdentifier.quoted(new)
             formerNames[new] = old
             try run(new, "rename table \(old)", ["ALTER TABLE \(SQLIdentifier.quoted(old)) RENAME TO \(quoted)"])
@@ -214,6 +221,10 @@ struct SchemaPlanner {
             let mappings = try mappings(old, declared, renamed)
             if renamed.isEmpty, mappings.isEmpty { continue }
             try checkChange(of: old)
+            for pair in pairs {
+                let content = contents.first { SQLIdentifier.equal($0.table, old.name) && $0.reads(pair.old) }
+                if let content { throw Self.lost(content, "column \(pair.old) of table \(old.name)") }
+            }
             let key = SQLIdentifier.lowercased(old.name)
             let statements = pairs.map { pair in
                 let new = declared.schema.columnIndex(pair.new).map { declared.definition.columns[$0] }
@@ -359,6 +370,10 @@ struct SchemaPlanner {
             let declared = object.type == .view ? wanted.views : wanted.allTriggers
             if declared.named(object.name) == nil { throw Self.undeclared(object, error) }
         }
+    }
+
+    private func checkContents() throws {
+        if let copy { try checkContents(contents, on: copy) }
     }
 
     static func undeclared(_ object: SchemaObject, _ error: any Error) -> MigrationError {

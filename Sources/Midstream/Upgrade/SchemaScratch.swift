@@ -41,6 +41,11 @@ final class SchemaScratch {
         missing.removeAll { $0.object.type == object.type && SQLIdentifier.equal($0.object.name, object.name) }
     }
 
+    /// Whether a table or view is left out.
+    func lacks(_ name: String) -> Bool {
+        missing.contains { [.table, .view].contains($0.object.type) && SQLIdentifier.equal($0.object.name, name) }
+    }
+
     /// Whether views or triggers name what is not there: with these, SQLite neither renames nor drops columns.
     var hasBrokenPrograms: Bool { !brokenPrograms.isEmpty }
 
