@@ -98,7 +98,10 @@ extension DatabaseAccess {
         do {
             plan.rebuilt = try notingLosses {
                 try withoutForeignKeys {
-                    try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
+                    // What names a table or column is to follow its renaming, as it does on the copy.
+                    try connection.setting("legacy_alter_table", to: 0) {
+                        try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
+                    }
                 }
             }
         } catch {

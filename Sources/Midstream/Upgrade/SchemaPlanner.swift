@@ -199,8 +199,41 @@ struct SchemaPlanner {
             let quoted = SQLIdentifier.quoted(new)
             formerNames[new] = old
             try run(new, "rename table \(old)", ["ALTER TABLE \(SQLIdentifier.quoted(old)) RENAME TO \(quoted)"])
+            try checkFollowers(of: old, new, pending.map(\.old))
         }
         if !formerNames.isEmpty { try readCopy() }
+    }
+
+    /// Before version 3.26, foreign keys, views and triggers go on naming a renamed table as it was called. What is declared gets
+    /// its declared words.
+    ///
+    /// - Parameter renamed: The former names of declared tables.
+    private mutating func checkFollowers(of old: String, _ new: String, _ renamed: [String]) throws {
+        if Connection.libraryVersionNumber >= 3_026_000 || options.allowsDrops { return }
+        let copy = try scratch()
+        let image = try SchemaImage(copy.connection)
+        func isDeclared(_ table: String) -> Bool {
+            wanted.table(table) != nil || renamed.contains { SQLIdentifier.equal($0, table) }
+        }
+        let children = image.tables.filter { table in
+            !isDeclared(table.name) && table.schema.parents.contains { SQLIdentifier.equal($0, old) }
+        }
+        let programs = copy.missing.map(\.object).filter { $0.type == .trigger || $0.type == .view }
+        let followers = (image.views + image.allTriggers + programs).filter { object in
+            let declared = object.type == .view ? wanted.views : wanted.allTriggers
+            let outline = SQLScript(object.sql).outline()
+            let start = (outline.onTable ?? outline.target)?.range.upperBound ?? 0
+            return declared.named(object.name) == nil
+                && outline.mentions([SQLIdentifier.lowercased(old)], from: start)
+        }
+        let names = children.map { "table \($0.name)" } + followers.map { "\($0.type.rawValue) \($0.name)" }
+        guard let name = names.first else { return }
+        throw MigrationError(
+            .unsupported,
+            "\(name) is not declared, and names table \(old), which gets the name \(new): SQLite before version 3.26 does not "
+                + "rename it there. Declare it, or drop it",
+            table: new
+        )
     }
 
     private mutating func renameColumns() throws {

@@ -13,6 +13,8 @@ final class SchemaScratch {
     /// - Parameter columns: Gives the columns of a virtual table. A table that has them stands for it.
     init(_ image: SchemaImage, columns: (String) throws -> [String]) throws {
         connection = try Connection(path: ":memory:")
+        // It may be on by default.
+        try connection.execute("PRAGMA legacy_alter_table = 0")
         for name in image.virtualTables.map(\.name) {
             guard let names = try? columns(name), !names.isEmpty else { continue }
             let list = names.map(SQLIdentifier.quoted).joined(separator: ", ")

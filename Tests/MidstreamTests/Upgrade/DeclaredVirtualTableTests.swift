@@ -114,7 +114,7 @@ import Testing
         "CREATE VIRTUAL TABLE found USING fts4(content=\"messages\", body)",
         "CREATE VIRTUAL TABLE found USING fts4(content=messages)",
         "CREATE VIRTUAL TABLE found USING fts5(body, content='messages', content_rowid='id')",
-        "CREATE VIEW shown AS SELECT id, body FROM messages; CREATE VIRTUAL TABLE found USING fts5(body UNINDEXED, content=[shown])",
+        "CREATE VIEW shown AS SELECT id, body FROM messages; CREATE VIRTUAL TABLE found USING fts5(body UNINDEXED, content=[shown], content_rowid=id)",
     ]
 
     /// Its module would not find what it reads.

@@ -123,6 +123,43 @@ import Testing
         #expect(try pair.database.plan(for: DatabaseSchema(sql: sql), options: options).isEmpty)
     }
 
+    /// Whatever the application has set. Before version 3.26, SQLite renames none of them.
+    @Test(arguments: [0, 1]) func whatNamesARenamedTableGoesOnNamingIt(_ legacy: Int) throws {
+        let child = "CREATE TABLE child(id INTEGER PRIMARY KEY, parent REFERENCES people(id));"
+        let view = "CREATE VIEW v AS SELECT name FROM people;"
+        let trigger = "CREATE TRIGGER tr AFTER INSERT ON log BEGIN DELETE FROM people WHERE name = NEW.what; END;"
+        let own = "CREATE TRIGGER own AFTER DELETE ON people BEGIN UPDATE people SET name = name || 1; END;"
+        let options = options { $0.renamedTables = ["people": "persons"] }
+        let sql = "CREATE TABLE persons(id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE log(what);"
+        for follower in [child, view, trigger, own] {
+            let pair = try UpgradePair(
+                "CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE log(what); \(follower) "
+                    + "INSERT INTO people VALUES (1, 'a'), (2, 'b');"
+            )
+            try pair.database.withoutTransaction { try $0.execute("PRAGMA legacy_alter_table = \(legacy)") }
+            if Connection.libraryVersionNumber < 3_026_000 {
+                #expect(refusal(pair, sql, options).contains("is not declared, and names table people"))
+                // What is declared follows.
+                let declared = sql + follower.replacing("people", with: "persons")
+                try pair.database.upgrade(to: DatabaseSchema(sql: declared), options: options)
+            } else {
+                try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+            }
+            try finishMigration(pair.database)
+            let texts = try rows(pair, "SELECT sql FROM sqlite_master WHERE sql LIKE '%people%'")
+            #expect(texts.isEmpty)
+            if follower == view { #expect(try rows(pair, "SELECT * FROM v") == ["a", "b"]) }
+            try pair.database.execute("INSERT INTO log VALUES ('a')")
+            try pair.database.execute("DELETE FROM persons WHERE name = 'a'")
+            let left = follower == own ? "b1" : "b"
+            #expect(try rows(pair, "SELECT name FROM persons") == [left])
+            let setting = try pair.database.withoutTransaction {
+                try $0.fetchValue(Int.self, "PRAGMA legacy_alter_table")
+            }
+            #expect(setting == (Connection.libraryVersionNumber < 3_026_000 ? nil : legacy))
+        }
+    }
+
     /// Each of them names columns of two tables that are rebuilt.
     @Test(.needs(.renameColumn)) func whatNamesRenamedColumnsOfSeveralTablesGoesOnNamingThem() throws {
         let pair = try UpgradePair(
