@@ -353,7 +353,7 @@ struct SchemaPlanner {
             if new == nil, movedAway.contains(SQLIdentifier.lowercased(view.name)) { continue }
             if new != nil || isReplaced {
                 try drop(view, "drop, to be made anew")
-            } else if !remade.contains(where: { $0.type == .view && $0.name == view.name }) {
+            } else if !remade.contains(where: { $0.type == .view && SQLIdentifier.equal($0.name, view.name) }) {
                 guard try dropUndeclared(view) else { continue }
             } else {
                 plan.undeclared.append(view.name)
@@ -364,7 +364,7 @@ struct SchemaPlanner {
                 if remade.named(trigger.name) == nil { remade.append(trigger) }
                 plan.undeclared.append(trigger.name)
             }
-            present.views.removeAll { $0.name == view.name }
+            present.views.removeAll { SQLIdentifier.equal($0.name, view.name) }
             present.triggersOfViews.removeAll { SQLIdentifier.equal($0.owner, view.name) }
         }
         for trigger in present.allTriggers where isMeant(trigger) {
@@ -456,12 +456,12 @@ struct ColumnChange {
 
 extension SchemaImage {
     fileprivate mutating func removeTrigger(_ name: String) {
-        triggersOfViews.removeAll { $0.name == name }
-        for index in tables.indices { tables[index].triggers.removeAll { $0.name == name } }
+        triggersOfViews.removeAll { SQLIdentifier.equal($0.name, name) }
+        for index in tables.indices { tables[index].triggers.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
     fileprivate mutating func removeIndex(_ name: String) {
-        for index in tables.indices { tables[index].indexes.removeAll { $0.name == name } }
+        for index in tables.indices { tables[index].indexes.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
     /// Takes over what a copy lacks.
@@ -471,7 +471,7 @@ extension SchemaImage {
             var object = object
             if object.type != .view { object.owner = owner }
             switch object.type {
-            case .table: tables += other.tables.filter { $0.name == object.name }
+            case .table: tables += other.tables.filter { SQLIdentifier.equal($0.name, object.name) }
             case .view: views.append(object)
             case .index, .trigger:
                 if let index = tables.firstIndex(where: { SQLIdentifier.equal($0.name, owner) }) {
