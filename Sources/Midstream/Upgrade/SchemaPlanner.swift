@@ -427,6 +427,14 @@ struct SchemaPlanner {
                 guard let new = declared.named(index.name), !SQLIdentifier.equal(new.owner, table.name) else {
                     continue
                 }
+                if wanted.table(table.name) == nil, !options.allowsDrops {
+                    throw MigrationError(
+                        .misuse,
+                        "index \(index.name) of table \(table.name) is not declared, and the schema declares one of that name on "
+                            + "table \(new.owner): give one of them another name, or drop it",
+                        table: table.name
+                    )
+                }
                 try checkChange(of: table)
                 try drop(index, "drop, to be made anew")
                 present.removeIndex(index.name)

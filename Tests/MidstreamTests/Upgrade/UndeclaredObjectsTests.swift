@@ -355,6 +355,17 @@ import Testing
         #expect(try rows(pair, "SELECT tbl_name FROM sqlite_master WHERE name = 'i'") == ["b"])
     }
 
+    /// A table that is not declared is left alone, and so are its indexes.
+    @Test func anIndexOfAnUndeclaredTableIsNotTakenFromIt() throws {
+        let pair = try UpgradePair("CREATE TABLE a(x); CREATE TABLE b(x); CREATE UNIQUE INDEX i ON a(x);")
+        let sql = "CREATE TABLE b(x); CREATE INDEX i ON b(x)"
+        let message = refusal(pair, sql, options())
+        #expect(message.contains("index i of table a is not declared"))
+        #expect(try rows(pair, "SELECT tbl_name FROM sqlite_master WHERE name = 'i'") == ["a"])
+        try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options { $0.allowsDrops = true })
+        #expect(try rows(pair, "SELECT tbl_name FROM sqlite_master WHERE name = 'i'") == ["b"])
+    }
+
     @Test func aViewMayBecomeATable() throws {
         let pair = try UpgradePair("CREATE TABLE a(x); CREATE VIEW v AS SELECT x FROM a;")
         try pair.database.upgrade(to: DatabaseSchema(sql: "CREATE TABLE a(x); CREATE TABLE v(x)"))
