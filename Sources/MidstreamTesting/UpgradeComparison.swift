@@ -34,7 +34,7 @@ public struct UpgradeComparison {
         ).filter { try !OwnNames.isTable($0.get(1)) }.map { try $0.get(0, as: String.self) }
         var options = SchemaOptions()
         options.allowsDrops = true
-        let plan = try fresh.plan(for: DatabaseSchema(sql: texts.joined(separator: ";\n")), options: options)
+        let plan = try fresh.plan(for: DatabaseSchema(sql: texts.joined(separator: "\n;\n")), options: options)
         return plan.changes.map { "\($0.name): \($0.summary)" } + (try virtualDifferences(chain, fresh))
             + (try rowDifferences(chain, fresh))
             + (try versionDifferences(chain, fresh))

@@ -109,9 +109,7 @@ struct SchemaReader {
         let sql: String = try master.get(1)
         let quoted = SQLIdentifier.quoted(name)
 
-        // table_xinfo also shows generated and hidden columns; SQLite before 3.26 has neither, and answers nothing.
-        var info = try connection.fetchAll("PRAGMA \(prefix).table_xinfo(\(quoted))")
-        if info.isEmpty { info = try connection.fetchAll("PRAGMA \(prefix).table_info(\(quoted))") }
+        let info = try columns(of: name)
         let options = TableOptions(sql: sql)
         let generations =
             info.contains { $0["hidden"] == .integer(2) || $0["hidden"] == .integer(3) }
@@ -158,6 +156,16 @@ struct SchemaReader {
             table.rowIDColumn = primaryKey[0].column
         }
         return table
+    }
+
+    /// The names of the columns of a table or view, generated and hidden ones included; none where it is not there.
+    func columnNames(of name: String) throws -> [String] { try columns(of: name).map { try $0.get("name") } }
+
+    private func columns(of name: String) throws -> [Row] {
+        let quoted = SQLIdentifier.quoted(name)
+        // table_xinfo also shows generated and hidden columns; SQLite before 3.26 has neither, and answers nothing.
+        let info = try connection.fetchAll("PRAGMA \(prefix).table_xinfo(\(quoted))")
+        return info.isEmpty ? try connection.fetchAll("PRAGMA \(prefix).table_info(\(quoted))") : info
     }
 
     /// A default as an expression that may stand anywhere: in a column's definition, a name is a string.

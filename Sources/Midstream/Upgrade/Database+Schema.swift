@@ -35,9 +35,7 @@ extension DatabaseAccess {
             isMoving: { name in moving.contains { SQLIdentifier.equal($0, name) } },
             movingAway: MovingAway(connection: connection),
             columns: { [connection] name in
-                try connection.fetchAll("PRAGMA main.table_xinfo(\(SQLIdentifier.quoted(name)))").map {
-                    try $0.get("name")
-                }
+                try SchemaReader(connection: connection, schema: "main").columnNames(of: name)
             },
             refusal: { [connection] expression, name in
                 do {
@@ -100,7 +98,10 @@ extension DatabaseAccess {
         do {
             plan.rebuilt = try notingLosses {
                 try withoutForeignKeys {
-                    try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
+                    // What names a table or column is to follow its renaming, as it does on the copy.
+                    try connection.setting("legacy_alter_table", to: 0) {
+                        try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
+                    }
                 }
             }
         } catch {

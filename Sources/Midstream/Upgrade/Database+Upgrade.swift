@@ -76,7 +76,7 @@ private struct UpgradeRun {
             report.isFresh = true
             return false
         }
-        if !state.isRecorded { try records.record(state.names) }
+        if !state.isRecorded { try records.record(state.names.union(upgrades.retiredSteps)) }
         guard let step = upgrades.steps.first(where: { !state.names.contains($0.name) }) else { return false }
         access.rebuilt = []
         defer { access.rebuilt = nil }
@@ -99,7 +99,7 @@ private struct UpgradeRun {
     }
 
     private func recordAll(_ records: UpgradeRecords) throws {
-        try records.record(upgrades.steps.map(\.name))
+        try records.record(upgrades.retiredSteps.union(upgrades.steps.map(\.name)))
         try records.setVersion(upgrades.steps.compactMap(\.version).last)
     }
 

@@ -10,7 +10,9 @@ extension Rebuild {
         let mapped = MappedColumns(target: new, source: backup, records: columns)
         let formerIndexes = try definitions(of: backup.name).values
         for (name, definition) in try definitions(of: new.name) {
-            guard let index = new.indexes.first(where: { $0.name == name }), index.isUnique, !index.isPlain else {
+            guard let index = new.indexes.first(where: { SQLIdentifier.equal($0.name, name) }), index.isUnique,
+                !index.isPlain
+            else {
                 continue
             }
             let names = ExpressionShape.names(in: definition.text)
@@ -19,7 +21,9 @@ extension Rebuild {
                 mapped[column].plain.map { SQLIdentifier.equal(backup.columns[$0].name, new.columns[column].name) }
                     ?? false
             }
-            if isSame, formerIndexes.contains(where: { $0.isUnique && $0.text == definition.text }) { continue }
+            if isSame, formerIndexes.contains(where: { $0.isUnique && $0.text.hasSameBytes(as: definition.text) }) {
+                continue
+            }
             let rows = new.columns.indices.map {
                 "\(mapped[$0].operand) AS \(SQLIdentifier.quoted(new.columns[$0].name))"
             }

@@ -102,7 +102,7 @@ struct TableImage {
     }
 }
 
-/// A table, an index, a view or a trigger. Two with the same name and words are the same.
+/// A table, an index, a view or a trigger. Two with the same name and words, by their bytes, are the same.
 struct SchemaObject {
     enum Kind: String {
         case table, index, view, trigger
@@ -140,7 +140,8 @@ struct SchemaObject {
     private static func isVirtual(_ sql: String) -> Bool { sql.hasPrefix("CREATE VIRTUAL") }
 
     func isSame(as other: SchemaObject) -> Bool {
-        SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner) && words == other.words
+        SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner)
+            && words.hasSameBytes(as: other.words)
     }
 }
 

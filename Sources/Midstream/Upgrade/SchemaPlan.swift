@@ -11,7 +11,8 @@ public struct SchemaPlan: Sendable {
     /// What the schema does not declare, and stays since drops are not allowed: `table.column`, or another object's name.
     public internal(set) var undeclared: [String] = []
 
-    /// The declared tables whose rows have moved to another file. What is left of each refuses writes, and stays as it is.
+    /// The declared tables whose rows have moved to another file, be it under a former name of
+    /// ``SchemaOptions/renamedTables``. What is left of each refuses writes, and stays as it is.
     public internal(set) var movedAway: [String] = []
 
     /// The tables that are rebuilt, and how. A plan that has not been carried out leaves out those of which only that will tell:

@@ -4,6 +4,8 @@ internal import SQLiteConnection
 extension SchemaPlanner {
     /// How a table's rows will come into its new shape, as ``Rebuild`` will find; `nil` where that depends on what is in the rows,
     /// on how far an earlier move has come, or on what the copy of the schema has not.
+    ///
+    /// - Throws: ``MigrationError`` of misuse, as the rebuild would.
     func foresee(
         _ rebuilding: SchemaChange.Rebuilding,
         of old: TableImage,
@@ -15,8 +17,15 @@ extension SchemaPlanner {
         if file.isMoving(formerName(old.name)) || lacks { return nil }
         var wish = TableRebuild(name: old.name, schema: rebuilding.schema, indexes: [], triggers: [])
         rebuilding.fill(&wish)
-        // What the copy cannot take is told when it is done.
-        guard let tried = try? copy.trying({ try Self.tryMove(wish, of: old, on: copy.connection) }) else { return nil }
+        let tried: Possibility
+        do {
+            tried = try copy.trying { try Self.tryMove(wish, of: old, on: copy.connection) }
+        } catch let error as MigrationError where error.code == .misuse {
+            throw error
+        } catch {
+            // What the copy cannot take is told when it is done.
+            return nil
+        }
         let isSmall = try hasAtMost(wish.rowsCopiedAtOnce, old)
         let name = wish.name
         switch tried {

@@ -66,8 +66,9 @@ extension SchemaPlanner {
             let altered = try SchemaImage.table(old.name, scratch().connection)
             return try changeIndexes(altered?.indexes ?? [], goal.indexes)
         }
-        // Those that change are gone by now.
+        // Those that change are gone by now. A name in a declared one is that of the declared column, whatever had it before.
         let triggers = texts.triggers.filter { old.triggers.named($0.name) != nil }
+            .map { declared.triggers.named($0.name) ?? $0 }
         try rebuild(change, triggers + newTriggers, newIndexes)
     }
 
@@ -108,8 +109,7 @@ extension SchemaPlanner {
         // The table may have either name when they are read.
         if former != old.name { given = given.mapValues { $0.withoutQualifiers([old.name, former]) } }
         return try given.filter { name, mapping in
-            let key = SQLIdentifier.lowercased(name)
-            guard let new = declared.shape.columns[key] else {
+            guard let new = declared.shape.column(name) else {
                 throw MigrationError(
                     .misuse,
                     "SchemaOptions.columns says what column \(name) of table \(old.name) is made of, and the schema does not "
@@ -118,7 +118,7 @@ extension SchemaPlanner {
                 )
             }
             let isRenamed = renamed.values.contains { SQLIdentifier.equal($0, name) }
-            let was = ColumnChange.isReused(name, renamed) ? nil : old.shape.columns[key]
+            let was = ColumnChange.isReused(name, renamed) ? nil : old.shape.column(name)
             if !isRenamed, let was, was.affinity == new.affinity, was.collation == new.collation,
                 old.definition.isNotNull(name) == declared.definition.isNotNull(name)
             {
@@ -176,9 +176,9 @@ extension SchemaPlanner {
         in declared: TableImage
     ) throws -> TableImage {
         // Words that are no columns may be called like one: what the declaration says itself is there already.
-        let said = Set(declared.definition.constraints.map { declared.definition.words($0.range) })
+        let said = Set(declared.definition.constraints.map { ExactString(string: declared.definition.words($0.range)) })
         let constraints = old.definition.constraints.filter { constraint in
-            if said.contains(old.definition.words(constraint.range)) { return false }
+            if said.contains(ExactString(string: old.definition.words(constraint.range))) { return false }
             let names = old.definition.parentheses(of: constraint).map(old.definition.identifiers) ?? []
             return columns.contains { names.contains(SQLIdentifier.lowercased($0.name)) }
         }
@@ -239,7 +239,7 @@ extension SchemaPlanner {
         let renamed = Set(change.columns.renamed.values.map(SQLIdentifier.lowercased))
         for column in goal.definition.columns {
             let name = SQLIdentifier.lowercased(column.name)
-            let isThere = change.old.shape.columns[name] != nil && !change.columns.isReused(column.name)
+            let isThere = change.old.shape.column(column.name) != nil && !change.columns.isReused(column.name)
             if isThere || renamed.contains(name) { continue }
             guard canAdd(column, to: goal, isSmall: isSmall) else { return nil }
             statements.append("\(table) ADD COLUMN \(goal.definition.text(column.range))")
@@ -265,13 +265,13 @@ extension SchemaPlanner {
     ///
     /// Source: <https://www.sqlite.org/lang_altertable.html#alter_table_add_column>.
     private func canAdd(_ column: CreateTable.Column, to goal: TableImage, isSmall: Bool) -> Bool {
-        guard let shape = goal.shape.columns[SQLIdentifier.lowercased(column.name)] else { return false }
+        guard let shape = goal.shape.column(column.name) else { return false }
         // All rows are checked.
         let isChecked = goal.schema.isStrict || !goal.shape.checks.isEmpty
         if isChecked, !isSmall { return false }
-        if let generation = shape.generation { return !generation.hasSuffix(" stored") && !shape.isNotNull }
+        if let generation = shape.generation?.string { return !generation.hasSuffix(" stored") && !shape.isNotNull }
         let isForeign = column.constraints.contains { $0.kind == .foreignKey }
-        guard let value = shape.defaultValue, value != "null" else { return !shape.isNotNull }
+        guard let value = shape.defaultValue?.string, value != "null" else { return !shape.isNotNull }
         if isForeign { return false }
         return !["current_time", "current_date", "current_timestamp"].contains(value) && isConstant(column, goal)
     }
@@ -307,7 +307,9 @@ extension SchemaPlanner {
         let (old, goal) = (change.old, change.goal)
         var columns = change.columns.mappings
         for (from, to) in change.columns.renamed where SchemaOptions.value(of: to, in: columns) == nil {
-            columns[to] = .column(from)
+            // What is generated is made of nothing else.
+            let isGenerated = goal.schema.columnIndex(to).map { goal.schema.columns[$0].generation != nil } ?? false
+            if !isGenerated { columns[to] = .column(from) }
         }
         for column in goal.schema.columns {
             let isReused = change.columns.isReused(column.name)
@@ -315,7 +317,10 @@ extension SchemaPlanner {
             let isGiven = SchemaOptions.value(of: column.name, in: columns) != nil || column.generation != nil
             if isReused, !isGiven { columns[column.name] = .defaultValue }
             if isGiven || !column.isNotNull || column.defaultValue != nil { continue }
-            if goal.schema.rowIDColumn.map({ goal.schema.columns[$0].name }) == column.name { continue }
+            if goal.schema.rowIDColumn.map({ SQLIdentifier.equal(goal.schema.columns[$0].name, column.name) }) ?? false
+            {
+                continue
+            }
             // No row needs a value there.
             if try hasAtMost(0, old) { continue }
             throw MigrationError(
@@ -352,7 +357,7 @@ extension SchemaPlanner {
         for object in goal.indexes + triggers {
             // What the copy cannot take is as it was, but for names.
             if let missing = copy.missing.first(where: {
-                $0.object.type == object.type && $0.object.name == object.name
+                $0.object.type == object.type && SQLIdentifier.equal($0.object.name, object.name)
             }) {
                 if SchemaOptions.value(of: old.name, in: formerNames) == nil, change.columns.renamed.isEmpty {
                     continue
@@ -372,7 +377,9 @@ extension SchemaPlanner {
 
 extension SchemaImage {
     fileprivate mutating func setTriggers(_ triggers: [SchemaObject], of name: String) {
-        for index in tables.indices where tables[index].name == name { tables[index].triggers = triggers }
+        for index in tables.indices where SQLIdentifier.equal(tables[index].name, name) {
+            tables[index].triggers = triggers
+        }
     }
 }
 

@@ -1,4 +1,5 @@
 internal import SQLText
+internal import SQLiteConnection
 
 extension SchemaPlanner {
     /// Creates the virtual tables that are missing. Nobody but their modules could bring what others keep into another shape.
@@ -17,5 +18,28 @@ extension SchemaPlanner {
             )
         }
         plan.undeclared += present.virtualTables.map(\.name).filter { wanted.virtualTables.named($0) == nil }
+    }
+
+    /// What virtual tables read by its name must be there in the end, where it was. Views among it may have got other columns.
+    func checkContents(_ contents: [ExternalContent], on copy: SchemaScratch) throws {
+        for content in contents where !copy.lacks(content.table) {
+            let before = try file.columns(content.table)
+            if before.isEmpty { continue }
+            let after = try SchemaReader(connection: copy.connection, schema: "main").columnNames(of: content.table)
+            if after.isEmpty { throw Self.lost(content, content.table) }
+            let lost = before.first { name in
+                content.reads(name) && !after.contains { SQLIdentifier.equal($0, name) }
+            }
+            if let lost { throw Self.lost(content, "column \(lost) of \(content.table)") }
+        }
+    }
+
+    static func lost(_ content: ExternalContent, _ what: String) -> MigrationError {
+        MigrationError(
+            .unsupported,
+            "virtual table \(content.reader) reads \(what), and would not find it any more: drop it by a statement of your own "
+                + "first, declare it as it is to be, so that it is created anew, and fill it after that",
+            table: content.reader
+        )
     }
 }

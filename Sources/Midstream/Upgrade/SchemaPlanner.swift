@@ -22,6 +22,10 @@ struct SchemaPlanner {
     private var remade: [SchemaObject] = []
     /// The views, in lower case, that stand where tables were whose rows have moved to another file.
     private var movedAway: Set<String> = []
+    /// What virtual tables read by its name.
+    private let contents: [ExternalContent]
+    /// All declared tables, those among them that have moved to another file.
+    private let declaredTables: [TableImage]
 
     /// What the file's tables are like, by the names that they have now.
     struct File {
@@ -39,6 +43,8 @@ struct SchemaPlanner {
 
     init(wanted: SchemaImage, options: SchemaOptions, present: SchemaImage, file: File) {
         self.wanted = wanted
+        declaredTables = wanted.tables
+        contents = present.virtualTables.flatMap(ExternalContent.all)
         self.options = options
         self.present = present
         self.file = file
@@ -67,13 +73,21 @@ struct SchemaPlanner {
         plan.changes += rebuilds
         try createVirtualTables()
         try checkPrograms()
+        try checkContents()
         return plan
     }
 
     /// Leaves the tables alone of which a view is left that refuses writes.
     private mutating func leaveWhatHasMovedAway() throws {
         movedAway = try file.movingAway.views()
-        func hasMoved(_ table: TableImage) -> Bool { movedAway.contains(SQLIdentifier.lowercased(table.name)) }
+        func hasMoved(_ table: TableImage) -> Bool {
+            if movedAway.contains(SQLIdentifier.lowercased(table.name)) { return true }
+            // One that has moved under its former name.
+            return present.table(table.name) == nil
+                && options.renamedTables.contains { old, new in
+                    SQLIdentifier.equal(new, table.name) && movedAway.contains(SQLIdentifier.lowercased(old))
+                }
+        }
         plan.movedAway = wanted.tables.filter(hasMoved).map(\.name)
         wanted.tables.removeAll(where: hasMoved)
     }
@@ -170,23 +184,61 @@ struct SchemaPlanner {
         let renames = SchemaRenames(
             kind: "table",
             table: nil,
-            present: present.tables.map(\.name).filter { !present.isShadow($0) },
-            declared: wanted.tables.map(\.name)
+            present: present.tables.map(\.name).filter { !present.isShadow($0) } + plan.movedAway,
+            declared: declaredTables.map(\.name)
         )
-        let pending = try renames.pending(options.renamedTables)
+        let pending = try renames.pending(
+            options.renamedTables.filter { !movedAway.contains(SQLIdentifier.lowercased($0.key)) }
+        )
         if !pending.isEmpty { try dropBrokenPrograms() }
         for (old, new) in pending {
             try file.movingAway.checkChange(of: old)
+            if let content = contents.first(where: { SQLIdentifier.equal($0.table, old) }) {
+                throw Self.lost(content, "table \(old) under this name")
+            }
             let quoted = SQLIdentifier.quoted(new)
             formerNames[new] = old
             try run(new, "rename table \(old)", ["ALTER TABLE \(SQLIdentifier.quoted(old)) RENAME TO \(quoted)"])
+            try checkFollowers(of: old, new, pending.map(\.old))
         }
         if !formerNames.isEmpty { try readCopy() }
     }
 
+    /// Before version 3.26, foreign keys, views and triggers go on naming a renamed table as it was called. What is declared gets
+    /// its declared words.
+    ///
+    /// - Parameter renamed: The former names of declared tables.
+    private mutating func checkFollowers(of old: String, _ new: String, _ renamed: [String]) throws {
+        if Connection.libraryVersionNumber >= 3_026_000 || options.allowsDrops { return }
+        let copy = try scratch()
+        let image = try SchemaImage(copy.connection)
+        func isDeclared(_ table: String) -> Bool {
+            wanted.table(table) != nil || renamed.contains { SQLIdentifier.equal($0, table) }
+        }
+        let children = image.tables.filter { table in
+            !isDeclared(table.name) && table.schema.parents.contains { SQLIdentifier.equal($0, old) }
+        }
+        let programs = copy.missing.map(\.object).filter { $0.type == .trigger || $0.type == .view }
+        let followers = (image.views + image.allTriggers + programs).filter { object in
+            let declared = object.type == .view ? wanted.views : wanted.allTriggers
+            let outline = SQLScript(object.sql).outline()
+            let start = (outline.onTable ?? outline.target)?.range.upperBound ?? 0
+            return declared.named(object.name) == nil
+                && outline.mentions([SQLIdentifier.lowercased(old)], from: start)
+        }
+        let names = children.map { "table \($0.name)" } + followers.map { "\($0.type.rawValue) \($0.name)" }
+        guard let name = names.first else { return }
+        throw MigrationError(
+            .unsupported,
+            "\(name) is not declared, and names table \(old), which gets the name \(new): SQLite before version 3.26 does not "
+                + "rename it there. Declare it, or drop it",
+            table: new
+        )
+    }
+
     private mutating func renameColumns() throws {
         for name in options.renamedColumns.keys.sorted() + options.columns.keys.sorted() {
-            guard wanted.table(name) != nil else {
+            guard declaredTables.contains(where: { SQLIdentifier.equal($0.name, name) }) else {
                 throw MigrationError(
                     .misuse,
                     "columns of table \(name) are given names or values, and the schema does not declare it",
@@ -194,13 +246,18 @@ struct SchemaPlanner {
                 )
             }
         }
-        for declared in wanted.tables {
+        var rebuilt: [String] = []
+        for declared in declaredTables {
             let pairs = try columnRenames(present.table(declared.name), declared)
             guard let old = present.table(declared.name) else { continue }
             let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
             let mappings = try mappings(old, declared, renamed)
             if renamed.isEmpty, mappings.isEmpty { continue }
             try checkChange(of: old)
+            for pair in pairs {
+                let content = contents.first { SQLIdentifier.equal($0.table, old.name) && $0.reads(pair.old) }
+                if let content { throw Self.lost(content, "column \(pair.old) of table \(old.name)") }
+            }
             let key = SQLIdentifier.lowercased(old.name)
             let statements = pairs.map { pair in
                 let new = declared.schema.columnIndex(pair.new).map { declared.definition.columns[$0] }
@@ -216,10 +273,10 @@ struct SchemaPlanner {
                 columns[key] = nil
                 try readCopy()
             } else {
-                let texts = try renamedTexts(old, statements)
-                columns[key]?.texts = texts
+                rebuilt.append(old.name)
             }
         }
+        if !rebuilt.isEmpty { try readRenamedTexts(of: rebuilt) }
     }
 
     /// The file's schema as the copy has it by now, with what the copy lacks.
@@ -230,22 +287,28 @@ struct SchemaPlanner {
         present = image
     }
 
-    /// What belongs to a table when its columns have their new names. Other objects that name them are made anew.
-    ///
-    /// - Returns: `nil` where SQLite cannot say.
-    private mutating func renamedTexts(_ old: TableImage, _ statements: [String]) throws -> TableImage? {
+    /// Notes what belongs to tables when the columns of all have their new names, where SQLite can say. Other objects that name
+    /// them are made anew.
+    private mutating func readRenamedTexts(of tables: [String]) throws {
         let copy = try scratch()
-        guard
-            let image = try? copy.trying({
-                for sql in statements { try copy.connection.execute(sql) }
-                return try SchemaImage(copy.connection)
-            })
-        else { return nil }
+        let trial = try? copy.trying {
+            // Together, since one object may name columns of several.
+            let renamed = tables.filter { table in
+                let statements = columns[SQLIdentifier.lowercased(table)]?.statements ?? []
+                let isMade: Void? = try? copy.connection.savepoint("midstream_names") {
+                    for sql in statements { try copy.connection.execute(sql) }
+                }
+                return isMade != nil
+            }
+            return (renamed: renamed, image: try SchemaImage(copy.connection))
+        }
+        guard let (renamed, image) = trial, !renamed.isEmpty else { return }
         for table in image.tables where wanted.table(table.name) == nil {
             guard let before = present.table(table.name), before.shape != table.shape else { continue }
             throw MigrationError(
                 .unsupported,
-                "table \(table.name), which is not declared, names columns of table \(old.name) that get other names: declare it",
+                "table \(table.name), which is not declared, names columns of table \(renamed.joined(separator: " or ")) that get other "
+                    + "names: declare it",
                 table: table.name
             )
         }
@@ -257,10 +320,11 @@ struct SchemaPlanner {
                 remade.append(new)
             }
         }
-        let others = present.tables.filter { $0.name != old.name }.flatMap(\.triggers) + present.triggersOfViews
-        try remake(others, wanted.allTriggers, image.allTriggers)
+        let others = present.tables.filter { table in !renamed.contains { SQLIdentifier.equal($0, table.name) } }
+        let triggers = others.flatMap(\.triggers) + present.triggersOfViews
+        try remake(triggers, wanted.allTriggers, image.allTriggers)
         try remake(present.views, wanted.views, image.views)
-        return image.table(old.name)
+        for name in renamed { columns[SQLIdentifier.lowercased(name)]?.texts = image.table(name) }
     }
 
     // MARK: Views and triggers
@@ -289,7 +353,7 @@ struct SchemaPlanner {
             if new == nil, movedAway.contains(SQLIdentifier.lowercased(view.name)) { continue }
             if new != nil || isReplaced {
                 try drop(view, "drop, to be made anew")
-            } else if !remade.contains(where: { $0.type == .view && $0.name == view.name }) {
+            } else if !remade.contains(where: { $0.type == .view && SQLIdentifier.equal($0.name, view.name) }) {
                 guard try dropUndeclared(view) else { continue }
             } else {
                 plan.undeclared.append(view.name)
@@ -300,7 +364,7 @@ struct SchemaPlanner {
                 if remade.named(trigger.name) == nil { remade.append(trigger) }
                 plan.undeclared.append(trigger.name)
             }
-            present.views.removeAll { $0.name == view.name }
+            present.views.removeAll { SQLIdentifier.equal($0.name, view.name) }
             present.triggersOfViews.removeAll { SQLIdentifier.equal($0.owner, view.name) }
         }
         for trigger in present.allTriggers where isMeant(trigger) {
@@ -341,6 +405,10 @@ struct SchemaPlanner {
         }
     }
 
+    private func checkContents() throws {
+        if let copy { try checkContents(contents, on: copy) }
+    }
+
     static func undeclared(_ object: SchemaObject, _ error: any Error) -> MigrationError {
         let words = (error as? SQLiteError)?.message ?? "\(error)"
         return MigrationError(
@@ -358,6 +426,14 @@ struct SchemaPlanner {
             for index in table.indexes {
                 guard let new = declared.named(index.name), !SQLIdentifier.equal(new.owner, table.name) else {
                     continue
+                }
+                if wanted.table(table.name) == nil, !options.allowsDrops {
+                    throw MigrationError(
+                        .misuse,
+                        "index \(index.name) of table \(table.name) is not declared, and the schema declares one of that name on "
+                            + "table \(new.owner): give one of them another name, or drop it",
+                        table: table.name
+                    )
                 }
                 try checkChange(of: table)
                 try drop(index, "drop, to be made anew")
@@ -388,12 +464,12 @@ struct ColumnChange {
 
 extension SchemaImage {
     fileprivate mutating func removeTrigger(_ name: String) {
-        triggersOfViews.removeAll { $0.name == name }
-        for index in tables.indices { tables[index].triggers.removeAll { $0.name == name } }
+        triggersOfViews.removeAll { SQLIdentifier.equal($0.name, name) }
+        for index in tables.indices { tables[index].triggers.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
     fileprivate mutating func removeIndex(_ name: String) {
-        for index in tables.indices { tables[index].indexes.removeAll { $0.name == name } }
+        for index in tables.indices { tables[index].indexes.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
     /// Takes over what a copy lacks.
@@ -403,7 +479,7 @@ extension SchemaImage {
             var object = object
             if object.type != .view { object.owner = owner }
             switch object.type {
-            case .table: tables += other.tables.filter { $0.name == object.name }
+            case .table: tables += other.tables.filter { SQLIdentifier.equal($0.name, object.name) }
             case .view: views.append(object)
             case .index, .trigger:
                 if let index = tables.firstIndex(where: { SQLIdentifier.equal($0.name, owner) }) {

@@ -13,6 +13,8 @@ final class SchemaScratch {
     /// - Parameter columns: Gives the columns of a virtual table. A table that has them stands for it.
     init(_ image: SchemaImage, columns: (String) throws -> [String]) throws {
         connection = try Connection(path: ":memory:")
+        // It may be on by default.
+        try connection.execute("PRAGMA legacy_alter_table = 0")
         for name in image.virtualTables.map(\.name) {
             guard let names = try? columns(name), !names.isEmpty else { continue }
             let list = names.map(SQLIdentifier.quoted).joined(separator: ", ")
@@ -39,6 +41,11 @@ final class SchemaScratch {
         let name = SQLIdentifier.quoted(object.name)
         try connection.execute("DROP \(object.type.rawValue.uppercased()) IF EXISTS \(name)")
         missing.removeAll { $0.object.type == object.type && SQLIdentifier.equal($0.object.name, object.name) }
+    }
+
+    /// Whether a table or view is left out.
+    func lacks(_ name: String) -> Bool {
+        missing.contains { [.table, .view].contains($0.object.type) && SQLIdentifier.equal($0.object.name, name) }
     }
 
     /// Whether views or triggers name what is not there: with these, SQLite neither renames nor drops columns.

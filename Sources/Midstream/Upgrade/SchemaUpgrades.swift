@@ -26,7 +26,8 @@ public struct SchemaUpgrades: Sendable {
 
     /// The steps in their order.
     public private(set) var steps: [Step] = []
-    /// Names of steps that older builds had, and that this one needs no more: files that have run them are not newer.
+    /// Names of steps that older builds had, and that this one needs no more: files that have run them are not newer. Where this
+    /// build is the first to record a file's steps, they count as run, so that an older build does not run them.
     public var retiredSteps: Set<String> = []
     /// Creates the newest schema in a file that has no table yet, in the place of all steps. `nil`, as at first: the steps
     /// run there, too. `MidstreamTesting` proves that both come to the same.

@@ -21,9 +21,9 @@ struct TableBackup {
         let isDefensive = connection.isConfigured(.defensive) ?? false
         if isDefensive { try connection.configure(.defensive, false) }
         defer { if isDefensive { try? connection.configure(.defensive, true) } }
-        try setting("writable_schema", to: 1, editTexts)
+        try connection.setting("writable_schema", to: 1, editTexts)
         // Now SQLite reads all of these texts anew.
-        try setting("legacy_alter_table", to: 1) {
+        try connection.setting("legacy_alter_table", to: 1) {
             try connection.execute(
                 "ALTER TABLE main.\(SQLIdentifier.quoted(table.name)) RENAME TO \(SQLIdentifier.quoted(name))"
             )
@@ -32,14 +32,6 @@ struct TableBackup {
             backup.indexes.allSatisfy({ index in !table.indexes.contains { $0.name == index.name } })
         else { throw unreadable }
         return backup
-    }
-
-    /// Runs `body` with a pragma switched, where SQLite has it.
-    private func setting(_ pragma: String, to value: Int64, _ body: () throws -> Void) throws {
-        let before = try connection.fetchValue(Int64.self, "PRAGMA \(pragma)")
-        try connection.execute("PRAGMA \(pragma) = \(value)")
-        defer { try? connection.execute("PRAGMA \(pragma) = \(before ?? 0)") }
-        try body()
     }
 
     private func editTexts() throws {
@@ -77,5 +69,15 @@ struct TableBackup {
                 + "statements of your own",
             table: table.name
         )
+    }
+}
+
+extension Connection {
+    /// Runs `body` with a pragma switched, where SQLite has it.
+    func setting<Result>(_ pragma: String, to value: Int64, _ body: () throws -> Result) throws -> Result {
+        let before = try fetchValue(Int64.self, "PRAGMA \(pragma)")
+        try execute("PRAGMA \(pragma) = \(value)")
+        defer { try? execute("PRAGMA \(pragma) = \(before ?? 0)") }
+        return try body()
     }
 }

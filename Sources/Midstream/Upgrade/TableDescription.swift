@@ -124,7 +124,7 @@ public struct ColumnDescription: Sendable, Hashable {
         if let collation { text += " COLLATE \(SQLIdentifier.quoted(collation))" }
         if let check { text += " CHECK (\(check)\n)" }
         if let generation { text += " AS (\(generation)\n)" }
-        if let references { text += " REFERENCES \(references)" }
+        if let references { text += " REFERENCES \(references.closingComment)" }
         return text
     }
 }
@@ -150,7 +150,17 @@ public struct IndexDescription: Sendable, Hashable {
 
     fileprivate func statement(on table: String) -> String {
         "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(SQLIdentifier.quoted(name)) ON \(SQLIdentifier.quoted(table))"
-            + "(\(terms.joined(separator: ", ")))" + (condition.map { " WHERE \($0)" } ?? "")
+            + "(\(terms.map(\.closingComment).joined(separator: ", ")))"
+            + (condition.map { " WHERE \($0.closingComment)" } ?? "")
+    }
+}
+
+extension String {
+    /// The same, such that a comment at its end cannot reach what is put behind it.
+    fileprivate var closingComment: String {
+        var last: Token?
+        for token in SQLTokenizer(self) { last = token }
+        return last?.kind == .comment ? self + "\n" : self
     }
 }
 

@@ -1,28 +1,35 @@
 internal import SQLText
+internal import SQLiteConnection
 
 /// What rows a table may have, and how they are found and compared: two tables of the same shape are the same to whoever uses
 /// them. Names count without their case, types by the affinity that they give, expressions by their words; the columns' order
-/// does not count.
+/// does not count. Texts are compared by their bytes, as SQLite does.
 struct TableShape: Hashable {
-    var columns: [String: Column] = [:]
-    var primaryKey: String
-    var uniqueKeys: Set<String>
+    /// By their names in lower case.
+    private var columns: [ExactString: Column] = [:]
+    var primaryKey: ExactString
+    var uniqueKeys: Set<ExactString>
     /// CHECK constraints, and what is to be done about conflicts.
-    var checks: [String]
-    var foreignKeys: Set<String>
+    var checks: [ExactString]
+    var foreignKeys: Set<ExactString>
     var options: Set<String>
 
     struct Column: Hashable {
-        var type: String
+        var type: ExactString
         /// What the type does to values, which a STRICT table's and another's may have in common.
-        var affinity: String
-        var collation: String
+        var affinity: Affinity
+        var collation: ExactString
         var isNotNull: Bool
         /// The words; `nil` when there is none.
-        var defaultValue: String?
+        var defaultValue: ExactString?
         /// The words with STORED or VIRTUAL; `nil` when it is not generated.
-        var generation: String?
+        var generation: ExactString?
     }
+
+    /// A column, by its name.
+    func column(_ name: String) -> Column? { columns[Self.key(name)] }
+
+    private static func key(_ name: String) -> ExactString { ExactString(string: SQLIdentifier.lowercased(name)) }
 
     init(_ table: TableSchema, _ definition: CreateTable) throws {
         func name(_ column: Int?) -> String {
@@ -36,15 +43,15 @@ struct TableShape: Hashable {
         for column in table.columns {
             let constraint = definition.columns.first { SQLIdentifier.equal($0.name, column.name) }?.constraints
                 .first { $0.kind == .generated }
-            columns[SQLIdentifier.lowercased(column.name)] = Column(
-                type: table.isStrict ? SQLIdentifier.lowercased(column.type) : column.affinity.typeName,
-                affinity: column.affinity.typeName,
-                collation: SQLIdentifier.lowercased(column.collation),
+            columns[Self.key(column.name)] = Column(
+                type: table.isStrict ? Self.key(column.type) : ExactString(string: column.affinity.typeName),
+                affinity: column.affinity,
+                collation: Self.key(column.collation),
                 isNotNull: column.isNotNull,
-                defaultValue: column.defaultValue.map(CreateTable.words),
+                defaultValue: column.defaultValue.map { ExactString(string: CreateTable.words($0)) },
                 generation: column.generation.map { sql in
-                    CreateTable.words(sql)
-                        + (constraint.map { definition.words($0.body).hasSuffix("stored") } ?? false ? " stored" : "")
+                    let isStored = constraint.map { definition.words($0.body).hasSuffix("stored") } ?? false
+                    return ExactString(string: CreateTable.words(sql) + (isStored ? " stored" : ""))
                 }
             )
         }
@@ -52,21 +59,24 @@ struct TableShape: Hashable {
             definition.columns.flatMap { column in column.constraints.map { (column: column.name, constraint: $0) } }
             + definition.constraints.map { (column: "", constraint: $0) }
         let automatic = table.indexes.filter { $0.name.hasPrefix("sqlite_autoindex_") }
-        primaryKey =
-            table.rowIDColumn.map { "integer " + name($0) }
-            ?? words(table.hasRowID ? automatic.first(where: \.isPrimaryKey)?.terms ?? [] : table.primaryKey)
-        uniqueKeys = Set(automatic.filter { !$0.isPrimaryKey }.map { words($0.terms) })
+        primaryKey = ExactString(
+            string: table.rowIDColumn.map { "integer " + name($0) }
+                ?? words(table.hasRowID ? automatic.first(where: \.isPrimaryKey)?.terms ?? [] : table.primaryKey)
+        )
+        uniqueKeys = Set(automatic.filter { !$0.isPrimaryKey }.map { ExactString(string: words($0.terms)) })
         checks = constraints.compactMap { column, constraint in
             let words = definition.words(constraint.body)
             if constraint.kind == .check { return words }
             let owner = SQLIdentifier.lowercased(column)
             return [.primaryKey, .unique, .notNull].contains(constraint.kind) && words.contains(" on conflict ")
                 ? "\(owner) \(words)" : nil
-        }.sorted()
+        }.sorted().map(ExactString.init)
         foreignKeys = Set(
             constraints.filter { $0.constraint.kind == .foreignKey }.map { column, constraint in
                 let words = definition.names(constraint.body)
-                return column.isEmpty ? words : "foreign key ( \(SQLIdentifier.lowercased(column)) ) \(words)"
+                return ExactString(
+                    string: column.isEmpty ? words : "foreign key ( \(SQLIdentifier.lowercased(column)) ) \(words)"
+                )
             }
         )
         options = []
@@ -80,18 +90,18 @@ struct TableShape: Hashable {
     /// - Parameter renamed: New names of columns by the old ones, both in lower case.
     func differences(to other: TableShape, renamed: [String: String]) -> [String] {
         var words: [String] = []
-        var kept: Set<String> = []
-        for (name, column) in columns.sorted(by: { $0.key < $1.key }) {
+        var kept: Set<ExactString> = []
+        for (name, column) in columns.map({ ($0.string, $1) }).sorted(by: { $0.0 < $1.0 }) {
             let new = renamed[name] ?? name
-            guard let changed = other.columns[new] else {
+            guard let changed = other.column(new) else {
                 words.append("column \(name) goes")
                 continue
             }
-            kept.insert(new)
+            kept.insert(Self.key(new))
             if new != name { words.append("column \(name) is called \(new)") }
             words += column.differences(to: changed).map { "column \(new) \($0)" }
         }
-        words += other.columns.keys.filter { !kept.contains($0) }.sorted().map { "column \($0) comes" }
+        words += other.columns.keys.filter { !kept.contains($0) }.map(\.string).sorted().map { "column \($0) comes" }
         if primaryKey != other.primaryKey { words.append("another PRIMARY KEY") }
         if uniqueKeys != other.uniqueKeys { words.append("other UNIQUE constraints") }
         if checks != other.checks { words.append("other CHECK or ON CONFLICT clauses") }
@@ -106,7 +116,7 @@ struct TableShape: Hashable {
 extension TableShape.Column {
     fileprivate func differences(to other: Self) -> [String] {
         var words: [String] = []
-        let (was, becomes) = (type.uppercased(), other.type.uppercased())
+        let (was, becomes) = (type.string.uppercased(), other.type.string.uppercased())
         if was != becomes { words.append("has type \(becomes) instead of \(was)") }
         if collation != other.collation { words.append("has another collation") }
         if isNotNull != other.isNotNull { words.append(other.isNotNull ? "is NOT NULL" : "may be NULL") }

@@ -69,7 +69,7 @@ struct UpgradeRecords {
         Set(try connection.fetchAll(sql).map { try $0.get(0) })
     }
 
-    /// Has exactly those recorded.
+    /// Has exactly those recorded. Names of retired steps belong to them: a build that still has these is not to run them.
     func record(_ names: some Sequence<String>) throws {
         try connection.execute("CREATE TABLE IF NOT EXISTS main.\(Self.table)(name TEXT PRIMARY KEY) WITHOUT ROWID")
         try connection.execute("DELETE FROM main.\(Self.table)")

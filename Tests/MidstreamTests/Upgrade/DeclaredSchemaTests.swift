@@ -58,6 +58,39 @@ import Testing
         #expect(try new.fetchValue(Int.self, "SELECT sum(v) FROM t") == 1)
     }
 
+    /// They may stay as long as users have the former names, and the next launch gives them too.
+    @Test func optionsMayNameWhatHasMovedAway() throws {
+        let folder = TemporaryFolder()
+        let old = try Database(path: folder.file("old.db"))
+        try old.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, v); INSERT INTO t VALUES (1, 1); CREATE TABLE extra(y); CREATE TABLE u(x)"
+        )
+        let new = try Database(path: folder.file("new.db"))
+        try new.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, v)")
+        try new.addMigration(source: .file(old.path)) { $0.sourceTable = $0.name == "t" ? "t" : nil }
+        try finishMigration(new)
+        var options = SchemaOptions()
+        options.renamedTables = ["first": "t"]
+        options.renamedColumns = ["t": ["value": "v"]]
+        options.columns = ["t": ["v": .expression("abs(v)")]]
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(x);"
+        let plan = try old.upgrade(to: DatabaseSchema(sql: schema), options: options)
+        #expect(plan.isEmpty && plan.movedAway == ["t"])
+        // It is not created anew under its next name.
+        options.renamedTables = ["t": "s"]
+        options.renamedColumns = ["s": ["value": "v"]]
+        options.columns = ["s": ["v": .expression("abs(v)")]]
+        let renamed = DatabaseSchema(sql: schema.replacing("TABLE t", with: "TABLE s"))
+        let next = try old.upgrade(to: renamed, options: options)
+        #expect(next.isEmpty && next.movedAway == ["s"])
+        // What is misspelt is told.
+        options.renamedColumns = ["r": ["value": "v"]]
+        #expect(throws: MigrationError.self) { try old.plan(for: renamed, options: options) }
+        options.renamedColumns = ["s": ["value": "w"]]
+        #expect(throws: MigrationError.self) { try old.plan(for: renamed, options: options) }
+        #expect(throws: SQLiteError.self) { try old.execute("INSERT INTO t VALUES (1, 5)") }
+    }
+
     @Test func whatIsThereIsNotChanged() throws {
         let other = """
             create table "MESSAGES" (ID integer not null primary key /* the key */, Date varchar(10), [body] text);

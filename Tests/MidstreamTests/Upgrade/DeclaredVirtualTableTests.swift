@@ -82,6 +82,82 @@ import Testing
         #expect(try database.upgrade(to: other).changes.map(\.name) == ["docs"])
     }
 
+    /// What is declared for a table that a full-text table reads, and what is renamed.
+    struct Change: Sendable {
+        var tables = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, other TEXT);"
+        var renamedTables: [String: String] = [:]
+        var renamedColumns: [String: [String: String]] = [:]
+        var allowsDrops = false
+    }
+
+    private static let changes = [
+        Change(
+            tables: "CREATE TABLE notes(id INTEGER PRIMARY KEY, body TEXT, other TEXT);",
+            renamedTables: ["messages": "notes"]
+        ),
+        Change(
+            tables: "CREATE TABLE messages(id INTEGER PRIMARY KEY, text TEXT, other TEXT);",
+            renamedColumns: ["messages": ["body": "text"]]
+        ),
+        Change(
+            tables: "CREATE TABLE messages(id INTEGER PRIMARY KEY, text TEXT NOT NULL, other TEXT);",
+            renamedColumns: ["messages": ["body": "text"]]
+        ),
+        Change(
+            tables: "CREATE TABLE messages(id INTEGER PRIMARY KEY, other TEXT);",
+            allowsDrops: true
+        ),
+        Change(tables: "CREATE TABLE more(x);", allowsDrops: true),
+    ]
+
+    private static let readers = [
+        "CREATE VIRTUAL TABLE found USING fts4(content=\"messages\", body)",
+        "CREATE VIRTUAL TABLE found USING fts4(content=messages)",
+        "CREATE VIRTUAL TABLE found USING fts5(body, content='messages', content_rowid='id')",
+        "CREATE VIEW shown AS SELECT id, body FROM messages; CREATE VIRTUAL TABLE found USING fts5(body UNINDEXED, content=[shown], content_rowid=id)",
+    ]
+
+    /// Its module would not find what it reads.
+    @Test(.needs(.fullText5), .needs(.dropColumn), arguments: changes, readers)
+    func whatAFullTextTableReadsGetsNoOtherName(_ change: Change, _ reader: String) throws {
+        let before = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, other TEXT);"
+        let database = try open(before + reader + "; INSERT INTO messages VALUES (1, 'some words', 'x')")
+        var options = SchemaOptions()
+        options.renamedTables = change.renamedTables
+        options.renamedColumns = change.renamedColumns
+        options.allowsDrops = change.allowsDrops
+        // The view goes with the table that it names.
+        let followsTable = reader.contains("VIEW") && change.renamedTables != [:]
+        let schema = DatabaseSchema(sql: change.tables)
+        if followsTable {
+            try database.upgrade(to: schema, options: options)
+        } else {
+            let error = #expect(throws: MigrationError.self) { try database.upgrade(to: schema, options: options) }
+            #expect(error?.code == .unsupported && error?.table == "found")
+            #expect(error?.message.contains("virtual table found reads") == true)
+        }
+        #expect(texts(try database.fetchAll("SELECT body FROM found WHERE rowid = 1")) == ["some words"])
+        // When it has gone, it may come anew.
+        try database.execute("DROP TABLE found")
+        try database.upgrade(to: schema, options: options)
+    }
+
+    @Test(.needs(.fullText5), .needs(.renameColumn)) func whatAFullTextTableDoesNotReadMayGetAnotherName() throws {
+        let database = try open(
+            """
+            CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, other TEXT); CREATE TABLE body(x);
+            CREATE VIRTUAL TABLE found USING fts5(body, content='messages', content_rowid='id');
+            CREATE VIRTUAL TABLE kept USING fts4(messages, body); CREATE VIRTUAL TABLE words USING fts4aux(kept);
+            CREATE VIRTUAL TABLE bare USING fts5(body, content='');
+            """
+        )
+        var options = SchemaOptions()
+        options.renamedTables = ["body": "parts"]
+        options.renamedColumns = ["messages": ["other": "another"], "parts": ["x": "y"]]
+        let sql = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT, another TEXT); CREATE TABLE parts(y)"
+        #expect(try database.upgrade(to: DatabaseSchema(sql: sql), options: options).changes.count == 3)
+    }
+
     @Test func aTableOfItsNameMustGoFirst() throws {
         let schema = DatabaseSchema(sql: Self.virtual)
         let database = try open("CREATE TABLE docs(body)")

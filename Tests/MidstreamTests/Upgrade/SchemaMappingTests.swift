@@ -65,6 +65,31 @@ import Testing
         )
     }
 
+    /// It is made of its expression, whatever it was called.
+    @Test(.needs(.generatedColumns), .needs(.renameColumn), arguments: ["", " STORED"])
+    func aGeneratedColumnIsRenamedInARebuild(_ kind: String) throws {
+        let database = try open(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, g AS (upper(id))\(kind)); INSERT INTO t(a) VALUES ('x'), (NULL)"
+        )
+        var options = options(["a": .expression("coalesce(a, '')")])
+        options.renamedColumns = ["t": ["g": "h"]]
+        let schema = DatabaseSchema(
+            sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, h AS (upper(id))\(kind))"
+        )
+        let plan = try database.upgrade(to: schema, options: options)
+        #expect(plan.changes.map(\.columns) == [["a": .expression("coalesce(a, '')")]])
+        #expect(texts(try database.fetchAll("SELECT a, h FROM t")) == ["x|1", "|2"])
+        #expect(try database.plan(for: schema, options: options).isEmpty)
+    }
+
+    @Test(.needs(.generatedColumns)) func aMappingOfAGeneratedColumnIsRefusedByThePlanToo() throws {
+        let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT); INSERT INTO t VALUES (1, 'x')")
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT NOT NULL, g AS (upper(a)))")
+        let options = options(["g": .expression("upper(a)")])
+        let error = #expect(throws: MigrationError.self) { try database.plan(for: schema, options: options) }
+        #expect(error?.code == .misuse && error?.message.contains("is generated") == true)
+    }
+
     @Test func aMisspeltMappingDropsNothing() throws {
         let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY, first TEXT); INSERT INTO t VALUES (1, 'Ann')")
         let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)")

@@ -59,6 +59,26 @@ import Testing
         #expect(try pair.database.upgrade(to: order, options: options).isEmpty)
     }
 
+    /// A declared trigger means the column that has the name by the declaration, also where its words stay the same.
+    @Test(.needs(.renameColumn)) func aDeclaredTriggerMayNameANewColumnOfARenamedOnesName() throws {
+        let trigger = "CREATE TRIGGER tr AFTER UPDATE OF title ON t BEGIN INSERT INTO log VALUES (NEW.title); END;"
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, title TEXT, n TEXT); CREATE TABLE log(what); \(trigger) "
+                + "INSERT INTO t VALUES (1, 'old', NULL)"
+        )
+        let options = options(columns: ["t": ["title": "subject"]]) {
+            $0.columns = ["t": ["n": .expression("coalesce(n, '')")]]
+        }
+        let schema = DatabaseSchema(
+            sql:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, subject TEXT, title TEXT, n TEXT NOT NULL); CREATE TABLE log(what); \(trigger)"
+        )
+        try pair.database.upgrade(to: schema, options: options)
+        #expect(try pair.database.plan(for: schema, options: options).isEmpty)
+        try pair.database.execute("UPDATE t SET title = 'new'; UPDATE t SET subject = 'other'")
+        #expect(try rows(pair, "SELECT what FROM log") == ["new"])
+    }
+
     /// A function may be called what a column was.
     @Test func aMappingMayCallAFunctionOfARenamedColumnsName() throws {
         let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT); INSERT INTO t VALUES (1, 'abc')")

@@ -9,25 +9,28 @@ import Testing
 
     private struct Failure: Error {}
 
-    /// Three steps; the last one rebuilds.
-    private static func upgrades(upTo count: Int = 3) -> SchemaUpgrades {
-        var upgrades = SchemaUpgrades()
-        let steps: [(String, Int64, @Sendable (DatabaseAccess) throws -> Void)] = [
-            (
-                "first", 1,
-                { try $0.execute("CREATE TABLE a(id INTEGER PRIMARY KEY, x); INSERT INTO a(x) VALUES (1), (2)") }
-            ),
-            ("second", 2, { try $0.execute("ALTER TABLE a ADD COLUMN y DEFAULT 'y'; CREATE TABLE b(z)") }),
-            (
-                "third", 3,
-                { access in
-                    try access.rebuild("a") { table in
-                        table.schema = "CREATE TABLE a(id INTEGER PRIMARY KEY, x TEXT NOT NULL, y DEFAULT 'y')"
-                    }
+    private static let steps: [(String, Int64, @Sendable (DatabaseAccess) throws -> Void)] = [
+        (
+            "first", 1,
+            { try $0.execute("CREATE TABLE a(id INTEGER PRIMARY KEY, x); INSERT INTO a(x) VALUES (1), (2)") }
+        ),
+        ("second", 2, { try $0.execute("ALTER TABLE a ADD COLUMN y DEFAULT 'y'; CREATE TABLE b(z)") }),
+        (
+            "third", 3,
+            { access in
+                try access.rebuild("a") { table in
+                    table.schema = "CREATE TABLE a(id INTEGER PRIMARY KEY, x TEXT NOT NULL, y DEFAULT 'y')"
                 }
-            ),
-        ]
-        for (name, version, body) in steps.prefix(count) { upgrades.add(name, version: version, body) }
+            }
+        ),
+    ]
+
+    /// Three steps; the last one rebuilds.
+    private static func upgrades(from first: Int = 0, upTo count: Int = 3) -> SchemaUpgrades {
+        var upgrades = SchemaUpgrades()
+        for (name, version, body) in steps.prefix(count).dropFirst(first) {
+            upgrades.add(name, version: version, body)
+        }
         return upgrades
     }
 
@@ -136,6 +139,33 @@ import Testing
         #expect(try database.fetchValue(Int.self, "PRAGMA user_version") == 3)
         #expect(try database.upgrade(Self.upgrades()).steps.isEmpty)
         #expect(try database.upgrade(newer).steps == ["fourth"])
+    }
+
+    /// Be the file handed over, fresh, or one of another way: a build that still has the step finds that it has run.
+    @Test(arguments: ["newer", "fresh", "version"]) func aRetiredStepRunsNoSecondTime(_ way: String) throws {
+        var retiring = Self.upgrades(from: 1)
+        retiring.retiredSteps = ["first"]
+        let database = try open { connection in
+            if way != "version" { return }
+            try connection.execute(
+                script: "CREATE TABLE a(id INTEGER PRIMARY KEY, x); INSERT INTO a(x) VALUES (1), (2);"
+                    + "ALTER TABLE a ADD COLUMN y DEFAULT 'y'; CREATE TABLE b(z); PRAGMA user_version = 2;"
+            )
+        }
+        var newer = Self.upgrades()
+        newer.add("fourth") { try $0.execute("CREATE TABLE c(x)") }
+        if way == "newer" { try database.upgrade(newer) }
+        retiring.onNewerSchema = { access, _ in try access.execute("DROP TABLE c") }
+        retiring.freshSchema = {
+            try $0.execute(
+                "CREATE TABLE a(id INTEGER PRIMARY KEY, x TEXT NOT NULL, y DEFAULT 'y'); CREATE TABLE b(z);"
+                    + "INSERT INTO a(x) VALUES (1), (2)"
+            )
+        }
+        try database.upgrade(retiring)
+        #expect(try database.upgrade(retiring).steps.isEmpty)
+        #expect(try database.upgrade(newer).steps == ["fourth"])
+        #expect(try rows(database) == newest)
     }
 
     @Test func aNewerVersionNumberIsRefused() throws {

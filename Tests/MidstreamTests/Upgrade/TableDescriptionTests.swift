@@ -45,6 +45,34 @@ import Testing
         #expect(plan.changes.map(\.summary) == ["alter, since column size comes"])
     }
 
+    @Test(.needs(.partialIndexes)) func whatIsDescribedMayEndInAComment() throws {
+        let folder = TemporaryFolder()
+        var first = TableDescription(
+            "first",
+            columns: [
+                ColumnDescription("id", "INTEGER"), ColumnDescription("a", "TEXT"), ColumnDescription("b", "TEXT"),
+            ],
+            primaryKey: ["id"]
+        )
+        first["a"]?.references = "second(id) -- some other"
+        first.indexes = [
+            IndexDescription("i", on: ["a -- the first", "b -- the last"], condition: "b > 'x' -- no others"),
+            IndexDescription("j", on: ["b"], condition: "a > 'x' -- no others"),
+        ]
+        let second = TableDescription("second", columns: [ColumnDescription("id", "INTEGER")], primaryKey: ["id"])
+        let schema = DatabaseSchema([first, second])
+        let database = try Database(path: folder.file("app.db"))
+        #expect(try database.upgrade(to: schema).changes.map(\.name) == ["first", "second"])
+        #expect(texts(try database.fetchAll("SELECT name FROM sqlite_master WHERE type = 'index'")) == ["i", "j"])
+        #expect(try database.plan(for: schema).isEmpty)
+        // As texts that are compared, too.
+        var upgrades = SchemaUpgrades()
+        upgrades.add("all") { try $0.upgrade(to: schema) }
+        upgrades.freshSchema = { try $0.upgrade(to: schema) }
+        let comparison = TemporaryFolder()
+        #expect(try UpgradeComparison(upgrades).differences(inFolder: comparison.path).isEmpty)
+    }
+
     @Test func everyPartOfADescriptionIsMade() throws {
         var table = TableDescription(
             "odd \"table\"",

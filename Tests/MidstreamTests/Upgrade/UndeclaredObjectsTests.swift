@@ -123,6 +123,75 @@ import Testing
         #expect(try pair.database.plan(for: DatabaseSchema(sql: sql), options: options).isEmpty)
     }
 
+    /// Whatever the application has set. Before version 3.26, SQLite renames none of them.
+    @Test(arguments: [0, 1]) func whatNamesARenamedTableGoesOnNamingIt(_ legacy: Int) throws {
+        let child = "CREATE TABLE child(id INTEGER PRIMARY KEY, parent REFERENCES people(id));"
+        let view = "CREATE VIEW v AS SELECT name FROM people;"
+        let trigger = "CREATE TRIGGER tr AFTER INSERT ON log BEGIN DELETE FROM people WHERE name = NEW.what; END;"
+        let own = "CREATE TRIGGER own AFTER DELETE ON people BEGIN UPDATE people SET name = name || 1; END;"
+        let options = options { $0.renamedTables = ["people": "persons"] }
+        let sql = "CREATE TABLE persons(id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE log(what);"
+        for follower in [child, view, trigger, own] {
+            let pair = try UpgradePair(
+                "CREATE TABLE people(id INTEGER PRIMARY KEY, name TEXT); CREATE TABLE log(what); \(follower) "
+                    + "INSERT INTO people VALUES (1, 'a'), (2, 'b');"
+            )
+            try pair.database.withoutTransaction { try $0.execute("PRAGMA legacy_alter_table = \(legacy)") }
+            if Connection.libraryVersionNumber < 3_026_000 {
+                #expect(refusal(pair, sql, options).contains("is not declared, and names table people"))
+                // What is declared follows.
+                let declared = sql + follower.replacing("people", with: "persons")
+                try pair.database.upgrade(to: DatabaseSchema(sql: declared), options: options)
+            } else {
+                try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+            }
+            try finishMigration(pair.database)
+            let texts = try rows(pair, "SELECT sql FROM sqlite_master WHERE sql LIKE '%people%'")
+            #expect(texts.isEmpty)
+            if follower == view { #expect(try rows(pair, "SELECT * FROM v") == ["a", "b"]) }
+            try pair.database.execute("INSERT INTO log VALUES ('a')")
+            try pair.database.execute("DELETE FROM persons WHERE name = 'a'")
+            let left = follower == own ? "b1" : "b"
+            #expect(try rows(pair, "SELECT name FROM persons") == [left])
+            let setting = try pair.database.withoutTransaction {
+                try $0.fetchValue(Int.self, "PRAGMA legacy_alter_table")
+            }
+            #expect(setting == (Connection.libraryVersionNumber < 3_026_000 ? nil : legacy))
+        }
+    }
+
+    /// Each of them names columns of two tables that are rebuilt.
+    @Test(.needs(.renameColumn)) func whatNamesRenamedColumnsOfSeveralTablesGoesOnNamingThem() throws {
+        let pair = try UpgradePair(
+            """
+            CREATE TABLE a(id INTEGER PRIMARY KEY, x TEXT); CREATE TABLE b(id INTEGER PRIMARY KEY, y TEXT);
+            CREATE TABLE log(what); CREATE TABLE c(z);
+            CREATE VIEW v(p, q) AS SELECT a.x, b.y FROM a JOIN b ON a.id = b.id;
+            CREATE TRIGGER of_view INSTEAD OF DELETE ON v BEGIN UPDATE a SET x = 'gone' WHERE x = OLD.p; END;
+            CREATE TRIGGER of_c AFTER INSERT ON c BEGIN INSERT INTO log SELECT x || y FROM a JOIN b USING (id); END;
+            CREATE TRIGGER of_a AFTER UPDATE ON a BEGIN INSERT INTO log SELECT NEW.x || y FROM b; END;
+            INSERT INTO a VALUES (1, 'one'); INSERT INTO b VALUES (1, 'two');
+            """
+        )
+        let sql =
+            "CREATE TABLE a(id INTEGER PRIMARY KEY, x2 TEXT NOT NULL); CREATE TABLE b(id INTEGER PRIMARY KEY, y2 TEXT NOT NULL);"
+        let options = options {
+            $0.renamedColumns = ["a": ["x": "x2"], "b": ["y": "y2"]]
+            $0.columns = [
+                "a": ["x2": .expression("coalesce(x, '')")], "b": ["y2": .expression("coalesce(y, '')")],
+            ]
+        }
+        let plan = try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options)
+        #expect(plan.changes.filter { $0.way == .rebuild }.map(\.name) == ["a", "b"])
+        #expect(plan.undeclared.sorted() == ["c", "log", "of_a", "of_c", "of_view", "v"])
+        #expect(try rows(pair, "SELECT * FROM v") == ["one|two"])
+        try pair.database.execute("INSERT INTO c VALUES (1)")
+        try pair.database.execute("DELETE FROM v")
+        #expect(try rows(pair, "SELECT what FROM log") == ["onetwo", "gonetwo"])
+        #expect(try rows(pair, "SELECT x2 FROM a") == ["gone"])
+        #expect(try pair.database.plan(for: DatabaseSchema(sql: sql), options: options).isEmpty)
+    }
+
     @Test(.needs(.renameColumn), .needs(.generatedColumns)) func aGeneratedColumnFollowsARename() throws {
         let pair = try UpgradePair(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT, g AS (body || 'x')); INSERT INTO t VALUES (1, 'a');"
@@ -283,6 +352,17 @@ import Testing
         let pair = try UpgradePair("CREATE TABLE a(x); CREATE TABLE b(x); CREATE INDEX i ON a(x);")
         let schema = DatabaseSchema(sql: "CREATE TABLE b(x); CREATE TABLE a(x); CREATE INDEX i ON b(x)")
         try pair.database.upgrade(to: schema)
+        #expect(try rows(pair, "SELECT tbl_name FROM sqlite_master WHERE name = 'i'") == ["b"])
+    }
+
+    /// A table that is not declared is left alone, and so are its indexes.
+    @Test func anIndexOfAnUndeclaredTableIsNotTakenFromIt() throws {
+        let pair = try UpgradePair("CREATE TABLE a(x); CREATE TABLE b(x); CREATE UNIQUE INDEX i ON a(x);")
+        let sql = "CREATE TABLE b(x); CREATE INDEX i ON b(x)"
+        let message = refusal(pair, sql, options())
+        #expect(message.contains("index i of table a is not declared"))
+        #expect(try rows(pair, "SELECT tbl_name FROM sqlite_master WHERE name = 'i'") == ["a"])
+        try pair.database.upgrade(to: DatabaseSchema(sql: sql), options: options { $0.allowsDrops = true })
         #expect(try rows(pair, "SELECT tbl_name FROM sqlite_master WHERE name = 'i'") == ["b"])
     }
 

@@ -217,6 +217,25 @@ import Testing
         try pair.finish()
     }
 
+    /// To Swift an accented letter equals the letter and an accent, to SQLite it does not.
+    @Test(
+        .needs(.partialIndexes),
+        arguments: [
+            "CREATE TABLE t(a TEXT DEFAULT 'é')", "CREATE TABLE t(a TEXT, CHECK (a <> 'é'))",
+            "CREATE TABLE t(a TEXT); CREATE VIEW v AS SELECT 'é' AS a FROM t", "CREATE TABLE t(a TEXT, é)",
+            "CREATE TABLE t(a TEXT); CREATE INDEX i ON t(a) WHERE a = 'é'",
+        ]
+    )
+    func textsAreComparedByTheirBytes(_ schema: String) throws {
+        let changed = DatabaseSchema(sql: schema.replacing("é", with: "e\u{301}"))
+        let pair = try UpgradePair(schema)
+        #expect(try pair.database.plan(for: DatabaseSchema(sql: schema)).isEmpty)
+        #expect(try !pair.database.upgrade(to: changed).isEmpty)
+        let texts = try rows(pair, "SELECT 1 FROM sqlite_master WHERE instr(CAST(sql AS BLOB), x'65CC81')")
+        #expect(texts == ["1"])
+        #expect(try pair.database.plan(for: changed).isEmpty)
+    }
+
     @Test func aNewKeyIsTheRowIDAndNoColumnOfThatName() throws {
         let (pair, _) = try upgrade(
             "CREATE TABLE t(rowid INTEGER, x); INSERT INTO t VALUES (7, 'a'), (7, 'b')",
