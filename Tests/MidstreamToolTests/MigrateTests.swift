@@ -271,6 +271,26 @@ import Testing
         #expect(try BuiltTool.run("cancel", new, "--json").output.contains(#""rows":0"#))
     }
 
+    /// Others go on moving, or are on their own way back.
+    @Test func onlyTheTablesThatAreNamedReturn() throws {
+        let old = try folder.database(
+            "old.db",
+            messages(5000) + messages(3000, table: "people") + messages(2000, table: "rooms")
+        )
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: ".step rows 700\n").status == 0)
+        let database = try Database(path: new)
+        try database.cancelMigration(of: ["rooms"])
+        database.close()
+        let result = try BuiltTool.run("cancel", new, "--table", "Messages")
+        #expect(result.status == 0, "\(result.error)")
+        let line = "messages: all rows are back in table messages of \(old)\n"
+        #expect(result.output == line + "Brought 700 rows back.\n")
+        let status = try BuiltTool.run("status", new).output
+        #expect(status.contains("people: copying, 700 rows moved"), "\(status)")
+        #expect(status.contains("rooms: returning, 700 rows moved"), "\(status)")
+    }
+
     /// In the end the target has none of the rows, which must not be called moved.
     @Test func whatIsOnItsWayBackIsNotMoved() throws {
         let old = try folder.database("old.db", messages(5000))

@@ -447,14 +447,21 @@ final class Stepper {
 
     /// What a step may do.
     enum Limit {
-        /// Work for that long, the commit included.
-        case time(Duration)
+        /// Work for that long, the commit included, at all tables or at that one.
+        case time(Duration, table: String?)
         /// Move so many pending rows of each table, or of that one, however long it takes.
         case rows(Int64, table: String?)
     }
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
+
+        /// Whether a step may do anything for a table.
+        func concerns(_ record: TableRecord) -> Bool {
+            switch self {
+            case .time(_, let table), .rows(_, let table): table.map { SQLIdentifier.equal($0, record.target) } ?? true
+            }
+        }
         let did = try step(limit, since: start)
         busySince = did.outcome == .busy ? busySince ?? start : nil
         return did
@@ -507,7 +514,7 @@ final class Stepper {
         let begun = records.filter { $0.phase != .starting && $0.phase != .done && $0.isOwn }
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
-            if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
+            guard limit.concerns(record) else { continue }
             let did: (moved: Int64, outcome: MigrationProgress.Outcome)?
             do {
                 did = try unlessOvertaken(record) {
@@ -611,7 +618,7 @@ final class Stepper {
         }
         let copied = try firing(sql) {
             switch limit {
-            case .time(let budget): try move(record, sql, until: start + budget)
+            case .time(let budget, _): try move(record, sql, until: start + budget)
             case .rows(let rows, _): try move(record, sql, rows: rows)
             }
         }
@@ -629,7 +636,7 @@ final class Stepper {
         if case .rows(let rows, _) = limit { most = rows }
         guard most > 0 else { return (0, .idle) }
         let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record, atMost: most) {
-            guard case .time(let budget) = limit else { return false }
+            guard case .time(let budget, _) = limit else { return false }
             let time = clock.now - start
             return $0 ? time > budget + .milliseconds(200) : time >= budget || gate.isAwaited
         }
@@ -984,7 +991,7 @@ final class Stepper {
             if let first { try slice.bind(first, at: 1 + sql.key.count) }
             guard try slice.step() else { break }
             count.add(slice.int64(at: 0), hashes && !slice.isNull(at: 1) ? slice.int64(at: 1) : 0, from: first)
-            if case .time(let budget) = limit, clock.now - start > budget / 2 { break }
+            if case .time(let budget, _) = limit, clock.now - start > budget / 2 { break }
         }
         counts[record.id] = count
         return count.isComplete ? (count.belonging, hashes ? count.hashes : nil) : nil
