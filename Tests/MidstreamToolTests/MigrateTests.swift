@@ -291,6 +291,20 @@ import Testing
         #expect(status.contains("rooms: returning, 700 rows moved"), "\(status)")
     }
 
+    /// A process has died while it began, and its source is not there any more.
+    @Test func aTableThatCannotBeginEndsTheCommand() throws {
+        let old = try folder.database("old.db", messages(100))
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: "SELECT 1;").status == 0)
+        _ = try folder.value("new.db", "UPDATE midstream_tables SET phase = 0")
+        rename(old, old + "-aside")
+        for (arguments, input) in [(["migrate", "--target", new], ""), (["sql", new], ".drain\n")] {
+            let result = try Subprocess.run(BuiltTool.path, arguments, input: input) { Subprocess.end($0, after: 20) }
+            #expect(result.status == 1, "\(result.error)")
+            #expect(result.error.contains("there is no such file"), "\(result.error)")
+        }
+    }
+
     /// In the end the target has none of the rows, which must not be called moved.
     @Test func whatIsOnItsWayBackIsNotMoved() throws {
         let old = try folder.database("old.db", messages(5000))

@@ -40,8 +40,8 @@ public struct MigrationProgress: Sendable, Hashable {
         case idle
         /// It moved rows, counted them, or brought a table into its next phase.
         case worked
-        /// Somebody wrote the target all the while, or what is left is another file's to move (``Table/movesOnTo``). Nothing
-        /// was done; the next step may.
+        /// Somebody wrote the target all the while, what is left is another file's to move (``Table/movesOnTo``), or tables
+        /// have yet to begin, which another process may be at. Nothing was done; the next step may.
         case busy
         /// All rows of a table have moved, and a reader still has a snapshot from before; or all has moved, and somebody has
         /// a source's file open that is to be deleted, which is waited for for 2 s. The next steps try again.

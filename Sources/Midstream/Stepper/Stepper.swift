@@ -59,6 +59,10 @@ final class Stepper {
     private let lockWait: LockWait
     /// Since when steps have been kept out by others, without one that was let in.
     private var busySince: ContinuousClock.Instant?
+    /// The tables that have yet to begin, and since when steps have left them alone.
+    private var waitingToBegin: (ids: Set<Int64>, since: ContinuousClock.Instant)?
+    /// How long steps leave tables alone that have yet to begin: whoever has stored them may be at it.
+    private static let patienceWithBeginnings: Duration = .seconds(1)
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -451,10 +455,6 @@ final class Stepper {
         case time(Duration, table: String?)
         /// Move so many pending rows of each table, or of that one, however long it takes.
         case rows(Int64, table: String?)
-    }
-
-    func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
-        let start = clock.now
 
         /// Whether a step may do anything for a table.
         func concerns(_ record: TableRecord) -> Bool {
@@ -462,6 +462,10 @@ final class Stepper {
             case .time(_, let table), .rows(_, let table): table.map { SQLIdentifier.equal($0, record.target) } ?? true
             }
         }
+    }
+
+    func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
+        let start = clock.now
         let did = try step(limit, since: start)
         busySince = did.outcome == .busy ? busySince ?? start : nil
         return did
@@ -506,7 +510,8 @@ final class Stepper {
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
-        guard try isCopyConfirmed(migrations, records) else { return (.idle, 0) }
+        let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
+        guard try isCopyConfirmed(migrations, records) else { return (try resume(starting, migrations), 0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
@@ -533,7 +538,31 @@ final class Stepper {
             if case .time = limit, result != .waitingForReaders { break }
         }
         if let failure { throw failure }
+        if outcome == .idle || outcome == .busy, !starting.isEmpty { outcome = try resume(starting, migrations) }
         return (outcome, moved)
+    }
+
+    /// Goes on with tables whose beginning was cut short, where a step has nothing else to do, and others have had time to.
+    ///
+    /// - Throws: Why one of them cannot begin.
+    private func resume(_ records: [TableRecord], _ migrations: [MigrationRecord]) throws -> MigrationProgress.Outcome {
+        let ids = Set(records.map(\.id))
+        guard let waiting = waitingToBegin, waiting.ids == ids else {
+            waitingToBegin = (ids, clock.now)
+            return .busy
+        }
+        guard clock.now - waiting.since >= Self.patienceWithBeginnings else { return .busy }
+        waitingToBegin = nil
+        var failure: (any Error)?
+        for migration in migrations where records.contains(where: { $0.migration == migration.id }) {
+            do {
+                try Setup(stepper: self).finishCutShort(migration)
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+        return .worked
     }
 
     func noteSourceToLeave(_ migration: MigrationRecord) {

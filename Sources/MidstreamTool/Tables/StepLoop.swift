@@ -33,7 +33,7 @@ struct StepLoop {
             onStep(progress)
             if isOver(progress) { return nil }
             try checkOwn(progress)
-            let isIdle = progress.outcome == .busy || progress.outcome == .waitingForReaders
+            let isIdle = progress.outcome != .worked
             signals.sleep(max(interval - (clock.now - start), isIdle ? Self.patience : .zero))
         }
     }
