@@ -305,6 +305,27 @@ import Testing
         }
     }
 
+    /// Tables of one name, of two files.
+    @Test func whichSourceStaysIsTold() throws {
+        let new = try folder.database("new.db", "CREATE TABLE a(x); CREATE TABLE b(x)")
+        let database = try Database(path: new)
+        for (name, condition) in [("a", "x < 2"), ("b", nil)] {
+            let old = try folder.database(name + ".db", "CREATE TABLE s(x); INSERT INTO s VALUES (1), (2);")
+            try database.addMigration(source: .file(old)) { table in
+                guard table.name == name else { return }
+                table.sourceTable = "s"
+                table.condition = condition
+            }
+        }
+        database.close()
+        let result = try BuiltTool.run("migrate", "--target", new)
+        #expect(result.status == 0, "\(result.error)")
+        #expect(
+            result.output.contains("a: all 1 row moved; source table s stays: 1 of its rows belong to no migration\n")
+        )
+        #expect(result.output.contains("b: all 2 rows moved\n"), "\(result.output)")
+    }
+
     /// In the end the target has none of the rows, which must not be called moved.
     @Test func whatIsOnItsWayBackIsNotMoved() throws {
         let old = try folder.database("old.db", messages(5000))

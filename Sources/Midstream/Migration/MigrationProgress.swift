@@ -86,8 +86,9 @@ public enum MigrationEvent: Sendable {
     case rowsSkipped(table: String, keys: UnreadableKeys)
     /// A table's migration was cancelled, and all of its rows are back in the source, which may be written there again.
     case tableReturned(String)
-    /// A source table stays although its rows have moved, for that reason.
-    case sourceKept(table: String, reason: String)
+    /// A source table stays although its rows have moved, for that reason. The path is that of its file; `nil` for the target's
+    /// own.
+    case sourceKept(table: String, path: String?, reason: String)
     /// A source's file was to be deleted, and stays, for that reason.
     case sourceFileKept(path: String, reason: String)
     /// A step failed. Nothing is lost; later steps try again.

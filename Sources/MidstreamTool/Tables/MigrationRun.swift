@@ -9,11 +9,11 @@ struct MigrationRun {
 
     /// Makes steps until all has moved, or a signal comes.
     func move(_ database: Database, target: String, keys: FileKeys) throws -> MoveSummary {
-        let kept = Mutex<[(table: String, reason: String)]>([])
+        let kept = Mutex<[(table: String, path: String?, reason: String)]>([])
         let keptFiles = Mutex<[String]>([])
         database.onMigrated { event in
             switch event {
-            case .sourceKept(let table, let reason): kept.withLock { $0.append((table, reason)) }
+            case .sourceKept(let table, let path, let reason): kept.withLock { $0.append((table, path, reason)) }
             case .sourceFileKept(let path, let reason): keptFiles.withLock { $0.append("\(path) stays: \(reason)") }
             default: break
             }
@@ -37,7 +37,9 @@ struct MigrationRun {
             last = progress
         }
         try Self.checkReturning(last)
-        for (table, reason) in kept.withLock(\.self) { tally.noteKept(sourceTable: table, because: reason) }
+        for (table, path, reason) in kept.withLock(\.self) {
+            tally.noteKept(sourceTable: table, of: path, because: reason)
+        }
         for line in keptFiles.withLock(\.self) { output.error(line) }
         return MoveSummary(tally: tally, elapsed: display.elapsed, signal: signal)
     }

@@ -1,4 +1,5 @@
 internal import Midstream
+internal import SQLText
 
 /// What has moved so far, table by table. A table that is done leaves the progress, and stays here.
 struct MoveTally {
@@ -43,8 +44,13 @@ struct MoveTally {
         }
     }
 
-    mutating func noteKept(sourceTable: String, because reason: String) {
-        for index in tables.indices where tables[index].progress.sourceTable == sourceTable {
+    /// - Parameter path: The source table's file; `nil` for the target's own.
+    mutating func noteKept(sourceTable: String, of path: String?, because reason: String) {
+        for index in tables.indices {
+            let table = tables[index].progress
+            guard SQLIdentifier.equal(table.sourceTable, sourceTable), Self.isSameFile(table.sourcePath, path) else {
+                continue
+            }
             tables[index].keptBecause = reason
         }
     }
@@ -52,6 +58,12 @@ struct MoveTally {
     var isFinished: Bool { tables.allSatisfy(\.isDone) }
 
     /// Rows that are in the target for good.
+    /// Whether both are one file, or none. A path may lead there through links, or to nothing any more.
+    private static func isSameFile(_ first: String?, _ second: String?) -> Bool {
+        guard let first, let second else { return first == nil && second == nil }
+        return first == second || Files.areSame(first, second)
+    }
+
     var settledRows: Int64 {
         tables.reduce(0) { $0 + ($1.isDone ? $1.progress.totalRows ?? $1.progress.movedRows : $1.progress.movedRows) }
     }
