@@ -291,6 +291,40 @@ import Testing
         #expect(status.contains("rooms: returning, 700 rows moved"), "\(status)")
     }
 
+    /// Another process ends a migration between two steps of this one, in either way.
+    @Test(arguments: [false, true], [false, true])
+    func howAnotherProcessHasEndedAMoveIsTold(_ isSameFile: Bool, _ isCancelled: Bool) throws {
+        let new = folder.file("new.db")
+        let old = try folder.database(isSameFile ? "new.db" : "old.db", messages(5000, table: "old_messages"))
+        let result = try BuiltTool.run(
+            "migrate",
+            "--source=\(old)",
+            "--target=\(new)",
+            "--table=messages=old_messages",
+            "--pace=gentle",
+            "--budget=1ms"
+        ) { _ in
+            for _ in 0..<3000 {
+                let phase = try? folder.value("new.db", "SELECT phase FROM midstream_tables WHERE total IS NOT NULL")
+                if phase == .integer(1) { break }
+                usleep(10_000)
+            }
+            guard let database = try? Database(path: new) else { return }
+            if isCancelled { #expect(throws: Never.self) { try database.cancelMigration() } }
+            while let progress = try? database.stepMigration(), !progress.isFinished {}
+            database.close()
+        }
+        if isCancelled {
+            #expect(result.status == 1 && result.error.contains("was cancelled"), "\(result.output) \(result.error)")
+        } else {
+            #expect(
+                result.status == 0 && result.output.contains("all 5,000 rows moved"),
+                "\(result.output) \(result.error)"
+            )
+        }
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(isCancelled ? 0 : 5000))
+    }
+
     /// A process has died while it began, and its source is not there any more.
     @Test func aTableThatCannotBeginEndsTheCommand() throws {
         let old = try folder.database("old.db", messages(100))

@@ -6,6 +6,8 @@ struct MoveTally {
     struct Table {
         var progress: MigrationProgress.Table
         var isDone = false
+        /// Whether the target knows it no more, and it was not seen to be done.
+        var isGone = false
         /// Why the source table stays; `nil` when it went, or has yet to.
         var keptBecause: String?
     }
@@ -40,6 +42,7 @@ struct MoveTally {
         }
         for index in tables.indices {
             let current = progress.tables.first { $0.isSame(as: tables[index].progress) }
+            tables[index].isGone = current == nil && tables[index].progress.phase != .done
             tables[index].isDone = current?.phase ?? .done == .done
         }
     }
@@ -55,15 +58,15 @@ struct MoveTally {
         }
     }
 
-    var isFinished: Bool { tables.allSatisfy(\.isDone) }
-
-    /// Rows that are in the target for good.
     /// Whether both are one file, or none. A path may lead there through links, or to nothing any more.
     private static func isSameFile(_ first: String?, _ second: String?) -> Bool {
         guard let first, let second else { return first == nil && second == nil }
         return first == second || Files.areSame(first, second)
     }
 
+    var isFinished: Bool { tables.allSatisfy(\.isDone) }
+
+    /// Rows that are in the target for good.
     var settledRows: Int64 {
         tables.reduce(0) { $0 + ($1.isDone ? $1.progress.totalRows ?? $1.progress.movedRows : $1.progress.movedRows) }
     }
