@@ -101,6 +101,22 @@ import Testing
         #expect(try folder.value("a.db", "SELECT count(*) FROM sqlite_master") == .integer(1))
     }
 
+    /// A device that is full, and a reader that has gone, whether that ends writers by a signal or not.
+    @Test(arguments: [("> /dev/full", "", 1), ("", "", 141), ("", "trap '' PIPE;", 141)])
+    func outputThatIsLostIsNoSuccess(_ redirection: String, _ trap: String, _ status: Int32) throws {
+        #if os(Linux)
+            let path = try folder.database("a.db", "CREATE TABLE t(x)")
+            let script = "\(trap) { sleep 0.2; \"$1\" sql \"$2\" \"$3\" \(redirection); echo \"status $?\" >&2; } | :"
+            try Subprocess.write("SELECT 1;", to: folder.file("a.sql"))
+            let result = try Subprocess.run(
+                "/bin/sh",
+                ["-c", script, "sh", BuiltTool.path, path, folder.file("a.sql")]
+            )
+            let message = "midstream: error: cannot write the output: No space left on device\n"
+            #expect(result.error == (status == 1 ? message : "") + "status \(status)\n", "\(result.error)")
+        #endif
+    }
+
     @Test func stepsMoveSoManyRowsAndNoneInsideATransaction() throws {
         let old = try folder.database("old.db", messages(1000))
         let new = folder.file("new.db")
