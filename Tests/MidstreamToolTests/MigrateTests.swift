@@ -271,6 +271,95 @@ import Testing
         #expect(try BuiltTool.run("cancel", new, "--json").output.contains(#""rows":0"#))
     }
 
+    /// Others go on moving, or are on their own way back.
+    @Test func onlyTheTablesThatAreNamedReturn() throws {
+        let old = try folder.database(
+            "old.db",
+            messages(5000) + messages(3000, table: "people") + messages(2000, table: "rooms")
+        )
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: ".step rows 700\n").status == 0)
+        let database = try Database(path: new)
+        try database.cancelMigration(of: ["rooms"])
+        database.close()
+        let result = try BuiltTool.run("cancel", new, "--table", "Messages")
+        #expect(result.status == 0, "\(result.error)")
+        let line = "messages: all rows are back in table messages of \(old)\n"
+        #expect(result.output == line + "Brought 700 rows back.\n")
+        let status = try BuiltTool.run("status", new).output
+        #expect(status.contains("people: copying, 700 rows moved"), "\(status)")
+        #expect(status.contains("rooms: returning, 700 rows moved"), "\(status)")
+    }
+
+    /// Another process ends a migration between two steps of this one, in either way.
+    @Test(arguments: [false, true], [false, true])
+    func howAnotherProcessHasEndedAMoveIsTold(_ isSameFile: Bool, _ isCancelled: Bool) throws {
+        let new = folder.file("new.db")
+        let old = try folder.database(isSameFile ? "new.db" : "old.db", messages(5000, table: "old_messages"))
+        let result = try BuiltTool.run(
+            "migrate",
+            "--source=\(old)",
+            "--target=\(new)",
+            "--table=messages=old_messages",
+            "--pace=gentle",
+            "--budget=1ms"
+        ) { _ in
+            for _ in 0..<3000 {
+                let phase = try? folder.value("new.db", "SELECT phase FROM midstream_tables WHERE total IS NOT NULL")
+                if phase == .integer(1) { break }
+                usleep(10_000)
+            }
+            guard let database = try? Database(path: new) else { return }
+            if isCancelled { #expect(throws: Never.self) { try database.cancelMigration() } }
+            while let progress = try? database.stepMigration(), !progress.isFinished {}
+            database.close()
+        }
+        if isCancelled {
+            #expect(result.status == 1 && result.error.contains("was cancelled"), "\(result.output) \(result.error)")
+        } else {
+            #expect(
+                result.status == 0 && result.output.contains("all 5,000 rows moved"),
+                "\(result.output) \(result.error)"
+            )
+        }
+        #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(isCancelled ? 0 : 5000))
+    }
+
+    /// A process has died while it began, and its source is not there any more.
+    @Test func aTableThatCannotBeginEndsTheCommand() throws {
+        let old = try folder.database("old.db", messages(100))
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: "SELECT 1;").status == 0)
+        _ = try folder.value("new.db", "UPDATE midstream_tables SET phase = 0")
+        rename(old, old + "-aside")
+        for (arguments, input) in [(["migrate", "--target", new], ""), (["sql", new], ".drain\n")] {
+            let result = try Subprocess.run(BuiltTool.path, arguments, input: input) { Subprocess.end($0, after: 20) }
+            #expect(result.status == 1, "\(result.error)")
+            #expect(result.error.contains("there is no such file"), "\(result.error)")
+        }
+    }
+
+    /// Tables of one name, of two files.
+    @Test func whichSourceStaysIsTold() throws {
+        let new = try folder.database("new.db", "CREATE TABLE a(x); CREATE TABLE b(x)")
+        let database = try Database(path: new)
+        for (name, condition) in [("a", "x < 2"), ("b", nil)] {
+            let old = try folder.database(name + ".db", "CREATE TABLE s(x); INSERT INTO s VALUES (1), (2);")
+            try database.addMigration(source: .file(old)) { table in
+                guard table.name == name else { return }
+                table.sourceTable = "s"
+                table.condition = condition
+            }
+        }
+        database.close()
+        let result = try BuiltTool.run("migrate", "--target", new)
+        #expect(result.status == 0, "\(result.error)")
+        #expect(
+            result.output.contains("a: all 1 row moved; source table s stays: 1 of its rows belong to no migration\n")
+        )
+        #expect(result.output.contains("b: all 2 rows moved\n"), "\(result.output)")
+    }
+
     /// In the end the target has none of the rows, which must not be called moved.
     @Test func whatIsOnItsWayBackIsNotMoved() throws {
         let old = try folder.database("old.db", messages(5000))

@@ -84,6 +84,39 @@ import Testing
         #expect(bailed.status == 1)
     }
 
+    @Test func whatIsNotUTF8IsAnErrorAndWritesNothing() throws {
+        let path = try folder.database("a.db", "CREATE TABLE t(x)")
+        func run(_ script: String, _ command: String) throws -> Subprocess.Result {
+            try Subprocess.run("/bin/sh", ["-c", "printf '\(script)' | \"$1\" \(command)", "sh", BuiltTool.path, path])
+        }
+        let result = try run("INSERT INTO t VALUES (1);\\nINSERT INTO t VALUES (\\047\\377\\047);\\n", "sql \"$2\"")
+        #expect(result.status == 1)
+        #expect(result.error.hasPrefix("Error: near line 2: the text is not valid UTF-8"), "\(result.error)")
+        #expect(try folder.value("a.db", "SELECT group_concat(x) FROM t") == .text("1"))
+        let upgrade = try run(
+            "CREATE TABLE t(x);\\nCREATE TABLE u(x DEFAULT \\047\\377\\047);",
+            "upgrade \"$2\" --schema -"
+        )
+        #expect(upgrade.status == 1 && upgrade.error.contains("near line 2 of the script"), "\(upgrade.error)")
+        #expect(try folder.value("a.db", "SELECT count(*) FROM sqlite_master") == .integer(1))
+    }
+
+    /// A device that is full, and a reader that has gone, whether that ends writers by a signal or not.
+    @Test(arguments: [("> /dev/full", "", 1), ("", "", 141), ("", "trap '' PIPE;", 141)])
+    func outputThatIsLostIsNoSuccess(_ redirection: String, _ trap: String, _ status: Int32) throws {
+        #if os(Linux)
+            let path = try folder.database("a.db", "CREATE TABLE t(x)")
+            let script = "\(trap) { sleep 0.2; \"$1\" sql \"$2\" \"$3\" \(redirection); echo \"status $?\" >&2; } | :"
+            try Subprocess.write("SELECT 1;", to: folder.file("a.sql"))
+            let result = try Subprocess.run(
+                "/bin/sh",
+                ["-c", script, "sh", BuiltTool.path, path, folder.file("a.sql")]
+            )
+            let message = "midstream: error: cannot write the output: No space left on device\n"
+            #expect(result.error == (status == 1 ? message : "") + "status \(status)\n", "\(result.error)")
+        #endif
+    }
+
     @Test func stepsMoveSoManyRowsAndNoneInsideATransaction() throws {
         let old = try folder.database("old.db", messages(1000))
         let new = folder.file("new.db")

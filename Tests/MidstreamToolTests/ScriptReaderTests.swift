@@ -5,7 +5,11 @@ import Testing
 @Suite struct ScriptReaderTests {
     /// All items of a text that comes in pieces of so many bytes.
     private func items(_ text: String, pieces: Int = 65_536) throws -> [ScriptItem] {
-        var rest = Array(text.utf8)[...]
+        try items(Array(text.utf8), pieces: pieces)
+    }
+
+    private func items(_ bytes: [UInt8], pieces: Int = 65_536) throws -> [ScriptItem] {
+        var rest = bytes[...]
         var reader = ScriptReader {
             defer { rest = rest.dropFirst(pieces) }
             return Array(rest.prefix(pieces))
@@ -55,6 +59,20 @@ import Testing
                 .statement("SELECT 1", line: 1), .command(".step", line: 2), .statement("SELECT 2", line: 3),
             ]
         )
+    }
+
+    /// They would be written as other bytes.
+    @Test func bytesThatAreNoTextAreToldStatementByStatement() throws {
+        var bytes = Array("SELECT 'é😀';\nINSERT INTO t\nVALUES ('".utf8)
+        bytes += [0xff, 0xc3] + Array("'); SELECT 2; SELECT '".utf8)
+        bytes += [0xe2, 0x82] + Array("';SELECT 3;\nSELECT '".utf8) + [0] + Array("';\n.step\n-- ".utf8) + [0xe9]
+        bytes += Array("\nSELECT 4".utf8)
+        let wanted: [ScriptItem] = [
+            .statement("SELECT 'é😀'", line: 1), .unreadable("INSERT INTO t\nVALUES ('\u{fffd}\u{fffd}')", line: 2),
+            .statement("SELECT 2", line: 3), .unreadable("SELECT '\u{fffd}'", line: 3), .statement("SELECT 3", line: 3),
+            .unreadable("SELECT '\0'", line: 4), .command(".step", line: 5), .statement("SELECT 4", line: 7),
+        ]
+        for pieces in [1, 2, 7, 64, 65_536] { #expect(try items(bytes, pieces: pieces) == wanted, "\(pieces) bytes") }
     }
 
     @Test func aStatementIsHandedOutBeforeMoreIsRead() throws {

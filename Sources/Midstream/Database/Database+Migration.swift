@@ -34,14 +34,21 @@ extension Database {
     ///
     ///     while try !database.stepMigration().isFinished {}
     ///
-    /// - Parameter budget: The time that the step may take, its commit included. What it waits for others comes to it: 10 ms at
-    ///   most; or a tenth of the time for which they have kept steps out, up to 250 ms.
+    /// - Parameters:
+    ///   - budget: The time that the step may take, its commit included. What it waits for others comes to it: 10 ms at
+    ///     most; or a tenth of the time for which they have kept steps out, up to 250 ms. Where tables have yet to begin, since
+    ///     their beginning was cut short, and nothing else is left to do, a step each second tries that again, and waits for its
+    ///     locks for 5 s.
+    ///   - table: The target's table whose rows move; `nil` for all.
     /// - Returns: How far the migration is. A step does nothing while a transaction writes (``MigrationProgress/outcome``).
-    /// - Throws: ``MigrationError`` when a row cannot be moved, or the source is not what it was. Nothing is lost; a later
-    ///   step tries again.
+    /// - Throws: ``MigrationError`` when a row cannot be moved, the source is not what it was, or a table cannot begin. Nothing is
+    ///   lost; a later step tries again.
     @discardableResult
-    public func stepMigration(budget: Duration = .milliseconds(10)) throws -> MigrationProgress {
-        try step(.time(budget))
+    public func stepMigration(
+        budget: Duration = .milliseconds(10),
+        of table: String? = nil
+    ) throws -> MigrationProgress {
+        try step(.time(budget, table: table))
     }
 
     /// Moves so many pending rows of each table, or all that are left.

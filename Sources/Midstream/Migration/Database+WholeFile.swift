@@ -35,6 +35,8 @@ extension Database {
         guard case .file(let sourcePath) = source.location else {
             throw MigrationError(.misuse, "a whole file moves into another one: the source is a file")
         }
+        // Where it cannot be done, nothing else depends on it.
+        _ = try? WholeFile.finishWiping(sourcePath)
         let made = try WholeFile.create(path, key, from: sourcePath, source.key)
         var configuration = configuration
         configuration.createsFile = false
@@ -89,6 +91,9 @@ extension Database {
     /// A plain file that was moved into an encrypted one still has all its rows, and so have backups and copies of it. On
     /// disks with flash memory, and file systems that never write in place, overwriting reaches a copy of the blocks at
     /// best: there, full disk encryption or discarding the whole disk is what helps.
+    ///
+    /// While it is overwritten the file is called as before with `-midstream_wiped` at the end. What a process leaves of it that
+    /// ends then is overwritten and deleted by the next call, or by the next `Database(path:key:movingAllOf:)` of the file.
     ///
     /// - Parameters:
     ///   - path: The file.

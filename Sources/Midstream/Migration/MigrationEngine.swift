@@ -353,7 +353,7 @@ final class MigrationEngine: Sendable {
             guard let self else { return false }
             if let throttle, !throttle() { return true }
             // An error has been reported; the next step tries again.
-            guard let progress = try? step(.time(pace.budget)) else { return true }
+            guard let progress = try? step(.time(pace.budget, table: nil)) else { return true }
             if !progress.isFinished { return true }
             // Who was told of the end may have begun another migration.
             return (try? readProgress())?.isFinished == false

@@ -40,8 +40,8 @@ public struct MigrationProgress: Sendable, Hashable {
         case idle
         /// It moved rows, counted them, or brought a table into its next phase.
         case worked
-        /// Somebody wrote the target all the while, or what is left is another file's to move (``Table/movesOnTo``). Nothing
-        /// was done; the next step may.
+        /// Somebody wrote the target all the while, what is left is another file's to move (``Table/movesOnTo``), or tables
+        /// have yet to begin, which another process may be at. Nothing was done; the next step may.
         case busy
         /// All rows of a table have moved, and a reader still has a snapshot from before; or all has moved, and somebody has
         /// a source's file open that is to be deleted, which is waited for for 2 s. The next steps try again.
@@ -86,8 +86,9 @@ public enum MigrationEvent: Sendable {
     case rowsSkipped(table: String, keys: UnreadableKeys)
     /// A table's migration was cancelled, and all of its rows are back in the source, which may be written there again.
     case tableReturned(String)
-    /// A source table stays although its rows have moved, for that reason.
-    case sourceKept(table: String, reason: String)
+    /// A source table stays although its rows have moved, for that reason. The path is that of its file; `nil` for the target's
+    /// own.
+    case sourceKept(table: String, path: String?, reason: String)
     /// A source's file was to be deleted, and stays, for that reason.
     case sourceFileKept(path: String, reason: String)
     /// A step failed. Nothing is lost; later steps try again.

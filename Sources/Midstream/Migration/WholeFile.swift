@@ -236,13 +236,40 @@ enum WholeFile {
         }
     }
 
-    static func remove(_ path: String) {
-        for suffix in ["", "-wal", "-shm", "-journal"] { _ = FilePath.remove(path + suffix) }
-    }
-
     // MARK: Wiping
 
+    /// What a file is called that is being overwritten: under its own name it would be found, and be no database.
+    private static func wipedName(_ path: String) -> String { FilePath.resolved(path) + "-midstream_wiped" }
+
+    /// Overwrites and deletes what a process that ended amid it has left of a file.
+    ///
+    /// - Returns: Whether there was anything.
+    @discardableResult
+    static func finishWiping(_ path: String) throws -> Bool {
+        let (file, wiped) = (FilePath.resolved(path), wipedName(path))
+        guard FilePath.exists(wiped) else { return false }
+        // Where there is a file of the name by now, these are its own.
+        if FilePath.isGone(file) {
+            for suffix in ["-wal", "-journal"] { try overwriteAndRemove(file + suffix) }
+            _ = FilePath.remove(file + "-shm")
+        }
+        try overwriteAndRemove(wiped)
+        return true
+    }
+
+    private static func overwriteAndRemove(_ path: String) throws {
+        guard FilePath.exists(path) else { return }
+        // Another process may be faster.
+        guard FilePath.overwrite(path) || FilePath.isGone(path) else {
+            throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
+        }
+        guard FilePath.remove(path) || FilePath.isGone(path) else {
+            throw SQLiteError(code: .ioError, message: "\(path) has been overwritten, and cannot be deleted")
+        }
+    }
+
     static func wipe(_ path: String, _ key: EncryptionKey?) throws {
+        if try finishWiping(path), !FilePath.exists(path) { return }
         let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 1000)
@@ -267,12 +294,13 @@ enum WholeFile {
                 "\(path) has rows that have not moved, in \(unmoved.joined(separator: ", ")): it stays as it is"
             )
         }
-        for suffix in ["", "-wal", "-journal"] where FilePath.exists(path + suffix) {
-            guard FilePath.overwrite(path + suffix) else {
-                throw SQLiteError(code: .ioError, message: "\(path + suffix) cannot be overwritten")
-            }
+        let file = FilePath.resolved(path)
+        guard FilePath.isWritable(file), FilePath.rename(file, to: wipedName(file)) else {
+            throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
         }
-        remove(path)
+        try finishWiping(file)
+        // A link to it.
+        if FilePath.isGone(path) { _ = FilePath.remove(path) }
     }
 
     /// The tables that have rows which are nowhere else.

@@ -125,7 +125,10 @@ struct Retirement {
     private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {
         // Otherwise another process was first, and told.
         if isDone {
-            if let kept { stepper.onEvent?(.sourceKept(table: record.source, reason: kept)) }
+            if let kept {
+                let path = stepper.path(of: migration)
+                stepper.onEvent?(.sourceKept(table: record.source, path: path, reason: kept))
+            }
             let others = try stepper.store.load().tables.filter { SQLIdentifier.equal($0.target, record.target) }
             if others.allSatisfy({ $0.phase == .done }) { stepper.onEvent?(.tableMoved(record.target)) }
         }

@@ -46,6 +46,21 @@ extension Setup {
         return refusal
     }
 
+    /// Lets tables of a migration move whose beginning was cut short.
+    ///
+    /// - Throws: Why they cannot; those that do not fit any more have been taken back.
+    func finishCutShort(_ migration: MigrationRecord) throws {
+        switch try resume(needed: migration) {
+        case nil: break
+        case .error(let error): throw error
+        case .changed:
+            throw MigrationError(
+                .sourceChanged,
+                "a table, or its source, was changed before it began to move, and it does not: add its migration again"
+            )
+        }
+    }
+
     /// Loads what is stored once nothing is about to begin any more but what cannot be reached: what another process is about to
     /// begin is not seen yet, and it may have claimed the source.
     ///

@@ -59,6 +59,10 @@ final class Stepper {
     private let lockWait: LockWait
     /// Since when steps have been kept out by others, without one that was let in.
     private var busySince: ContinuousClock.Instant?
+    /// The tables that have yet to begin, and since when steps have left them alone.
+    private var waitingToBegin: (ids: Set<Int64>, since: ContinuousClock.Instant)?
+    /// How long steps leave tables alone that have yet to begin: whoever has stored them may be at it.
+    private static let patienceWithBeginnings: Duration = .seconds(1)
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -447,10 +451,17 @@ final class Stepper {
 
     /// What a step may do.
     enum Limit {
-        /// Work for that long, the commit included.
-        case time(Duration)
+        /// Work for that long, the commit included, at all tables or at that one.
+        case time(Duration, table: String?)
         /// Move so many pending rows of each table, or of that one, however long it takes.
         case rows(Int64, table: String?)
+
+        /// Whether a step may do anything for a table.
+        func concerns(_ record: TableRecord) -> Bool {
+            switch self {
+            case .time(_, let table), .rows(_, let table): table.map { SQLIdentifier.equal($0, record.target) } ?? true
+            }
+        }
     }
 
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
@@ -499,7 +510,8 @@ final class Stepper {
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
-        guard try isCopyConfirmed(migrations, records) else { return (.idle, 0) }
+        let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
+        guard try isCopyConfirmed(migrations, records) else { return (try resume(starting, migrations), 0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
@@ -507,7 +519,7 @@ final class Stepper {
         let begun = records.filter { $0.phase != .starting && $0.phase != .done && $0.isOwn }
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
-            if case .rows(_, let table?) = limit, !SQLIdentifier.equal(table, record.target) { continue }
+            guard limit.concerns(record) else { continue }
             let did: (moved: Int64, outcome: MigrationProgress.Outcome)?
             do {
                 did = try unlessOvertaken(record) {
@@ -529,7 +541,31 @@ final class Stepper {
             if case .time = limit, result != .waitingForReaders { break }
         }
         if let failure { throw failure }
+        if outcome == .idle || outcome == .busy, !starting.isEmpty { outcome = try resume(starting, migrations) }
         return (outcome, moved)
+    }
+
+    /// Goes on with tables whose beginning was cut short, where a step has nothing else to do, and others have had time to.
+    ///
+    /// - Throws: Why one of them cannot begin.
+    private func resume(_ records: [TableRecord], _ migrations: [MigrationRecord]) throws -> MigrationProgress.Outcome {
+        let ids = Set(records.map(\.id))
+        guard let waiting = waitingToBegin, waiting.ids == ids else {
+            waitingToBegin = (ids, clock.now)
+            return .busy
+        }
+        guard clock.now - waiting.since >= Self.patienceWithBeginnings else { return .busy }
+        waitingToBegin = nil
+        var failure: (any Error)?
+        for migration in migrations where records.contains(where: { $0.migration == migration.id }) {
+            do {
+                try Setup(stepper: self).finishCutShort(migration)
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+        return .worked
     }
 
     func noteSourceToLeave(_ migration: MigrationRecord) {
@@ -614,7 +650,7 @@ final class Stepper {
         }
         let copied = try firing(sql) {
             switch limit {
-            case .time(let budget): try move(record, sql, until: start + budget)
+            case .time(let budget, _): try move(record, sql, until: start + budget)
             case .rows(let rows, _): try move(record, sql, rows: rows)
             }
         }
@@ -632,7 +668,7 @@ final class Stepper {
         if case .rows(let rows, _) = limit { most = rows }
         guard most > 0 else { return (0, .idle) }
         let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record, atMost: most) {
-            guard case .time(let budget) = limit else { return false }
+            guard case .time(let budget, _) = limit else { return false }
             let time = clock.now - start
             return $0 ? time > budget + .milliseconds(200) : time >= budget || gate.isAwaited
         }
@@ -998,7 +1034,7 @@ final class Stepper {
             if let first { try slice.bind(first, at: 1 + sql.key.count) }
             guard try slice.step() else { break }
             count.add(slice.int64(at: 0), hashes && !slice.isNull(at: 1) ? slice.int64(at: 1) : 0, from: first)
-            if case .time(let budget) = limit, clock.now - start > budget / 2 { break }
+            if case .time(let budget, _) = limit, clock.now - start > budget / 2 { break }
         }
         counts[record.id] = count
         return count.isComplete ? (count.belonging, hashes ? count.hashes : nil) : nil

@@ -18,6 +18,11 @@ enum FilePath {
         access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
     }
 
+    /// Whether the process may write a file.
+    static func isWritable(_ path: String) -> Bool {
+        access(path, W_OK) == 0
+    }
+
     /// Removes a file; `false` when it cannot be removed.
     static func remove(_ path: String) -> Bool {
         unlink(path) == 0
@@ -37,6 +42,21 @@ enum FilePath {
             left -= count
         }
         return fsync(file) == 0
+    }
+
+    /// Gives a file another name in its folder, which is on the disk when it returns, unless the folder cannot be read.
+    static func rename(_ path: String, to name: String) -> Bool {
+        #if canImport(Glibc)
+            guard Glibc.rename(path, name) == 0 else { return false }
+        #elseif canImport(Darwin)
+            guard Darwin.rename(path, name) == 0 else { return false }
+        #else
+            guard Musl.rename(path, name) == 0 else { return false }
+        #endif
+        let folder = open(split(path).folder, O_RDONLY)
+        guard folder >= 0 else { return true }
+        defer { close(folder) }
+        return fsync(folder) == 0
     }
 
     /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path.

@@ -1,4 +1,5 @@
 internal import Midstream
+internal import SQLText
 
 /// `midstream cancel`: brings the rows of tables that have not all moved back to their sources.
 struct CancelCommand: Command {
@@ -36,7 +37,7 @@ struct CancelCommand: Command {
         let database = try TargetDatabase.openStored(target, keys)
         defer { database.close() }
         try database.cancelMigration(of: tables.isEmpty ? nil : tables)
-        let returning = try database.readMigrationProgress().tables.filter(\.isReturning)
+        let returning = try database.readMigrationProgress().tables.filter { $0.isReturning && isChosen($0) }
         if returning.isEmpty {
             output.write(run.isJSON ? json([], rows: 0, isFinished: true) : "There is nothing to bring back.\n")
             return .success
@@ -45,10 +46,11 @@ struct CancelCommand: Command {
             database: database,
             signals: signals,
             budget: run.budget,
-            interval: run.pace?.interval ?? .zero
+            interval: run.pace?.interval ?? .zero,
+            tables: returning.map(\.name)
         )
         var rows: Int64 = 0
-        let signal = try loop.run(until: { !$0.tables.contains(where: \.isReturning) }) { progress in
+        let signal = try loop.run(until: { !$0.tables.contains { $0.isReturning && isChosen($0) } }) { progress in
             rows += progress.rowsMovedByStep
         }
         output.write(
@@ -57,6 +59,11 @@ struct CancelCommand: Command {
                 : text(returning, rows: rows, isFinished: signal == nil)
         )
         return signal.map { .signal($0) } ?? .success
+    }
+
+    /// Whether it is among the tables that return. Others that are on their way are left alone.
+    private func isChosen(_ table: MigrationProgress.Table) -> Bool {
+        tables.isEmpty || tables.contains { SQLIdentifier.equal($0, table.name) }
     }
 
     private func text(_ tables: [MigrationProgress.Table], rows: Int64, isFinished: Bool) -> String {

@@ -20,7 +20,16 @@ enum Tool {
             code = .failure
         }
         output.flush()
-        return code
+        return output.failure.map { lost(output, $0, code) } ?? code
+    }
+
+    /// What a command ends with whose output could not be written. Who has stopped reading it knows.
+    private static func lost(_ output: Output, _ error: Int32, _ code: ExitCode) -> ExitCode {
+        guard error != SystemCalls.brokenPipe.error else {
+            return code == .success ? .signal(SystemCalls.brokenPipe.signal) : code
+        }
+        output.error("midstream: error: cannot write the output: \(SystemCalls.message(ofError: error))")
+        return code == .success ? .failure : code
     }
 
     private static func dispatch(_ arguments: [String], _ output: Output) throws -> ExitCode {

@@ -5,6 +5,8 @@ final class Output {
     private var buffer: [UInt8] = []
     private let descriptor: Int32
     private static let capacity = 65_536
+    /// The number of the first error of a write; `nil` while nothing is lost.
+    private(set) var failure: Int32?
 
     init(descriptor: Int32 = SystemCalls.standardOutput) {
         self.descriptor = descriptor
@@ -27,7 +29,8 @@ final class Output {
 
     func flush() {
         guard !buffer.isEmpty else { return }
-        SystemCalls.write(buffer, to: descriptor)
+        // What comes after a gap is of no use.
+        if failure == nil { failure = SystemCalls.write(buffer, to: descriptor) }
         buffer.removeAll(keepingCapacity: true)
     }
 

@@ -75,13 +75,21 @@ struct ScriptReader {
 
     /// Hands out the statements that have ended, and keeps the rest.
     private mutating func split(_ bytes: [UInt8], isEnd: Bool) {
-        let script = SQLScript(String(decoding: bytes, as: UTF8.self))
+        // Each byte that is no text is one that may be in a name or a string, so that offsets stay what they are.
+        let unreadable = ScriptText.unreadable(bytes)
+        var readable = bytes
+        for offset in unreadable { readable[offset] = UInt8(ascii: "_") }
+        let script = SQLScript(String(decoding: readable, as: UTF8.self))
         var start = 0
         for outline in script {
             guard outline.kind != .empty else { break }
             guard isEnd || hasEnded(outline, script) else { break }
             let begin = line + Self.lineFeeds(in: script.text(start..<outline.range.lowerBound))
-            items.append(.statement(script.text(outline.range), line: begin))
+            if unreadable.contains(where: outline.range.contains) {
+                items.append(.unreadable(String(decoding: bytes[outline.range], as: UTF8.self), line: begin))
+            } else {
+                items.append(.statement(script.text(outline.range), line: begin))
+            }
             line += Self.lineFeeds(in: script.text(start..<outline.endOffset))
             start = outline.endOffset
         }
@@ -90,7 +98,7 @@ struct ScriptReader {
         if isPendingBlank, !Self.isCommentOpen(rest) {
             line += Self.lineFeeds(in: rest)
         } else {
-            pending = Array(rest.utf8)
+            pending = Array(bytes[start...])
         }
     }
 

@@ -38,6 +38,9 @@ final class ScriptRunner {
         while !isOver, let item = try reader.next() {
             switch item {
             case .statement(let sql, let line): run(sql, line: line, access)
+            case .unreadable(let sql, let line):
+                printer.fail(sql, line: line, ScriptText.failure)
+                noteFailure()
             case .command(let text, let line):
                 guard let command = parse(text, line: line) else { continue }
                 if command.makesSteps, !access.isInTransaction { return (command, text, line) }

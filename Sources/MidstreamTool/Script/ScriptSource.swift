@@ -13,7 +13,7 @@ enum ScriptSource {
         let descriptor = try open(path)
         var bytes: [UInt8] = []
         while case let piece = try piece(of: descriptor, output), !piece.isEmpty { bytes += piece }
-        return String(decoding: bytes, as: UTF8.self)
+        return try ScriptText.whole(bytes)
     }
 
     private static func open(_ path: String?) throws -> Int32 {

@@ -12,17 +12,30 @@ enum SystemCalls {
     static let standardOutput: Int32 = 1
     static let standardError: Int32 = 2
 
+    /// The number of the signal, and the error, of a reader that has gone.
+    static let brokenPipe = (signal: SIGPIPE, error: EPIPE)
+
     /// Writes all of it, or as much as the reader takes.
-    static func write(_ bytes: [UInt8], to descriptor: Int32) {
+    ///
+    /// - Returns: The error's number when it has not all been written.
+    @discardableResult
+    static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32? {
         var done = 0
         while done < bytes.count {
             let count = bytes.withUnsafeBytes { buffer in
                 Self.write(descriptor, UnsafeRawBufferPointer(rebasing: buffer[done...]))
             }
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { return }
+            if count < 0, errno == EAGAIN {
+                // What reads it has the pipe not wait.
+                var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                poll(&wait, 1, -1)
+                continue
+            }
+            guard count > 0 else { return count < 0 ? errno : EIO }
             done += count
         }
+        return nil
     }
 
     private static func write(_ descriptor: Int32, _ buffer: UnsafeRawBufferPointer) -> Int {
@@ -99,7 +112,9 @@ enum SystemCalls {
     }
 
     /// What the last call that failed had to say.
-    static var lastError: String { String(cString: strerror(errno)) }
+    static var lastError: String { message(ofError: errno) }
+
+    static func message(ofError number: Int32) -> String { String(cString: strerror(number)) }
 
     static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 

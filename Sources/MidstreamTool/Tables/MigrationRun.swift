@@ -9,11 +9,13 @@ struct MigrationRun {
 
     /// Makes steps until all has moved, or a signal comes.
     func move(_ database: Database, target: String, keys: FileKeys) throws -> MoveSummary {
-        let kept = Mutex<[(table: String, reason: String)]>([])
+        let kept = Mutex<[(table: String, path: String?, reason: String)]>([])
         let keptFiles = Mutex<[String]>([])
+        let moved = Mutex<Set<String>>([])
         database.onMigrated { event in
             switch event {
-            case .sourceKept(let table, let reason): kept.withLock { $0.append((table, reason)) }
+            case .tableMoved(let table): moved.withLock { _ = $0.insert(table) }
+            case .sourceKept(let table, let path, let reason): kept.withLock { $0.append((table, path, reason)) }
             case .sourceFileKept(let path, let reason): keptFiles.withLock { $0.append("\(path) stays: \(reason)") }
             default: break
             }
@@ -37,7 +39,19 @@ struct MigrationRun {
             last = progress
         }
         try Self.checkReturning(last)
-        for (table, reason) in kept.withLock(\.self) { tally.noteKept(sourceTable: table, because: reason) }
+        let own = moved.withLock(\.self)
+        for table in tally.tables where table.isGone && !own.contains(table.progress.name) {
+            try CommandFailure.naming(table.progress.sourcePath ?? target) {
+                guard try !table.progress.hasMoved(target: target, keys: keys) else { return }
+                throw CommandFailure(
+                    "table \(table.progress.name) has not moved: its migration was cancelled meanwhile, and its rows are in table "
+                        + "\(table.progress.sourceTable) of \(table.progress.sourcePath ?? "this file"). The same command moves it again"
+                )
+            }
+        }
+        for (table, path, reason) in kept.withLock(\.self) {
+            tally.noteKept(sourceTable: table, of: path, because: reason)
+        }
         for line in keptFiles.withLock(\.self) { output.error(line) }
         return MoveSummary(tally: tally, elapsed: display.elapsed, signal: signal)
     }

@@ -1,10 +1,13 @@
 internal import Midstream
+internal import SQLText
 
 /// What has moved so far, table by table. A table that is done leaves the progress, and stays here.
 struct MoveTally {
     struct Table {
         var progress: MigrationProgress.Table
         var isDone = false
+        /// Whether the target knows it no more, and it was not seen to be done.
+        var isGone = false
         /// Why the source table stays; `nil` when it went, or has yet to.
         var keptBecause: String?
     }
@@ -39,14 +42,26 @@ struct MoveTally {
         }
         for index in tables.indices {
             let current = progress.tables.first { $0.isSame(as: tables[index].progress) }
+            tables[index].isGone = current == nil && tables[index].progress.phase != .done
             tables[index].isDone = current?.phase ?? .done == .done
         }
     }
 
-    mutating func noteKept(sourceTable: String, because reason: String) {
-        for index in tables.indices where tables[index].progress.sourceTable == sourceTable {
+    /// - Parameter path: The source table's file; `nil` for the target's own.
+    mutating func noteKept(sourceTable: String, of path: String?, because reason: String) {
+        for index in tables.indices {
+            let table = tables[index].progress
+            guard SQLIdentifier.equal(table.sourceTable, sourceTable), Self.isSameFile(table.sourcePath, path) else {
+                continue
+            }
             tables[index].keptBecause = reason
         }
+    }
+
+    /// Whether both are one file, or none. A path may lead there through links, or to nothing any more.
+    private static func isSameFile(_ first: String?, _ second: String?) -> Bool {
+        guard let first, let second else { return first == nil && second == nil }
+        return first == second || Files.areSame(first, second)
     }
 
     var isFinished: Bool { tables.allSatisfy(\.isDone) }

@@ -1,6 +1,6 @@
 internal import Midstream
 
-/// Makes steps until everything has moved, or a signal comes.
+/// Makes steps until everything has moved, or returned, or a signal comes.
 struct StepLoop {
     let database: Database
     let signals: SignalWatch
@@ -8,6 +8,8 @@ struct StepLoop {
     var budget: Duration
     /// The time from the beginning of a step to that of the next; zero for none between them.
     var interval: Duration = .zero
+    /// The tables that steps are made of, in turn; none for steps of all.
+    var tables: [String] = []
 
     /// How long a step that could do nothing is waited after.
     private static let patience = Duration.milliseconds(5)
@@ -21,14 +23,17 @@ struct StepLoop {
         throws -> Int32?
     {
         let clock = ContinuousClock()
+        var turn = 0
         while true {
             if let signal = signals.signalReceived { return signal }
             let start = clock.now
-            let progress = try database.stepMigration(budget: budget)
+            let table = tables.isEmpty ? nil : tables[turn % tables.count]
+            turn += 1
+            let progress = try database.stepMigration(budget: budget, of: table)
             onStep(progress)
             if isOver(progress) { return nil }
             try checkOwn(progress)
-            let isIdle = progress.outcome == .busy || progress.outcome == .waitingForReaders
+            let isIdle = progress.outcome != .worked
             signals.sleep(max(interval - (clock.now - start), isIdle ? Self.patience : .zero))
         }
     }

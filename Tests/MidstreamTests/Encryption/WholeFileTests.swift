@@ -148,6 +148,55 @@ import Testing
         #expect(!Files.exists(folder.file("old.db")))
     }
 
+    /// A process dies when it has overwritten the beginning of the source, which is no database then.
+    @Test(arguments: ["open", "wipe", "another"]) func aSourceThatIsHalfWipedKeepsNothingClosed(_ next: String)
+        async throws
+    {
+        let folder = TemporaryFolder()
+        let old: String = folder.file("old.db")
+        let new = folder.file("new.db")
+        let plain = try Connection(path: old)
+        try plain.execute(
+            script: """
+                CREATE TABLE t(x);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+                    INSERT INTO t SELECT 'needle' || hex(randomblob(500)) FROM n;
+                """
+        )
+        plain.close()
+        func open() throws -> Database { try Database(path: new, movingAllOf: .file(old)) }
+        var database = try open()
+        try finishMigration(database)
+        database.close()
+        await #expect(processExitsWith: .signal(SIGKILL)) { [old = old as String] in
+            // Writing goes on up to there: 1 MB of zeros.
+            var limit = rlimit(rlim_cur: 1 << 20, rlim_max: 1 << 20)
+            #if canImport(Glibc)
+                let resource = __rlimit_resource_t(RLIMIT_FSIZE.rawValue)
+            #else
+                let resource = RLIMIT_FSIZE
+            #endif
+            signal(SIGXFSZ, SIG_IGN)
+            guard setrlimit(resource, &limit) == 0 else { return }
+            try? Database.wipeSource(atPath: old)
+            kill(getpid(), SIGKILL)
+        }
+        if next == "another" {
+            // A file of the name that has nothing to do with it.
+            try Connection(path: old).execute(script: "CREATE TABLE u(x); INSERT INTO u VALUES (1)")
+            #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: old) }
+            #expect(try MovingFixture.count("u", in: old) == 1)
+        }
+        if next == "wipe" { try Database.wipeSource(atPath: old) }
+        if next != "another" {
+            database = try open()
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE x LIKE 'needle%'") == 3000)
+            database.close()
+            #expect(!Files.exists(old))
+        }
+        #expect(!Files.exists(old + "-midstream_wiped"))
+    }
+
     /// The next version of the application has a table more, and one by another name.
     @Test(arguments: [SourceRetirement.keep, .drop, .deleteFileWhenEmpty])
     func theNewFileMayGetTablesOfItsOwn(_ retirement: SourceRetirement) throws {

@@ -212,7 +212,9 @@ import Testing
         let database = try Database(path: new)
         try database.execute("CREATE TABLE current(x, archived); CREATE TABLE archive(x, archived)")
         let reasons = Collected()
-        database.onMigrated { if case .sourceKept(let table, let reason) = $0 { reasons.add("\(table): \(reason)") } }
+        database.onMigrated {
+            if case .sourceKept(let table, _, let reason) = $0 { reasons.add("\(table): \(reason)") }
+        }
         func add() throws {
             try database.addMigration(source: isSameFile ? .sameDatabase : .file(old)) { table in
                 guard table.name == "current" || table.name == "archive" else { return }

@@ -249,6 +249,47 @@ import Testing
         return try body()
     }
 
+    /// Its process has died. A loop over steps would go on for ever.
+    @Test(arguments: ["missing", "locked", "changed"])
+    func stepsTellThatATableCannotBeginAndGoOnWhenItCan(_ way: String) async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture)
+        let aside = fixture.source + "-aside"
+        Files.moveDatabase(fixture.source, to: aside)
+        let database = try Database(path: fixture.target)
+        if way != "missing" { Files.moveDatabase(aside, to: fixture.source) }
+        var holder: Connection?
+        if way != "missing" { holder = try Connection(path: fixture.source) }
+        if way == "locked" { try holder?.execute("BEGIN IMMEDIATE") }
+        if way == "changed" { try holder?.execute("ALTER TABLE old_accounts ADD COLUMN z") }
+        var outcomes: Set<MigrationProgress.Outcome> = []
+        func steps() throws -> MigrationError? {
+            let end = ContinuousClock.now + .seconds(20)
+            while ContinuousClock.now < end {
+                do {
+                    let progress = try database.stepMigration()
+                    if progress.isFinished { return nil }
+                    if progress.tables.contains(where: { $0.phase == .starting }) { outcomes.insert(progress.outcome) }
+                } catch let error as MigrationError {
+                    return error
+                }
+                usleep(5000)
+            }
+            Issue.record("no end")
+            return nil
+        }
+        let error = try steps()
+        #expect(error?.code == (way == "changed" ? .sourceChanged : .sourceUnavailable), "\(String(describing: error))")
+        #expect(outcomes == [.busy])
+        if way == "locked" { try holder?.execute("COMMIT") }
+        holder?.close()
+        if way == "missing" { Files.moveDatabase(aside, to: fixture.source) }
+        #expect(try steps() == nil)
+        #expect(database.isMigrated)
+        let sum = try database.fetchValue(Int64.self, "SELECT ifnull(sum(amount), 0) FROM accounts")
+        #expect(sum == (way == "changed" ? 0 : fixture.total))
+    }
+
     /// It would go on without the rows, and might write some that have the same keys.
     @Test func whoAddsWhatCannotBeReachedYetIsTold() async throws {
         let fixture = try MovingFixture(rows: 50)

@@ -108,6 +108,17 @@ struct Subprocess {
         return signal == 0 ? (status >> 8) & 0xff : 128 + signal
     }
 
+    /// Ends a process that has not come to its end after so many seconds.
+    static func end(_ pid: pid_t, after seconds: Int) {
+        for _ in 0..<seconds * 100 {
+            var info = siginfo_t()
+            waitid(P_PID, id_t(pid), &info, WEXITED | WNOHANG | WNOWAIT)
+            if info.si_signo == SIGCHLD { return }
+            usleep(10_000)
+        }
+        kill(pid, SIGKILL)
+    }
+
     private struct Files {
         let folder: String
         var input: String { folder + "/input" }
