@@ -216,7 +216,7 @@ import Testing
         Files.removeDatabase(fixture.source)
         try reader.execute("COMMIT")
         let kept = Collected()
-        database.onMigrated { if case .sourceKept(_, let reason) = $0 { kept.add(reason) } }
+        database.onMigrated { if case .sourceKept(_, _, let reason) = $0 { kept.add(reason) } }
         try finishMigration(database)
         #expect(kept.all.count == 1 && kept.all[0].hasPrefix("its file is not there"))
         Files.copyDatabase(fixture.source + "-away", to: fixture.source)
