@@ -5,6 +5,8 @@ internal import SQLText
 struct ConnectionTerms {
     /// Whether it may ask for the time or its zone. In an index SQLite refuses that only when a row comes to it.
     let hasTime: Bool
+    /// The columns, in lower case, whose text a function of dates takes for the present if it is `now`.
+    let timeColumns: Set<String>
     /// Whether it has LIKE, which `PRAGMA case_sensitive_like` changes on its connection alone.
     let hasLike: Bool
 
@@ -16,11 +18,15 @@ struct ConnectionTerms {
     init(_ text: String, of source: TableSchema) {
         let words = Words(text, source)
         hasLike = words.tokens.indices.contains { words.isKeyword("like", at: $0) }
-        hasTime = words.tokens.indices.contains { index in
-            if words.tokens[index].kind == .identifier, Self.presentTime.contains(words.name(at: index)) { return true }
-            return words.isCall(at: index) && Self.timeFunctions.contains(words.name(at: index))
-                && !words.hasFixedTime(at: index)
+        var (hasTime, columns) = (false, Set<String>())
+        for index in words.tokens.indices {
+            if words.tokens[index].kind == .identifier, Self.presentTime.contains(words.name(at: index)) {
+                hasTime = true
+            }
+            guard words.isCall(at: index), Self.timeFunctions.contains(words.name(at: index)) else { continue }
+            if let found = words.columnsOfFixedTime(at: index) { columns.formUnion(found) } else { hasTime = true }
         }
+        (self.hasTime, timeColumns) = (hasTime, columns)
     }
 
     private struct Words {
@@ -53,9 +59,12 @@ struct ConnectionTerms {
             return tokens[index].kind == .identifier || isCall(at: index)
         }
 
-        /// Whether what a function of dates is given cannot be the present: columns and numbers, what is computed of these,
-        /// and texts that say another time. Of what is put together nobody knows what it says.
-        func hasFixedTime(at function: Int) -> Bool {
+        /// The columns that a function of dates is given as times; `nil` where what it is given may be the present, or depend on
+        /// the zone. Numbers, what is computed, and texts that say another time do not. Of what is put together nobody knows what
+        /// it says, nor of a modifier that is a column.
+        func columnsOfFixedTime(at function: Int) -> Set<String>? {
+            let times = ["strftime": 2...2, "timediff": 1...2][name(at: function)] ?? 1...1
+            var columns: Set<String> = []
             var depth = 0
             var arguments = 0
             for index in (function + 1)..<tokens.count {
@@ -63,23 +72,27 @@ struct ConnectionTerms {
                 case .leftParen: depth += 1
                 case .rightParen:
                     depth -= 1
-                    if depth == 0 { return arguments >= (name(at: function) == "strftime" ? 2 : 1) }
+                    if depth == 0 { return arguments >= times.lowerBound ? columns : nil }
                 case .comma:
                     if depth == 1 { arguments += 1 }
                 case .integer, .float, .dot: break
                 case .operator:
-                    guard ["+", "-", "*", "/", "%"].contains(text(at: index)) else { return false }
+                    guard ["+", "-", "*", "/", "%"].contains(text(at: index)) else { return nil }
                 case .string:
-                    if ConnectionTerms.presentWords.contains(name(at: index)) { return false }
+                    if ConnectionTerms.presentWords.contains(name(at: index)) { return nil }
                 case .identifier, .quotedIdentifier:
-                    if isCall(at: index) { return false }
-                    let isColumn = source.columnIndex(name(at: index)) != nil
-                    if !isColumn, ConnectionTerms.presentWords.contains(name(at: index)) { return false }
-                default: return false
+                    if isCall(at: index) { return nil }
+                    if source.columnIndex(name(at: index)) != nil {
+                        if max(arguments, 1) > times.upperBound { return nil }
+                        columns.insert(name(at: index))
+                    } else if ConnectionTerms.presentWords.contains(name(at: index)) {
+                        return nil
+                    }
+                default: return nil
                 }
                 if depth >= 1, arguments == 0, tokens[index].kind != .leftParen { arguments = 1 }
             }
-            return false
+            return nil
         }
     }
 }

@@ -42,6 +42,16 @@ struct RowExpression {
         }
         let terms = ConnectionTerms(text, of: source)
         if terms.hasTime { throw dependence(nil) }
+        for column in terms.timeColumns.sorted() {
+            let now = "lower(CAST(\(SQLIdentifier.quoted(column)) AS TEXT)) = 'now'"
+            guard try connection.fetchOne("SELECT 1 FROM \(from) WHERE \(now) LIMIT 1") != nil else { continue }
+            throw MigrationError(
+                .unsupported,
+                "\(what) asks for the time in column \(column), which has the text 'now' in a row of source table \(source.name): "
+                    + "to SQLite that is another time at each moment. Change the row, or have the expression leave it out",
+                table: table
+            )
+        }
         if terms.hasLike {
             throw MigrationError(
                 .unsupported,
@@ -63,7 +73,8 @@ struct RowExpression {
         MigrationError(
             .unsupported,
             "\(what) must depend on the source's row alone: no subquery, no parameter, no time, no random value. Functions of "
-                + "dates are given columns, numbers, and texts that do not name the present or the local time zone",
+                + "dates are given columns and numbers as times, and as modifiers texts that do not name the present or the local "
+                + "time zone",
             table: table,
             cause: cause
         )

@@ -148,6 +148,20 @@ import Testing
         #expect(error?.code == code && error?.table == "t", "\(condition): \(error.map { "\($0)" } ?? "")")
     }
 
+    /// The row would be on either side by the clock.
+    @Test(
+        .enabled(if: Connection.libraryVersionNumber >= 3_020_000),
+        arguments: ["julianday(x) < 5", "strftime('%s', \"X\") > '0'", "datetime('2020-01-01', y) > '2020'"]
+    )
+    func aConditionThatAsksARowForThePresent(_ condition: String) throws {
+        let error = try refusal(
+            source: "CREATE TABLE s(x, y); INSERT INTO s VALUES ('2020-01-01', 1), ('Now', 'localtime')",
+            target: "CREATE TABLE t(x, y)",
+            condition: condition
+        )
+        #expect(error?.code == .unsupported && error?.table == "t", "\(error.map { "\($0)" } ?? "")")
+    }
+
     /// Before SQLite 3.20, no function of dates depends on its arguments alone.
     private static let dates = [
         "date(x) < '2030-01-01'", "date(x / 1000, 'unixepoch', '+1 day') < '2030-01-01'",
