@@ -77,8 +77,11 @@ extension Setup {
         if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
-            // That table has taken over what was to come into another one of this file.
-            guard try stepper.store.table(first.id) == nil else {
+            // That table has taken over what was to come into another one of this file; unless this one has just taken it over, for
+            // another process.
+            if try stepper.store.table(first.id) != nil,
+                try stepper.store.table(record.id)?.phase ?? .starting == .starting
+            {
                 throw notWhole(record, migration, "of a move that this file has not ended yet")
             }
             let others = try Claims.all(in: migration.schema, connection).filter { claim in

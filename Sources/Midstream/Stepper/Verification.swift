@@ -157,10 +157,9 @@ extension RowMover {
         guard hashes else { return }
         var sum = check.isNull(at: 1) ? 0 : check.int64(at: 1)
         if hasLedger {
-            let settled = try statements.statement(verification.settledHashes(isBounded: isBounded, isEnded: isEnded))
-            defer { settled.reset() }
-            try bindRange(settled, position, upper)
-            if try settled.step(), !settled.isNull(at: 0) { sum &+= settled.int64(at: 0) }
+            let text = verification.settledHashes(isBounded: isBounded, isEnded: isEnded)
+            guard let settled = try sumOfHashes(text, position, upper) else { return try leaveHashesOut() }
+            sum &+= settled
         }
         try addHashes(sum, record)
     }
@@ -187,14 +186,19 @@ extension RowMover {
         let text =
             "SELECT sum(\(VerificationSQL(sql).sourceHash)) FROM \(sql.source)"
             + sql.rangeClause(isBounded: position.key != nil, isEnded: upper != nil, withLedger: false)
+        if let sum = try sumOfHashes(text, position, upper) { try addHashes(sum, record) } else { try leaveHashesOut() }
+    }
+
+    /// - Returns: `nil` where an expression has no value for a row, which was set aside or deleted for that.
+    private func sumOfHashes(_ text: String, _ position: Position, _ upper: RowKey?) throws -> Int64? {
         let statement = try statements.statement(text)
         defer { statement.reset() }
         try bindRange(statement, position, upper)
         do {
-            if try statement.step(), !statement.isNull(at: 0) { try addHashes(statement.int64(at: 0), record) }
-        } catch let error as SQLiteError where error.code == .error {
-            // A row for which an expression has no value has no hash: that is why it was set aside.
-            try leaveHashesOut()
+            return try statement.step() && !statement.isNull(at: 0) ? statement.int64(at: 0) : 0
+        } catch {
+            guard error.code == .error else { throw error }
+            return nil
         }
     }
 

@@ -36,6 +36,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case cancelled
     /// The same, where the source has a rollback journal.
     case cancelledRollbackJournal
+    /// The file goes, the rows of three files move or rows return, and the application's commits stay.
+    case deleteFileFull, chainOfFilesFull, cancelledFull
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
@@ -52,39 +54,40 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
         [
             .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalFull,
             .rollbackJournalOfSource, .synchronousFull, .split, .severalSources, .mapped, .setAside, .cancelled,
-            .cancelledRollbackJournal,
+            .cancelledRollbackJournal, .deleteFileFull, .chainOfFilesFull, .cancelledFull,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 
     var isSameFile: Bool { self == .sameFile || self == .chain }
 
+    var deletesFile: Bool { self == .deleteFile || self == .deleteFileFull }
+
+    var isChainOfFiles: Bool { self == .chainOfFiles || self == .chainOfFilesFull }
+
     /// Whether rows return to the source.
-    var isCancelled: Bool { self == .cancelled || self == .cancelledRollbackJournal }
+    var isCancelled: Bool { [.cancelled, .cancelledRollbackJournal, .cancelledFull].contains(self) }
+
+    /// Whether the application's commits are synced.
+    private var isFull: Bool {
+        [.synchronousFull, .rollbackJournalFull, .deleteFileFull, .chainOfFilesFull, .cancelledFull].contains(self)
+    }
 
     /// Whether the source has a rollback journal once its beginning is over.
     var hasRollbackJournalOfSource: Bool { self == .rollbackJournalOfSource || self == .cancelledRollbackJournal }
 
     /// How many transactions that were reported may be gone: without a WAL the last one, with one all since it was copied.
     func mostLost(_ manner: KillingVFS.Manner) -> Int {
-        guard manner.losesPower else { return 0 }
-        return switch self {
-        case .synchronousFull, .rollbackJournalFull: 0
-        case .rollbackJournal: 1
-        default: .max
-        }
+        if !manner.losesPower || isFull { return 0 }
+        return self == .rollbackJournal ? 1 : .max
     }
 
     var retirement: SourceRetirement {
-        switch self {
-        case .keep: .keep
-        case .deleteFile: .deleteFileWhenEmpty
-        default: .drop
-        }
+        deletesFile ? .deleteFileWhenEmpty : self == .keep ? .keep : .drop
     }
 
     var configuration: DatabaseConfiguration {
         var configuration = DatabaseConfiguration()
         if self == .rollbackJournal || self == .rollbackJournalFull { configuration.journalMode = .unchanged }
-        if self == .synchronousFull || self == .rollbackJournalFull { configuration.synchronous = .full }
+        if isFull { configuration.synchronous = .full }
         // Nobody else has the files.
         configuration.busyTimeout = .milliseconds(100)
         configuration.sourceKey = { [sourceKey] _ in sourceKey }

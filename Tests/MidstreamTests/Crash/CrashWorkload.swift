@@ -105,7 +105,7 @@ struct CrashWorkload {
             old.close()
         }
         new.close()
-        if scenario == .chainOfFiles {
+        if scenario.isChainOfFiles {
             let connection = try Connection(path: middle, options: OpenOptions(key: scenario.sourceKey))
             if scenario.sourceKey == nil { try connection.execute("PRAGMA page_size = 1024") }
             try connection.execute("CREATE TABLE middle_accounts\(Self.columns)")
@@ -151,7 +151,7 @@ struct CrashWorkload {
 
     func open() throws -> Database {
         let database = try Database(path: target, key: scenario.targetKey, configuration: scenario.configuration)
-        if scenario.isSameFile || Files.exists(source) || scenario == .deleteFile { try addMigrations(database) }
+        if scenario.isSameFile || Files.exists(source) || scenario.deletesFile { try addMigrations(database) }
         return database
     }
 
@@ -170,7 +170,7 @@ struct CrashWorkload {
                 try database.stepMigration(rows: Self.rowsPerStep)
             }
         }
-        if scenario == .chainOfFiles { try addMigrationOfMiddle(database) }
+        if scenario.isChainOfFiles { try addMigrationOfMiddle(database) }
         try addMigration(database)
     }
 
@@ -194,7 +194,7 @@ struct CrashWorkload {
         ) { [scenario] table in
             switch table.name {
             case "accounts":
-                if scenario == .chainOfFiles { return }
+                if scenario.isChainOfFiles { return }
                 table.sourceTable = scenario == .chain ? "middle_accounts" : "old_accounts"
                 if scenario == .split { table.condition = "id <= 160" }
                 if scenario == .mapped {
@@ -317,7 +317,7 @@ struct CrashWorkload {
         switch scenario {
         case .sameFile, .chain:
             expect(try names(like: "old%").isEmpty && names(like: "middle%").isEmpty, "the source stayed")
-        case .deleteFile:
+        case .deleteFile, .deleteFileFull:
             for suffix in ["", "-wal", "-shm"] { expect(!Files.exists(source + suffix), "source\(suffix) stayed") }
         default:
             let old = try Connection(path: source, options: OpenOptions(key: scenario.sourceKey))
@@ -325,7 +325,7 @@ struct CrashWorkload {
             expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok", "the source is damaged")
             let type = try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 'old_accounts'")
             expect(type == (scenario == .keep ? "table" : "view"), "in the source's place is \(type ?? "nothing")")
-            if scenario == .chainOfFiles { problems += try problemsOfMiddle() }
+            if scenario.isChainOfFiles { problems += try problemsOfMiddle() }
         }
         return problems
     }

@@ -206,34 +206,50 @@ import Testing
         #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 2000)
     }
 
-    /// All rows have returned, and a reader keeps the source from being opened to writers.
-    @Test func aSourceFromBeforeAllRowsReturnedIsRefused() throws {
+    /// All rows have returned, and the process ended before it could open the source to writers.
+    @Test func aSourceFromBeforeAllRowsReturnedIsRefused() async throws {
         let fixture = try halfMoved(200)
-        let backup = fixture.folder.file("backup.db")
-        let database = try fixture.open()
-        try database.execute("UPDATE accounts SET amount = 50")
-        Files.copyDatabase(fixture.source, to: backup)
-        let reader = try Connection(path: fixture.target)
-        try reader.execute("BEGIN")
-        _ = try reader.fetchAll("SELECT * FROM accounts")
-        try database.cancelMigration()
-        for _ in 0..<1000 where try database.stepMigration().outcome != .waitingForReaders {}
-        #expect(try MovingFixture.count("midstream_tables WHERE phase = 2", in: fixture.target) == 1)
-        database.close()
-        try reader.execute("COMMIT")
-        reader.close()
-        let last = fixture.folder.file("last.db")
-        Files.copyDatabase(fixture.source, to: last)
-        Files.removeDatabase(fixture.source)
-        Files.copyDatabase(backup, to: fixture.source)
-        let error = #expect(throws: MigrationError.self) { try Database(path: fixture.target) }
-        #expect(error?.code == .foreignState)
-        #expect(error?.message.contains("which are not there") == true)
-        Files.removeDatabase(fixture.source)
-        Files.copyDatabase(last, to: fixture.source)
-        try finishMigration(fixture.open())
-        #expect(try MovingFixture.count("old_accounts WHERE amount = 50", in: fixture.source) == 200)
-        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = 60")
+        let begun = try fixture.open()
+        try begun.execute("UPDATE accounts SET amount = 50")
+        begun.close()
+        await #expect(processExitsWith: .success) {
+            [target = fixture.target as String, source = fixture.source as String] in
+            try FailingVFS.register()
+            let (former, backup, last) = (target + "-former", source + "-backup", source + "-last")
+            Files.copyDatabase(target, to: former)
+            Files.copyDatabase(source, to: backup)
+            var refused = 0
+            for number in 1...60 {
+                Files.copyDatabase(former, to: target)
+                Files.copyDatabase(backup, to: source)
+                let database = try Database(path: target)
+                try database.cancelMigration()
+                FailingVFS.fail(FileFault(.sync, number: number, isPersistent: true))
+                for _ in 0..<20 { _ = try? database.stepMigration(rows: 100) }
+                FailingVFS.clear()
+                database.close()
+                let state = try Connection(path: target)
+                let isOver = try state.fetchOne("SELECT 1 FROM sqlite_master WHERE name = 'midstream_tables'") == nil
+                let isEnded = try !isOver && state.fetchOne("SELECT 1 FROM midstream_tables WHERE phase = 2") != nil
+                state.close()
+                if isEnded {
+                    Files.copyDatabase(source, to: last)
+                    Files.copyDatabase(backup, to: source)
+                    var code: MigrationError.Code?
+                    do { _ = try Database(path: target) } catch let error as MigrationError {
+                        code = error.code
+                    }
+                    precondition(code == .foreignState, "sync \(number): \(code.map { "\($0)" } ?? "no error")")
+                    refused += 1
+                    Files.copyDatabase(last, to: source)
+                    try finishMigration(Database(path: target))
+                    let returned = try MovingFixture.count("old_accounts WHERE amount = 50", in: source) ?? 0
+                    precondition(returned == 200, "sync \(number): \(returned) rows")
+                }
+                if isOver { break }
+            }
+            precondition(refused > 0, "no death left the source closed")
+        }
     }
 
     /// Two processes may choose one number in the same millisecond.

@@ -74,11 +74,10 @@ import Testing
         let move = try SmallMove(
             source:
                 "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{}'), (2, 'no json'), (3, '{\"a\": 3}')",
-            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, v); CREATE TABLE u(id INTEGER PRIMARY KEY)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, v)",
             from: "s"
         ) { table in
             table.unmatchedColumns = .ignored
-            guard table.name == "t" else { return }
             table.columns["v"] = .expression("json_extract(b, '$.a')")
             table.verification = verification
             switch policy {
@@ -91,7 +90,6 @@ import Testing
         switch policy {
         case "stop":
             #expect(steps(database) == [.rowRefused])
-            #expect(try database.readMigrationProgress().tables.filter { $0.phase != .done }.map(\.name) == ["t"])
             try database.execute("DELETE FROM t WHERE id = 2")
             try finishMigration(database)
             #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|NULL", "3|3"])
