@@ -50,7 +50,7 @@ final class ReaderPool: @unchecked Sendable {
                 return try body(reader)
             }
             let semaphore = DispatchSemaphore(value: 0)
-            guard wait(.thread(semaphore)) else { continue }
+            guard wait(.thread(semaphore), beyondCapacity: beyondCapacity || current != nil) else { continue }
             semaphore.wait()
         }
     }
@@ -108,29 +108,28 @@ final class ReaderPool: @unchecked Sendable {
     private func take(beyondCapacity: Bool = false) throws -> DatabaseAccess? {
         // A block that reads by another connection within one would wait for itself.
         let mayExceed = beyondCapacity || current != nil
-        let mayOpen: Bool? = try lock.withLock {
+        let (reader, isOneMore): (DatabaseAccess?, Bool) = try lock.withLock {
             if isClosed { throw MigrationError(.misuse, "the database is closed") }
-            if pause != nil { return nil }
-            if !idle.isEmpty || count >= capacity && !mayExceed { return false }
+            if pause != nil { return (nil, false) }
+            if let reader = idle.popLast() { return (reader, false) }
+            if count >= capacity, !mayExceed { return (nil, false) }
             count += 1
-            return true
+            return (nil, true)
         }
-        guard let mayOpen else { return nil }
-        if mayOpen {
-            do {
-                return try open()
-            } catch {
-                leave(nil)
-                throw error
-            }
+        guard isOneMore else { return reader }
+        do {
+            return try open()
+        } catch {
+            leave(nil)
+            throw error
         }
-        return lock.withLock { pause == nil ? idle.popLast() : nil }
     }
 
     /// Notes a waiter; `false` when a connection has become free meanwhile, or none will.
-    private func wait(_ waiter: Waiter) -> Bool {
+    private func wait(_ waiter: Waiter, beyondCapacity: Bool = false) -> Bool {
         lock.withLock {
-            guard !isClosed, pause != nil || (idle.isEmpty && count >= capacity) else { return false }
+            let isFull = idle.isEmpty && count >= capacity && !beyondCapacity
+            guard !isClosed, pause != nil || isFull else { return false }
             waiters.append(waiter)
             return true
         }

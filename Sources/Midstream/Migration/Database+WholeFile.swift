@@ -49,8 +49,7 @@ extension Database {
         guard made != nil || FilePath.exists(sourcePath) else { return }
         do {
             // The application may have made tables of its own since, at an earlier launch.
-            let isNoted = try engine.withStepper { try WholeFile.noted($0.connection) != nil }
-            let names = try WholeFile.tableNames(sourcePath, sourceKey, into: isNoted ? nil : self.path)
+            let names = try WholeFile.tableNames(sourcePath, sourceKey)
             try addMigration(source: source, retirement: retirement) { table in
                 if names.contains(table.name) { table.sourceTable = table.name }
             }

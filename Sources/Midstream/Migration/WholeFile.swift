@@ -67,21 +67,12 @@ enum WholeFile {
     }
 
     /// The tables that a file has, and those that it had before their rows moved; none where another process has just deleted it.
-    ///
-    /// - Parameter target: The file that has claimed all that was copied; `nil` while that is not known. What the source has got
-    ///   since does not move.
-    static func tableNames(_ path: String, _ key: EncryptionKey?, into target: String?) throws -> SQLNameSet {
+    static func tableNames(_ path: String, _ key: EncryptionKey?) throws -> SQLNameSet {
         do {
             let source = try open(path, key)
             defer { source.close() }
             return try source.readingTransaction {
-                let claims = try Claims.all(in: "main", source)
-                let claimed = claims.map(\.sourceTable)
-                let folder = FilePath.resolved(path)
-                let isClaimed = target.map { target in
-                    claims.contains { FilePath.absolute($0.targetFile, fromFolderOf: folder).hasSameBytes(as: target) }
-                }
-                if isClaimed == true { return SQLNameSet(claimed) }
+                let claimed = try Claims.all(in: "main", source).map(\.sourceTable)
                 return try SQLNameSet(SchemaReader(connection: source, schema: "main").tableNames() + claimed)
             }
         } catch {

@@ -31,8 +31,8 @@ struct AttachedFiles {
     @discardableResult
     mutating func note() throws -> [String] {
         let schemas = try Self.schemas(of: connection).filter { $0 != "main" }
-        files.removeAll { !schemas.contains($0.schema) }
-        let new = schemas.filter { schema in !files.contains { $0.schema == schema } }
+        files.removeAll { file in !schemas.contains { SQLIdentifier.equal($0, file.schema) } }
+        let new = schemas.filter { schema in !files.contains { SQLIdentifier.equal($0.schema, schema) } }
         files += new.map { File(schema: $0) }
         return new
     }

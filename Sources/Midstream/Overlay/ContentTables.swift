@@ -123,8 +123,9 @@ struct ContentTables {
         outline.tableReferences.count { $0.context != .target && SQLIdentifier.equal($0.name.name, name) }
     }
 
-    /// Whether a table's rows are looked for by `name MATCH …`.
+    /// Whether a table's rows are looked for by `name MATCH …` alone. With OR, some may be looked for by their rowids.
     private static func searches(_ outline: StatementOutline, _ name: String) -> Bool {
+        if outline.mentions(["or"]) { return false }
         let words = StatementWords(outline)
         return words.tokens.indices.dropFirst().contains { place in
             words[place] == "match"

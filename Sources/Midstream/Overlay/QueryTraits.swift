@@ -48,7 +48,7 @@ struct QueryTraits {
 
     /// Adds what a part of the statement has: its text, or a view's.
     mutating func add(_ outline: StatementOutline) {
-        if outline.hasRowMembership { hasRowMembership = true }
+        if outline.hasRowMembership || !outline.isComplete { hasRowMembership = true }
         if outline.mentions(Self.patternWords) {
             hasPattern = true
             let isCalled = outline.functionCalls.contains { ["like", "glob"].contains($0.name) }

@@ -41,6 +41,7 @@ struct TriggerTexts {
                     + "UNION ALL SELECT name FROM sqlite_temp_master WHERE type <> 'table'"
             ).map { SQLIdentifier.lowercased(try $0.get(0, as: String.self)) }
         )
+        asksForChanges = try Self.mayAskForChangesElsewhere(connection)
         for row in try connection.fetchAll("SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger'") {
             let (name, sql): (String, String) = (try row.get(0), try row.get(1))
             names.insert(SQLIdentifier.lowercased(name))
@@ -63,6 +64,14 @@ struct TriggerTexts {
                 rowReaders[name] = table.id
             }
         }
+    }
+
+    /// Whether a view, or a TEMP trigger, may ask for `changes()`, which a trigger's program may do by way of it.
+    private static func mayAskForChangesElsewhere(_ connection: Connection) throws -> Bool {
+        try connection.fetchAll(
+            "SELECT sql FROM main.sqlite_master WHERE type = 'view' AND sql LIKE '%changes%' "
+                + "UNION ALL SELECT sql FROM sqlite_temp_master WHERE type IN ('view', 'trigger') AND sql LIKE '%changes%'"
+        ).contains { SQLScript(try $0.get(0)).outline().mentions(["changes"]) }
     }
 
     /// Whether a trigger is one for that kind of statement: `insert`, `update` or `delete`.

@@ -418,7 +418,8 @@ struct Router {
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
         let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
         route.traits.isSimple =
-            outline.kind == .select && isOneTable && !outline.functionCalls.contains { $0.name == "cast" }
+            outline.kind == .select && outline.isComplete && isOneTable
+            && !outline.functionCalls.contains { $0.name == "cast" }
             && !mayCompareColumns(outline)
         route.traits.isAggregated = isOneTable && outline.isOneAggregate
         return route

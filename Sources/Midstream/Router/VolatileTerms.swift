@@ -15,7 +15,7 @@ struct VolatileTerms {
             || ([outline] + views).contains { !$0.isComplete || $0.mentions(Self.words) }
     }
 
-    private static let words = SQLNameSet(["current_timestamp", "current_time", "current_date"])
+    private static let words = SQLNameSet(["current_timestamp", "current_time", "current_date", "regexp"])
 
     /// Whether a function gives equal results for equal arguments.
     static func isStable(_ function: String) -> Bool { stable.contains(function) }
@@ -36,6 +36,8 @@ struct VolatileTerms {
         "json", "json_array", "json_array_length", "json_extract", "json_insert", "json_object", "json_patch",
         "json_quote", "json_remove", "json_replace", "json_set", "json_type", "json_valid", "json_each", "json_tree",
         "json_group_array", "json_group_object",
+        "jsonb", "jsonb_array", "jsonb_extract", "jsonb_insert", "jsonb_object", "jsonb_patch", "jsonb_remove",
+        "jsonb_replace", "jsonb_set", "jsonb_group_array", "jsonb_group_object",
         // Not `last_insert_rowid`: a promotion inserts.
         "changes", "total_changes", "sqlite_version",
     ]

@@ -91,7 +91,9 @@ struct Chain {
                 }
             case .expression(let text):
                 let operands = MappedColumns.operands(of: text, in: b)
+                // Of what has yet to come, no row is asked whether it has the present for a time.
                 guard ExpressionShape.names(in: text).isDisjoint(with: MappedColumns.rowIDNames),
+                    ConnectionTerms(text, of: b).timeColumns.isEmpty,
                     let expression = inner.substituted(text, on: operands, of: b)
                 else { return nil }
                 origin = .expression(expression)

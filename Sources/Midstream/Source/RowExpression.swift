@@ -42,16 +42,7 @@ struct RowExpression {
         }
         let terms = ConnectionTerms(text, of: source)
         if terms.hasTime { throw dependence(nil) }
-        for column in terms.timeColumns.sorted() {
-            let now = "lower(CAST(\(SQLIdentifier.quoted(column)) AS TEXT)) = 'now'"
-            guard try connection.fetchOne("SELECT 1 FROM \(from) WHERE \(now) LIMIT 1") != nil else { continue }
-            throw MigrationError(
-                .unsupported,
-                "\(what) asks for the time in column \(column), which has the text 'now' in a row of source table \(source.name): "
-                    + "to SQLite that is another time at each moment. Change the row, or have the expression leave it out",
-                table: table
-            )
-        }
+        try checkTimes(terms)
         if terms.hasLike {
             throw MigrationError(
                 .unsupported,
@@ -64,6 +55,26 @@ struct RowExpression {
             throw MigrationError(
                 .unequalTables,
                 "\(what) names \"\(name)\", which is no column of source table \(source.name): text goes in single quotes",
+                table: table
+            )
+        }
+    }
+
+    /// Makes sure that no row has the present in a column from which the expression takes a time.
+    ///
+    /// - Complexity: O(n) where there is such a column.
+    func checkTimes() throws { try checkTimes(ConnectionTerms(text, of: source)) }
+
+    private func checkTimes(_ terms: ConnectionTerms) throws {
+        for column in terms.timeColumns.sorted() {
+            let name = SQLIdentifier.quoted(column)
+            let text = "lower(CAST(\(name) AS TEXT))"
+            let present = "(\(text) GLOB 'now*' OR \(text) GLOB 'subsec*') AND julianday(\(name)) IS NOT NULL"
+            guard try connection.fetchOne("SELECT 1 FROM \(from) WHERE \(present) LIMIT 1") != nil else { continue }
+            throw MigrationError(
+                .unsupported,
+                "\(what) asks for the time in column \(column), which names the present in a row of source table \(source.name): "
+                    + "to SQLite that is another time at each moment. Change that row, or let the expression do without",
                 table: table
             )
         }

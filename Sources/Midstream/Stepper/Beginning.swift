@@ -109,6 +109,21 @@ struct Beginning {
 
     // In the transaction that is open.
 
+    /// Makes sure that no row has come since the checks from which an expression would take the present.
+    func checkTimes() throws {
+        let mapped = record.columns.map { if case .expression(let text) = $0.origin { text } else { String?.none } }
+        for text in ([record.condition] + mapped).compactMap(\.self) {
+            try RowExpression(
+                connection: connection,
+                source: source,
+                from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
+                text: text,
+                what: "an expression for table \(record.target)",
+                table: record.target
+            ).checkTimes()
+        }
+    }
+
     /// Has the target know of it.
     func store(in store: StateStore) throws {
         try store.save(record)

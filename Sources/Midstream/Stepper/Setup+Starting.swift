@@ -49,14 +49,16 @@ extension Setup {
     /// Lets tables of a migration move whose beginning was cut short.
     ///
     /// - Throws: Why they cannot; those that do not fit any more have been taken back.
-    func finishCutShort(_ migration: MigrationRecord) throws {
-        switch try resume(needed: migration) {
+    func finishBeginning(_ records: [TableRecord], _ migration: MigrationRecord) throws {
+        switch try resume(records, migration, isNeeded: true) {
         case nil: break
         case .error(let error): throw error
         case .changed:
             throw MigrationError(
                 .sourceChanged,
-                "a table, or its source, was changed before it began to move, and it does not: add its migration again"
+                "table \(records[0].target) has yet to begin to move, and does not: it, or its source, is not what it was when "
+                    + "that was asked for. Add its migration again",
+                table: records[0].target
             )
         }
     }
@@ -297,6 +299,7 @@ extension Setup {
             sql: beginning.sql,
             others: strangers(record)
         ).check()
+        try beginning.checkTimes()
         try join(record, migration)
         if migration.sourcePath == nil { try claims.stake(record) }
         try beginning.letMove()

@@ -60,7 +60,7 @@ final class Stepper {
     /// Since when steps have been kept out by others, without one that was let in.
     private var busySince: ContinuousClock.Instant?
     /// The tables that have yet to begin, and since when steps have left them alone.
-    private var waitingToBegin: (ids: Set<Int64>, since: ContinuousClock.Instant)?
+    private var waitingToBegin: [Int64: ContinuousClock.Instant] = [:]
     /// How long steps leave tables alone that have yet to begin: whoever has stored them may be at it.
     private static let patienceWithBeginnings: Duration = .seconds(1)
 
@@ -528,7 +528,9 @@ final class Stepper {
             } catch let error as MigrationError where error.code != .misuse {
                 failure = failure ?? error
                 continue
-            } catch let error as SQLiteError where error.code == .error {
+            } catch let error as SQLiteError
+                where error.code == .error && record.phase == .copying && record.undoStage == nil
+            {
                 failure = failure ?? failed(record, error)
                 continue
             }
@@ -540,8 +542,14 @@ final class Stepper {
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
+        if outcome == .idle || outcome == .busy, !starting.isEmpty {
+            do {
+                outcome = try resume(starting, migrations)
+            } catch {
+                failure = failure ?? error
+            }
+        }
         if let failure { throw failure }
-        if outcome == .idle || outcome == .busy, !starting.isEmpty { outcome = try resume(starting, migrations) }
         return (outcome, moved)
     }
 
@@ -549,17 +557,16 @@ final class Stepper {
     ///
     /// - Throws: Why one of them cannot begin.
     private func resume(_ records: [TableRecord], _ migrations: [MigrationRecord]) throws -> MigrationProgress.Outcome {
-        let ids = Set(records.map(\.id))
-        guard let waiting = waitingToBegin, waiting.ids == ids else {
-            waitingToBegin = (ids, clock.now)
-            return .busy
-        }
-        guard clock.now - waiting.since >= Self.patienceWithBeginnings else { return .busy }
-        waitingToBegin = nil
+        let now = clock.now
+        for record in records where waitingToBegin[record.id] == nil { waitingToBegin[record.id] = now }
+        let due = records.filter { now - (waitingToBegin[$0.id] ?? now) >= Self.patienceWithBeginnings }
+        if due.isEmpty { return .busy }
+        for record in due { waitingToBegin[record.id] = nil }
         var failure: (any Error)?
-        for migration in migrations where records.contains(where: { $0.migration == migration.id }) {
+        for migration in migrations {
+            let own = due.filter { $0.migration == migration.id }
             do {
-                try Setup(stepper: self).finishCutShort(migration)
+                if !own.isEmpty { try Setup(stepper: self).finishBeginning(own, migration) }
             } catch {
                 failure = failure ?? error
             }

@@ -44,7 +44,7 @@ enum FilePath {
         return fsync(file) == 0
     }
 
-    /// Gives a file another name in its folder, which is on the disk when it returns, unless the folder cannot be read.
+    /// Gives a file another name in its folder, which is on the disk when it returns, unless the folder cannot be synced.
     static func rename(_ path: String, to name: String) -> Bool {
         #if canImport(Glibc)
             guard Glibc.rename(path, name) == 0 else { return false }
@@ -56,7 +56,8 @@ enum FilePath {
         let folder = open(split(path).folder, O_RDONLY)
         guard folder >= 0 else { return true }
         defer { close(folder) }
-        return fsync(folder) == 0
+        fsync(folder)
+        return true
     }
 
     /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path.

@@ -7,8 +7,8 @@
 #endif
 internal import Synchronization
 
-/// Numbers that are never used twice, in the order in which they were made: the time, then a count. Only two processes in the
-/// same millisecond may make the same one, and hardly ever do.
+/// Numbers that are hardly ever used twice, in the order in which they were made but for a millisecond: the time, then a count. Two
+/// processes may make the same one in the same millisecond, which a claim on a source tells: see ``Claims/isTaken(_:)``.
 enum Identifiers {
     private static let bits: Int64 = 20
     private static let mask: Int64 = 1 << bits - 1

@@ -48,6 +48,8 @@ extension DatabaseAccess {
         )
         try change(&wish)
         try check(wish, old)
+        // An earlier statement of the block may have had the overlay taken down, by which sources are known.
+        if overlay.isSuspended { try overlay.resume() }
         for feed in overlay.table(named: old.name)?.feeds ?? [] { try feed.knownSource.confirmWhole() }
         let rebuild = Rebuild(connection: connection, statements: overlay.statements, wish: wish, old: old)
         let rebuilt = try notingLosses {

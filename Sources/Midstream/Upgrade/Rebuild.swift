@@ -60,7 +60,8 @@ struct Rebuild {
         let isSmall =
             try (move == nil || !wish.refusedRows.setsAside) && reader.isSmall(backup.name, rows: wish.rowsCopiedAtOnce)
         let isOnline = move != nil && !isSmall
-        if isOnline { try checkOtherKeys(columns, from: backup, to: new) }
+        // What is generated anew is among the move's columns alone.
+        if isOnline, let move { try checkOtherKeys(move.record.columns, from: backup, to: new) }
         if !isOnline { try copy(columns, from: backup, to: new) }
         for trigger in wish.triggers + fences.map(\.sql) { try connection.execute(trigger) }
         if canJoin {
@@ -164,7 +165,12 @@ struct Rebuild {
 
     /// Ends a move into the table that cannot go on as one into the new shape.
     private func moveRest(_ feed: TableRecord, _ migrations: [MigrationRecord], into backup: TableSchema) throws {
-        guard let (migration, source) = try origin(of: feed, migrations) else { return }
+        guard let (migration, source) = try origin(of: feed, migrations) else {
+            throw refuse(
+                .sourceChanged,
+                "source table \(feed.source), from which table \(old.name) has rows to come, is gone"
+            )
+        }
         guard !feed.firesTriggers else {
             throw refuse(
                 .unsupported,

@@ -23,7 +23,8 @@ extension SchemaPlanner {
     /// What virtual tables read by its name must be there in the end, where it was. Views among it may have got other columns.
     func checkContents(_ contents: [ExternalContent], on copy: SchemaScratch) throws {
         for content in contents where !copy.lacks(content.table) {
-            let before = try file.columns(content.table)
+            // What is broken by now is lost already.
+            let before = (try? file.columns(content.table)) ?? []
             if before.isEmpty { continue }
             let after = try SchemaReader(connection: copy.connection, schema: "main").columnNames(of: content.table)
             if after.isEmpty { throw Self.lost(content, content.table) }

@@ -50,7 +50,13 @@ struct CancelCommand: Command {
             tables: returning.map(\.name)
         )
         var rows: Int64 = 0
-        let signal = try loop.run(until: { !$0.tables.contains { $0.isReturning && isChosen($0) } }) { progress in
+        // Another process may have others return meanwhile.
+        let isOver = { (progress: MigrationProgress) in
+            !progress.tables.contains { table in
+                table.isReturning && returning.contains { SQLIdentifier.equal($0.name, table.name) }
+            }
+        }
+        let signal = try loop.run(until: isOver) { progress in
             rows += progress.rowsMovedByStep
         }
         output.write(

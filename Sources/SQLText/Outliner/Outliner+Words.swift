@@ -27,7 +27,12 @@ extension Outliner {
     ) throws(Unknown) -> Bool {
         let word = words[position]
         switch word {
-        case .and, .or, .not, .between, .case, .when, .then, .else, .escape, .collate, .exists:
+        case .not:
+            position += 1
+            // NOT LIKE is one operator.
+            let isOperator = !state.wantsOperand && [.like, .glob, .regexp, .match].contains(self.word)
+            state.wantsOperand = !isOperator
+        case .and, .or, .between, .case, .when, .then, .else, .escape, .collate, .exists:
             position += 1
             state.wantsOperand = true
         case .null, .isnull, .notnull:

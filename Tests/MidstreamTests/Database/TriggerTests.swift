@@ -86,6 +86,27 @@ import Testing
         )
     }
 
+    /// By a view, or in a TEMP trigger.
+    @Test func theyAskForChangesWhereMainsTriggersDoNotSaySo() throws {
+        try compare(
+            """
+            CREATE TABLE p(x); INSERT INTO p VALUES (1), (2), (3); CREATE TABLE o(x); CREATE TABLE q(x);
+            CREATE VIEW counted AS SELECT changes() AS c;
+            CREATE TRIGGER a AFTER INSERT ON o BEGIN UPDATE p SET x = x + 1; INSERT INTO log SELECT c FROM counted; END
+            """,
+            [
+                "INSERT INTO o VALUES (1)",
+                """
+                CREATE TEMP TRIGGER b AFTER INSERT ON q BEGIN UPDATE p SET x = x + 1 WHERE x < 4;
+                INSERT INTO log VALUES (changes()); END
+                """,
+                "CREATE TABLE more(x)", "UPDATE t SET k = 5 WHERE id > 35", "INSERT INTO q VALUES (1)",
+                "INSERT INTO o VALUES (2)",
+            ],
+            drains: false
+        )
+    }
+
     // MARK: On the table itself
 
     @Test(arguments: [

@@ -226,28 +226,6 @@ import Testing
     }
 
     /// While there are any, the file may not be deleted.
-    /// Another build makes one of the same name in the old file.
-    @Test(arguments: [1, 5]) func whatTheOldFileGetsLaterDoesNotMove(_ id: Int) throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
-        func open() throws -> Database {
-            try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
-        }
-        var database = try open()
-        try finishMigration(database)
-        try database.execute("CREATE TABLE later(id INTEGER PRIMARY KEY, z); INSERT INTO later VALUES (1, 'mine')")
-        database.close()
-        try old.execute(
-            script: "CREATE TABLE later(id INTEGER PRIMARY KEY, z); INSERT INTO later VALUES (\(id), 'old')"
-        )
-        database = try open()
-        #expect(database.isMigrated)
-        #expect(texts(try database.fetchAll("SELECT * FROM later")) == ["1|mine"])
-        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
-        #expect(try Database.unmovedTables(ofSourceAtPath: folder.file("old.db")) == ["later"])
-    }
-
     @Test func tablesThatHaveNotMovedAreNamed() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))

@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 /// Scans whose rows are counted, since nobody looks at them, and looked at after all.
@@ -112,5 +113,24 @@ import Testing
                 #expect(rows == expected)
             }
         }
+    }
+
+    /// Words that begin a join may be names where nobody takes them for a join, and SQLite reads on.
+    @Test(
+        .needs(.rowValuesInQueries),
+        arguments: [
+            "SELECT id FROM t WHERE (name NOT GLOB left) AND b > a AND a = 1",
+            "SELECT id FROM t WHERE (name NOT LIKE left) AND (name, b) IN (SELECT x, y FROM u)",
+            "SELECT id, CAST(a AS) FROM t WHERE (b, name) IN (SELECT y, x FROM u)",
+        ]
+    )
+    func whatTheOutlineCannotReadIsComparedBySQLite(_ sql: String) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, b TEXT, name TEXT, left TEXT)",
+            rows: "INSERT INTO t VALUES (1, 1, '05', 'n', 'm'), (2, 1, '2', '02', 'x'), (3, 2, '2', '2', 'z')",
+            extra: "CREATE TABLE u(x INTEGER, y INTEGER); INSERT INTO u VALUES (2, 2)",
+            tables: ["t"]
+        )
+        #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)))
     }
 }

@@ -99,6 +99,26 @@ import Testing
         }
     }
 
+    /// A trigger's program has had the module prepare what a search looks for rows by.
+    @Test(arguments: [Content.table5, .table4].filter(\.isAvailable))
+    func aSearchWithORFindsTheContentOfAllRows(_ content: Content) throws {
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: Self.extra + content.index
+                + "; CREATE TRIGGER gone BEFORE DELETE ON t BEGIN DELETE FROM f WHERE rowid = OLD.id; END",
+            tables: ["t"],
+            moved: 7
+        )
+        for sql in ["DELETE FROM t WHERE id = 3", "DELETE FROM t WHERE id = 33"] {
+            try pair.database.execute(sql)
+            try pair.native.execute(sql)
+        }
+        let sql = "SELECT rowid FROM f WHERE f MATCH 'u4' OR rowid = 20 ORDER BY rowid"
+        let wanted = try texts(pair.native.fetchAll(sql))
+        #expect(try texts(pair.database.withoutTransaction { try $0.fetchAll(sql) }) == wanted)
+    }
+
     @Test(arguments: Content.allCases.filter(\.isAvailable), Way.allCases)
     func findsTheContentOfAllRows(_ content: Content, _ way: Way) throws {
         for sql in Sample.part(of: Self.statements, from: content.rawValue + way.rawValue) {

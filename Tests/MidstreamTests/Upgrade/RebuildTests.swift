@@ -386,6 +386,88 @@ import Testing
         pair.expectSame()
     }
 
+    /// What is generated is looked at as it will be.
+    @Test(.needs(.generatedColumns), .needs(.partialIndexes), arguments: ["new", "changed"], [true, false])
+    func aUniqueIndexOnAGeneratedColumnIsChecked(_ column: String, _ isUnique: Bool) throws {
+        let rows = isUnique ? "(1, 'A', 0), (2, 'b', 0), (3, 'a', 1)" : "(1, 'A', 0), (2, 'a', 0), (3, 'c', 1)"
+        let columns = "id INTEGER PRIMARY KEY, name TEXT, deleted INTEGER"
+        let index = "CREATE UNIQUE INDEX u ON t(key) WHERE deleted = 0"
+        let pair = try UpgradePair(
+            column == "new"
+                ? "CREATE TABLE t(\(columns)); INSERT INTO t VALUES \(rows);"
+                : "CREATE TABLE t(\(columns), key TEXT AS (name)); \(index); INSERT INTO t(id, name, deleted) VALUES \(rows);"
+        )
+        func rebuild() throws -> RebuiltTable {
+            try pair.database.write { access in
+                try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(\(columns), key TEXT AS (lower(name)))"
+                    table.indexes = [index]
+                    table.rowsCopiedAtOnce = 0
+                }
+            }
+        }
+        if isUnique {
+            #expect(try rebuild().way == .online)
+            try finishMigration(pair.database)
+            #expect(texts(try pair.database.fetchAll("SELECT key FROM t ORDER BY id")) == ["a", "b", "a"])
+        } else {
+            let error = #expect(throws: MigrationError.self) { try rebuild() }
+            #expect(error?.code == .keyCollision, "\(error?.message ?? "")")
+        }
+    }
+
+    /// A statement of the block before it has had the overlay taken down.
+    @Test(.enabled(if: Connection.libraryVersionNumber >= 3_025_000), arguments: [false, true])
+    func aSourceWhoseColumnWasRenamedIsNoticedWithinABlock(_ isAfterAnother: Bool) throws {
+        let move = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT); INSERT INTO t VALUES (1, 'a'), (2, 'b')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT)"
+        )
+        try move.database.execute("CREATE TABLE settings(id INTEGER PRIMARY KEY)")
+        let other = try Connection(path: move.folder.file("old.db"))
+        try other.execute("ALTER TABLE t RENAME COLUMN body TO text_")
+        let error = #expect(throws: MigrationError.self) {
+            try move.database.write { access in
+                if isAfterAnother { try access.execute("ALTER TABLE settings ADD COLUMN x") }
+                _ = try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, body TEXT UNIQUE)"
+                }
+            }
+        }
+        #expect(
+            error.map { [.sourceChanged, .unequalTables].contains($0.code) } == true,
+            "\(error.map { "\($0)" } ?? "")"
+        )
+        #expect(try other.fetchAll("SELECT text_ FROM t ORDER BY id").map(\.values) == [[.text("a")], [.text("b")]])
+    }
+
+    /// A row that has yet to come has the present for a time.
+    @Test(.enabled(if: Connection.libraryVersionNumber >= 3_020_000))
+    func aRebuildOfARebuildAsksTheRowsToComeForTheirTimes() throws {
+        let pair = try UpgradePair(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, d TEXT); INSERT INTO t VALUES (1, '2020-01-01'), (2, 'now');"
+        )
+        try pair.database.write { access in
+            _ = try access.rebuild("t") { table in
+                table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, d TEXT, more)"
+                table.columns["more"] = .value(.null)
+                table.rowsCopiedAtOnce = 0
+            }
+        }
+        let error = #expect(throws: MigrationError.self) {
+            try pair.database.write { access in
+                _ = try access.rebuild("t") { table in
+                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, d TEXT, more, j)"
+                    table.columns["j"] = .expression("julianday(d)")
+                    table.rowsCopiedAtOnce = 0
+                }
+            }
+        }
+        #expect(error?.code == .unsupported, "\(error.map { "\($0)" } ?? "")")
+        try finishMigration(pair.database)
+        #expect(texts(try pair.database.fetchAll("SELECT id, d FROM t ORDER BY id")) == ["1|2020-01-01", "2|now"])
+    }
+
     @Test func aConstraintsNameMayHaveNoConstraint() throws {
         let pair = try UpgradePair("CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT CONSTRAINT foo, b CONSTRAINT bar)")
         try pair.database.write { access in

@@ -114,6 +114,13 @@ struct ScopeTests {
         #expect(outline(text).isComplete)
     }
 
+    /// An operator of two words, and a table's column by the name of a join.
+    @Test(arguments: ["LIKE", "GLOB", "REGEXP", "MATCH"]) func negatedPatterns(_ word: String) {
+        let it = outline("SELECT id FROM t WHERE (name NOT \(word) left) AND b > a AND a = 1 AND NOT like(b, a)")
+        #expect(it.isComplete)
+        #expect(it.whereClause != nil)
+    }
+
     @Test(
         "Names that stand twice in a condition",
         arguments: [
