@@ -3,6 +3,12 @@ import SQLiteConnection
 import SQLiteFeatures
 import Testing
 
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
 /// Tables that get another shape while the application reads and writes them.
 @Suite struct RebuildTests {
     private static let schema = """
@@ -441,7 +447,7 @@ import Testing
         #expect(try other.fetchAll("SELECT text_ FROM t ORDER BY id").map(\.values) == [[.text("a")], [.text("b")]])
     }
 
-    /// A row that has yet to come has the present for a time.
+    /// A row that has yet to come has the present for a time, which is another each time it is read.
     @Test(.enabled(if: Connection.libraryVersionNumber >= 3_020_000))
     func aRebuildOfARebuildAsksTheRowsToComeForTheirTimes() throws {
         let pair = try UpgradePair(
@@ -454,18 +460,19 @@ import Testing
                 table.rowsCopiedAtOnce = 0
             }
         }
-        let error = #expect(throws: MigrationError.self) {
-            try pair.database.write { access in
-                _ = try access.rebuild("t") { table in
-                    table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, d TEXT, more, j)"
-                    table.columns["j"] = .expression("julianday(d)")
-                    table.rowsCopiedAtOnce = 0
-                }
+        let rebuilt = try pair.database.write { access in
+            try access.rebuild("t") { table in
+                table.schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, d TEXT, more, j)"
+                table.columns["j"] = .expression("julianday(d)")
+                table.rowsCopiedAtOnce = 0
             }
         }
-        #expect(error?.code == .unsupported, "\(error.map { "\($0)" } ?? "")")
+        #expect(rebuilt.way != .online)
+        let first = texts(try pair.database.fetchAll("SELECT id, j FROM t ORDER BY id"))
+        usleep(5000)
+        #expect(texts(try pair.database.fetchAll("SELECT id, j FROM t ORDER BY id")) == first)
         try finishMigration(pair.database)
-        #expect(texts(try pair.database.fetchAll("SELECT id, d FROM t ORDER BY id")) == ["1|2020-01-01", "2|now"])
+        #expect(texts(try pair.database.fetchAll("SELECT id, j FROM t ORDER BY id")) == first)
     }
 
     @Test func aConstraintsNameMayHaveNoConstraint() throws {
