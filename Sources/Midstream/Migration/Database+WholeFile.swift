@@ -12,7 +12,8 @@ extension Database {
     /// When the file does not exist, it is made with all tables, indexes, views, triggers, statistics, sequences of
     /// AUTOINCREMENT, `user_version`, `application_id`, encoding and auto-vacuum of the source, in one transaction. Then
     /// a migration of every table begins. Later calls go on with it; when it has ended they open the file, and the source
-    /// need not be there any more.
+    /// need not be there any more. A table that returned (``cancelMigration(of:)``) moves again then; so does one that the source has
+    /// got since, if the new file has a table of its name.
     ///
     /// - Parameters:
     ///   - path: The new file's path.

@@ -333,10 +333,11 @@ struct MoveSQL: Sendable {
     }
 
     /// Rows of the source as `midstream_source`, where the key is `midstream_key0…`, and those of the target's columns are
-    /// `midstream_value` and their index.
+    /// `midstream_value` and their index, without the columns' collations: these may be the application's own, which the engine's
+    /// connection does not have.
     func renamedRows(_ columns: [Int], _ whereClause: String) -> String {
         let key = key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
-        let values = columns.map { "\(self.columns[$0].value) AS midstream_value\($0)" }
+        let values = columns.map { "\(self.columns[$0].value) COLLATE BINARY AS midstream_value\($0)" }
         return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause)) AS midstream_source"
     }
 

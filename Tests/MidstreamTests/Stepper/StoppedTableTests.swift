@@ -121,6 +121,17 @@ import Testing
         #expect(error?.table == "t" && error?.message.contains("malformed JSON") == true)
     }
 
+    /// The application has the collation on connections of another library, and `Database` does not.
+    @Test(arguments: [MigrationVerification.count, .batches, .complete])
+    func aColumnWithACollationOfTheApplicationsMoves(_ verification: MigrationVerification) throws {
+        let table = "CREATE TABLE t(id INTEGER PRIMARY KEY, c TEXT COLLATE of_the_application)"
+        let move = try SmallMove(source: table + "; INSERT INTO t VALUES (1, 'a'), (2, 'B')", target: table) { table in
+            table.verification = verification
+        }
+        try finishMigration(move.database)
+        #expect(texts(try move.database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "2|B"])
+    }
+
     /// What statements brought over beyond the last pending row counts as well.
     @Test func aDrainBesideRowsThatAreSetAsideIsVerified() throws {
         let move = try SmallMove(
