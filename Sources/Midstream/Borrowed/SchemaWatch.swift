@@ -45,6 +45,27 @@ struct SchemaWatch {
 
     // MARK: Before the overlay is made
 
+    /// Makes sure that what is said of the source's rows means the same here as to the steps, which have SQLite's own functions.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_function_list>.
+    private static func checkFunctions(_ moving: [TableRecord], _ connection: Connection) throws {
+        // An older SQLite does not tell.
+        guard moving.contains(where: { !$0.expressions.isEmpty }), Connection.libraryVersionNumber >= 3_030_000,
+            let rows = try? connection.fetchAll("SELECT DISTINCT name FROM pragma_function_list WHERE builtin = 0")
+        else { return }
+        let own = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
+        for record in moving {
+            let names = record.expressions.reduce(into: Set<String>()) { $0.formUnion(ExpressionShape.names(in: $1)) }
+            guard let name = names.first(where: own.contains) else { continue }
+            throw MigrationError(
+                .unsupported,
+                "the connection has a function \(name) of its own, by which the migration of table \(record.target) would take other "
+                    + "rows or values than by SQLite's: give the function another name until the table has moved",
+                table: record.target
+            )
+        }
+    }
+
     /// - Parameter overlaid: What `temp` has of the overlay as it is, in lower case.
     /// - Returns: Whether a view or trigger compares a row value by IN, and the moving tables that foreign keys tie.
     /// - Throws: ``MigrationError`` when something would read or write a moving table past the overlay.
@@ -80,6 +101,7 @@ struct SchemaWatch {
                 throw Self.refusal("virtual table \(object.name)", object, moved)
             }
         }
+        try Self.checkFunctions(moving, connection)
         let neighbors = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
         let tied = Set(moving.filter { neighbors[SQLIdentifier.lowercased($0.target)] != nil }.map(\.id))
         if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {

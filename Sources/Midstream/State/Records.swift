@@ -62,6 +62,12 @@ struct TableRecord: Hashable, Sendable {
     /// written here any more. It is not stored, but known by that file's claim on the target's table, and told by `StateStore.load` alone.
     var destination: String?
 
+    /// What the application has said of the source's rows: the condition, and what columns are made of.
+    var expressions: [String] {
+        [condition].compactMap(\.self)
+            + columns.compactMap { if case .expression(let text) = $0.origin { text } else { nil } }
+    }
+
     /// What becomes of rows that the target does not take.
     enum RefusedRows: Int64 {
         case stop = 0

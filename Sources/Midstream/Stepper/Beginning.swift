@@ -111,8 +111,7 @@ struct Beginning {
 
     /// Makes sure that no row has come since the checks from which an expression would take the present.
     func checkTimes() throws {
-        let mapped = record.columns.map { if case .expression(let text) = $0.origin { text } else { String?.none } }
-        for text in ([record.condition] + mapped).compactMap(\.self) {
+        for text in record.expressions {
             try RowExpression(
                 connection: connection,
                 source: source,

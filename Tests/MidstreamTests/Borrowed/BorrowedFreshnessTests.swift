@@ -250,6 +250,28 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// Steps have SQLite's own functions.
+    @Test(.enabled(if: Connection.libraryVersionNumber >= 3_030_000), arguments: ["condition", "column", "none"])
+    func functionsThatAreDefinedAnewAreRefusedWhereTheMigrationNamesThem(_ place: String) throws {
+        let move = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, c TEXT); INSERT INTO t VALUES (1, 'Ada'), (2, 'Zoe')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, c TEXT)"
+        ) { table in
+            if place == "condition" { table.condition = "Lower(c) = 'ada'" }
+            if place == "column" { table.columns["c"] = .expression("lower(c)") }
+        }
+        let foreign = try ForeignConnection(move.folder.file("new.db"))
+        try foreign.wrapped.createFunction("lower", argumentCount: 1) { $1.set("other") }
+        if place == "none" {
+            try foreign.install()
+            #expect(try foreign.rows("SELECT count(*) FROM t") == ["2"])
+        } else {
+            let error = #expect(throws: MigrationError.self) { try foreign.install() }
+            #expect(error?.code == .unsupported && error?.message.contains("lower") == true)
+        }
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test func foreignKeysAreRefusedWhereTheyTie() throws {
         let pair = try Self.pair("CREATE TABLE c(x REFERENCES a(id))")
         let foreign = try ForeignConnection(pair.target, as: .grdb)

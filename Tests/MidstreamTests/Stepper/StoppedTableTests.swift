@@ -1,4 +1,5 @@
 import Midstream
+import SQLiteC
 import SQLiteConnection
 import SQLiteFeatures
 import Testing
@@ -124,12 +125,28 @@ import Testing
     /// The application has the collation on connections of another library, and `Database` does not.
     @Test(arguments: [MigrationVerification.count, .batches, .complete])
     func aColumnWithACollationOfTheApplicationsMoves(_ verification: MigrationVerification) throws {
-        let table = "CREATE TABLE t(id INTEGER PRIMARY KEY, c TEXT COLLATE of_the_application)"
-        let move = try SmallMove(source: table + "; INSERT INTO t VALUES (1, 'a'), (2, 'B')", target: table) { table in
+        let folder = TemporaryFolder()
+        for file in ["old.db", "new.db"] {
+            let foreign = try ForeignConnection(folder.file(file))
+            sqlite3_create_collation_v2(
+                foreign.handle,
+                "of_the_application",
+                SQLITE_UTF8,
+                nil,
+                { _, _, _, _, _ in 0 },
+                nil
+            )
+            try foreign.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, c TEXT COLLATE of_the_application)")
+            if file == "old.db" { try foreign.execute("INSERT INTO t VALUES (1, 'a'), (2, 'B')") }
+            #expect(foreign.close() == SQLITE_OK)
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            table.sourceTable = "t"
             table.verification = verification
         }
-        try finishMigration(move.database)
-        #expect(texts(try move.database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "2|B"])
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "2|B"])
     }
 
     /// What statements brought over beyond the last pending row counts as well.
