@@ -49,14 +49,14 @@ struct SchemaWatch {
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_function_list>.
     private static func checkFunctions(_ moving: [TableRecord], _ connection: Connection) throws {
-        // An older SQLite does not tell.
-        guard moving.contains(where: { !$0.expressions.isEmpty }), Connection.libraryVersionNumber >= 3_030_000,
-            let rows = try? connection.fetchAll("SELECT DISTINCT name FROM pragma_function_list WHERE builtin = 0")
-        else { return }
-        let own = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
+        guard moving.contains(where: { !$0.expressions.isEmpty }) else { return }
+        let own = added(to: connection).subtracting(addedToAny).map(\.name)
         for record in moving {
-            let names = record.expressions.reduce(into: Set<String>()) { $0.formUnion(ExpressionShape.names(in: $1)) }
-            guard let name = names.first(where: own.contains) else { continue }
+            let calls = record.expressions.flatMap { text in
+                let outline = SQLScript("SELECT \(text)").outline()
+                return outline.functionCalls.map(\.name) + (outline.mentions(["glob"]) ? ["glob"] : [])
+            }
+            guard let name = calls.first(where: own.contains) else { continue }
             throw MigrationError(
                 .unsupported,
                 "the connection has a function \(name) of its own, by which the migration of table \(record.target) would take other "
@@ -64,6 +64,26 @@ struct SchemaWatch {
                 table: record.target
             )
         }
+    }
+
+    private struct Function: Hashable {
+        var name: String
+        var argumentCount: Int64
+    }
+
+    /// What any connection of the library has besides what is built in.
+    private static let addedToAny = (try? Connection(path: ":memory:")).map(added) ?? []
+
+    /// The functions that are not built in, but for Midstream's own. An SQLite before 3.30 does not tell.
+    private static func added(to connection: Connection) -> Set<Function> {
+        let rows = try? connection.fetchAll("SELECT name, narg FROM pragma_function_list WHERE NOT builtin")
+        return Set(
+            (rows ?? []).compactMap { row in
+                guard let name: String = try? row.get(0), let count: Int64 = try? row.get(1) else { return nil }
+                let folded = SQLIdentifier.lowercased(name)
+                return folded.hasPrefix(OwnNames.prefix) ? nil : Function(name: folded, argumentCount: count)
+            }
+        )
     }
 
     /// - Parameter overlaid: What `temp` has of the overlay as it is, in lower case.

@@ -68,7 +68,7 @@ final class ReaderPool: @unchecked Sendable {
                     body(.success(box))
                     giveBack(box.access)
                 }
-            } else if !wait(.task(attempt)) {
+            } else if !wait(.task(attempt), beyondCapacity: current != nil) {
                 attempt()
             }
         } catch {

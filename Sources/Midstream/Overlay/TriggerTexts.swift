@@ -69,8 +69,8 @@ struct TriggerTexts {
     /// Whether a view, or a TEMP trigger, may ask for `changes()`, which a trigger's program may do by way of it.
     private static func mayAskForChangesElsewhere(_ connection: Connection) throws -> Bool {
         try connection.fetchAll(
-            "SELECT sql FROM main.sqlite_master WHERE type = 'view' AND sql LIKE '%changes%' "
-                + "UNION ALL SELECT sql FROM sqlite_temp_master WHERE type IN ('view', 'trigger') AND sql LIKE '%changes%'"
+            "SELECT sql FROM main.sqlite_master WHERE type = 'view' "
+                + "UNION ALL SELECT sql FROM sqlite_temp_master WHERE type IN ('view', 'trigger')"
         ).contains { SQLScript(try $0.get(0)).outline().mentions(["changes"]) }
     }
 

@@ -65,7 +65,8 @@ struct Router {
         var route = Route(role: Self.role(of: outline), sql: sql)
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.traits.add(outline)
-        if outline.kind == .createTrigger, outline.mentions(["changes"]) {
+        // A trigger's program may ask by way of a view.
+        if outline.kind == .createTrigger || outline.kind == .createView, outline.mentions(["changes"]) {
             overlay.watch.triggers.asksForChanges = true
         }
         if outline.kind == .pragma, let target = outline.target {

@@ -56,9 +56,8 @@ extension Setup {
         case .changed:
             throw MigrationError(
                 .sourceChanged,
-                "table \(records[0].target) has yet to begin to move, and does not: it, or its source, is not what it was when "
-                    + "that was asked for. Add its migration again",
-                table: records[0].target
+                "\(records.map(\.target).joined(separator: ", ")) had yet to begin to move, and do not: one of them, or its source, is "
+                    + "not what it was when that was asked for. Add their migration again"
             )
         }
     }

@@ -511,7 +511,7 @@ final class Stepper {
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
-        guard try isCopyConfirmed(migrations, records) else { return (try resume(starting, migrations), 0) }
+        guard try isCopyConfirmed(migrations, records) else { return (try resume(starting, records, migrations), 0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
@@ -528,10 +528,9 @@ final class Stepper {
             } catch let error as MigrationError where error.code != .misuse {
                 failure = failure ?? error
                 continue
-            } catch let error as SQLiteError
-                where error.code == .error && record.phase == .copying && record.undoStage == nil
-            {
-                failure = failure ?? failed(record, error)
+            } catch let error as SQLiteError where error.code == .error {
+                let isRead = record.phase == .copying && record.undoStage == nil
+                failure = failure ?? (isRead ? failed(record, error) : error)
                 continue
             }
             // It may have been this step that ended it, and failed after that.
@@ -544,7 +543,7 @@ final class Stepper {
         }
         if outcome == .idle || outcome == .busy, !starting.isEmpty {
             do {
-                outcome = try resume(starting, migrations)
+                outcome = try resume(starting, records, migrations)
             } catch {
                 failure = failure ?? error
             }
@@ -556,17 +555,23 @@ final class Stepper {
     /// Goes on with tables whose beginning was cut short, where a step has nothing else to do, and others have had time to.
     ///
     /// - Throws: Why one of them cannot begin.
-    private func resume(_ records: [TableRecord], _ migrations: [MigrationRecord]) throws -> MigrationProgress.Outcome {
+    private func resume(
+        _ wanted: [TableRecord],
+        _ records: [TableRecord],
+        _ migrations: [MigrationRecord]
+    ) throws -> MigrationProgress.Outcome {
         let now = clock.now
-        for record in records where waitingToBegin[record.id] == nil { waitingToBegin[record.id] = now }
-        let due = records.filter { now - (waitingToBegin[$0.id] ?? now) >= Self.patienceWithBeginnings }
+        for record in wanted where waitingToBegin[record.id] == nil { waitingToBegin[record.id] = now }
+        let due = wanted.filter { now - (waitingToBegin[$0.id] ?? now) >= Self.patienceWithBeginnings }
         if due.isEmpty { return .busy }
         for record in due { waitingToBegin[record.id] = nil }
         var failure: (any Error)?
         for migration in migrations {
-            let own = due.filter { $0.migration == migration.id }
+            guard due.contains(where: { $0.migration == migration.id }) else { continue }
             do {
-                if !own.isEmpty { try Setup(stepper: self).finishBeginning(own, migration) }
+                // All begin together, or none does.
+                let own = records.filter { $0.migration == migration.id && $0.phase == .starting }
+                try Setup(stepper: self).finishBeginning(own, migration)
             } catch {
                 failure = failure ?? error
             }

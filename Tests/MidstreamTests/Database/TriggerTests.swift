@@ -107,6 +107,22 @@ import Testing
         )
     }
 
+    /// No schema but that of TEMP changes.
+    @Test func theyAskForChangesByAViewOfTemp() throws {
+        try compare(
+            "CREATE TABLE p(x); INSERT INTO p VALUES (1), (2), (3); CREATE TABLE q(x);",
+            [
+                "CREATE TEMP VIEW counted AS SELECT CHANGES() AS c",
+                """
+                CREATE TEMP TRIGGER b AFTER INSERT ON q BEGIN UPDATE p SET x = x + 1;
+                INSERT INTO log SELECT c FROM counted; END
+                """,
+                "UPDATE t SET k = 5 WHERE id > 35", "INSERT INTO q VALUES (1)", "INSERT INTO q VALUES (2), (3)",
+            ],
+            drains: false
+        )
+    }
+
     // MARK: On the table itself
 
     @Test(arguments: [
