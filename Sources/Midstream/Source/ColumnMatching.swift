@@ -116,7 +116,7 @@ struct ColumnMatching {
         let mentioned = records.map(\.origin).reduce(into: Set<String>()) { names, origin in
             switch origin {
             case .column(let name): names.insert(SQLIdentifier.lowercased(name))
-            case .expression(let text): names.formUnion(ExpressionShape.names(in: text))
+            case .expression(let text): names.formUnion(ExpressionShape.columnNames(in: text))
             }
         }
         let left =

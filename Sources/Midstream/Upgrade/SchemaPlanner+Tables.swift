@@ -160,7 +160,7 @@ extension SchemaPlanner {
             if ExpressionShape.doubleQuotedNames(in: text).contains(where: { !old.schema.hasColumn($0) }) {
                 return false
             }
-            let names = ExpressionShape.names(in: text, besidesCalls: true)
+            let names = ExpressionShape.columnNames(in: text)
             let isOld = renamed.keys.contains { name in
                 old.schema.columnIndex(name) == nil && names.contains(SQLIdentifier.lowercased(name))
             }

@@ -11,22 +11,62 @@ public enum ExpressionShape {
     ]
 
     /// The names that an expression may use, in ASCII lower case: of columns, functions and whatever else.
-    ///
-    /// - Parameter besidesCalls: Whether those are left out that an opening parenthesis follows.
-    public static func names(in expression: String, besidesCalls: Bool = false) -> Set<String> {
+    public static func names(in expression: String) -> Set<String> {
         let bytes = Array(expression.utf8)
-        let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
         return Set(
-            tokens.indices.filter { index in
-                guard [.identifier, .quotedIdentifier].contains(tokens[index].kind) else { return false }
-                let isCall = index + 1 < tokens.count && bytes[tokens[index + 1].range] == [UInt8(ascii: "(")]
-                return !besidesCalls || !isCall
-            }.map {
-                SQLIdentifier.lowercased(
-                    SQLIdentifier.unquoted(String(decoding: bytes[tokens[$0].range], as: UTF8.self))
-                )
+            SQLTokenizer(expression).filter { [.identifier, .quotedIdentifier].contains($0.kind) }.map {
+                name($0, bytes)
             }
         )
+    }
+
+    /// The names that may be columns', in ASCII lower case: those of functions, tables, types and collations are left out, and words
+    /// that can be no names without quotes.
+    public static func columnNames(in expression: String) -> Set<String> {
+        let bytes = Array(expression.utf8)
+        let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
+        var found: Set<String> = []
+        var depth = 0
+        // How deep the type of a CAST is.
+        var typeDepth: Int?
+        var openCases = 0
+        for (index, token) in tokens.enumerated() {
+            switch token.kind {
+            case .leftParen: depth += 1
+            case .rightParen:
+                depth -= 1
+                if let type = typeDepth, depth < type { typeDepth = nil }
+            case .identifier, .quotedIdentifier:
+                let name = name(token, bytes)
+                let isWord = token.kind == .identifier
+                if isWord, name == "as", typeDepth == nil { typeDepth = depth }
+                if isWord, name == "case" { openCases += 1 }
+                if isWord, name == "end", openCases > 0 {
+                    openCases -= 1
+                    continue
+                }
+                let isOther = index + 1 < tokens.count && [.leftParen, .dot].contains(tokens[index + 1].kind)
+                let isCollation = index > 0 && SQLIdentifier.equal(text(tokens[index - 1], bytes), "collate")
+                if typeDepth != nil || isOther || isCollation || isWord && reservedWords.contains(name) { continue }
+                found.insert(name)
+            default: break
+            }
+        }
+        return found
+    }
+
+    private static let reservedWords: Set<String> = [
+        "and", "as", "between", "case", "collate", "distinct", "else", "escape", "exists", "from", "in", "is", "isnull",
+        "not",
+        "notnull", "null", "or", "select", "then", "values", "when", "where",
+    ]
+
+    private static func text(_ token: Token, _ bytes: [UInt8]) -> String {
+        String(decoding: bytes[token.range], as: UTF8.self)
+    }
+
+    private static func name(_ token: Token, _ bytes: [UInt8]) -> String {
+        SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(token, bytes)))
     }
 
     /// The names in double quotes that can only be columns, or else are text to SQLite; none where a subquery may give names of

@@ -265,6 +265,17 @@ import Testing
             ("a TEXT", "a TEXT, c", nil, .unequalTables, "the source lacks c"),
             ("a TEXT", "a TEXT, c", .column("nowhere"), .unequalTables, "no column nowhere"),
             ("a TEXT, b, c", "a TEXT, c", .column("b"), .unequalTables, "the target lacks c"),
+            // A type, a function, a collation, a table and the end of a CASE are no columns.
+            ("a TEXT, text", "a TEXT, c", .expression("CAST(a AS text)"), .unequalTables, "the target lacks text"),
+            ("a TEXT, lower", "a TEXT, c", .expression("lower(a)"), .unequalTables, "the target lacks lower"),
+            (
+                "a TEXT, nocase", "a TEXT, c", .expression("a = 'x' COLLATE nocase"), .unequalTables,
+                "the target lacks nocase"
+            ),
+            (
+                "a TEXT, \"end\"", "a TEXT, c", .expression("CASE WHEN a THEN 1 ELSE 2 END"), .unequalTables,
+                "the target lacks end"
+            ),
             ("a TEXT", "a TEXT, c", .expression("b || 1"), .unequalTables, "the expression for column c"),
             ("a TEXT", "a TEXT, c", .expression("random()"), .unsupported, "must depend on the source's row alone"),
             (
