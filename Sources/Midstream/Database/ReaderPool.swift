@@ -1,14 +1,6 @@
 internal import Dispatch
 internal import SQLiteConnection
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Darwin)
-    internal import Darwin
-#elseif canImport(Musl)
-    internal import Musl
-#endif
-
 /// The connections that read, each used by one block at a time.
 ///
 /// Unchecked: a `DatabaseAccess` is confined; it is in the hands of one block, or idle in the pool, and both change
@@ -22,7 +14,7 @@ final class ReaderPool: @unchecked Sendable {
     private let lock = Lock()
     private var idle: [DatabaseAccess] = []
     /// The threads whose blocks read, with what they read by.
-    private var busy: [(thread: pthread_t, reader: DatabaseAccess)] = []
+    private var busy: [(thread: ThreadIdentity, reader: DatabaseAccess)] = []
     private var count = 0
     private var waiters: [Waiter] = []
     private var isClosed = false
@@ -43,14 +35,16 @@ final class ReaderPool: @unchecked Sendable {
         beyondCapacity: Bool = false,
         _ body: (DatabaseAccess) throws -> Result
     ) throws -> Result {
+        // A block that reads by another connection within one would wait for itself.
+        let mayExceed = beyondCapacity || current != nil
         while true {
-            if let reader = try take(beyondCapacity: beyondCapacity) {
+            if let reader = try take(mayExceed) {
                 defer { giveBack(reader) }
                 note(reader)
                 return try body(reader)
             }
             let semaphore = DispatchSemaphore(value: 0)
-            guard wait(.thread(semaphore), beyondCapacity: beyondCapacity || current != nil) else { continue }
+            guard wait(.thread(semaphore), mayExceed) else { continue }
             semaphore.wait()
         }
     }
@@ -58,8 +52,9 @@ final class ReaderPool: @unchecked Sendable {
     /// Runs `body` on a thread of the pool's when a connection is free. No thread waits for one.
     func schedule(_ body: @escaping @Sendable (Swift.Result<Box, any Error>) -> Void) {
         let attempt: @Sendable () -> Void = { [self] in schedule(body) }
+        let mayExceed = current != nil
         do {
-            if let reader = try take() {
+            if let reader = try take(mayExceed) {
                 let box = Box(reader)
                 // A serial queue has a thread of its own. A concurrent one shares as many as there are cores with all
                 // that uses Dispatch, Swift's tasks too, and a long statement would keep them from being run.
@@ -68,7 +63,7 @@ final class ReaderPool: @unchecked Sendable {
                     body(.success(box))
                     giveBack(box.access)
                 }
-            } else if !wait(.task(attempt), beyondCapacity: current != nil) {
+            } else if !wait(.task(attempt), mayExceed) {
                 attempt()
             }
         } catch {
@@ -77,13 +72,13 @@ final class ReaderPool: @unchecked Sendable {
     }
 
     private func note(_ reader: DatabaseAccess) {
-        lock.withLock { busy.append((pthread_self(), reader)) }
+        lock.withLock { busy.append((.current, reader)) }
     }
 
     /// What the calling thread's innermost block reads by; `nil` outside of blocks.
     var current: DatabaseAccess? {
-        let thread = pthread_self()
-        return lock.withLock { busy.last { pthread_equal($0.thread, thread) != 0 }?.reader }
+        let thread = ThreadIdentity.current
+        return lock.withLock { busy.last { $0.thread == thread }?.reader }
     }
 
     /// A connection on its way to the thread that uses it. Unchecked: it is in nobody else's hands.
@@ -105,9 +100,7 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    private func take(beyondCapacity: Bool = false) throws -> DatabaseAccess? {
-        // A block that reads by another connection within one would wait for itself.
-        let mayExceed = beyondCapacity || current != nil
+    private func take(_ mayExceed: Bool) throws -> DatabaseAccess? {
         let (reader, isOneMore): (DatabaseAccess?, Bool) = try lock.withLock {
             if isClosed { throw MigrationError(.misuse, "the database is closed") }
             if pause != nil { return (nil, false) }
@@ -126,9 +119,9 @@ final class ReaderPool: @unchecked Sendable {
     }
 
     /// Notes a waiter; `false` when a connection has become free meanwhile, or none will.
-    private func wait(_ waiter: Waiter, beyondCapacity: Bool = false) -> Bool {
+    private func wait(_ waiter: Waiter, _ mayExceed: Bool) -> Bool {
         lock.withLock {
-            let isFull = idle.isEmpty && count >= capacity && !beyondCapacity
+            let isFull = idle.isEmpty && count >= capacity && !mayExceed
             guard !isClosed, pause != nil || isFull else { return false }
             waiters.append(waiter)
             return true

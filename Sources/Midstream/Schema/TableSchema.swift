@@ -92,7 +92,7 @@ struct TableSchema: Hashable {
 
     /// Whether an expression on a row may name that.
     func hasColumn(_ name: String) -> Bool {
-        columnIndex(name) != nil || hasRowID && ["rowid", "_rowid_", "oid"].contains(SQLIdentifier.lowercased(name))
+        columnIndex(name) != nil || hasRowID && MappedColumns.isRowIDName(name)
     }
 
     /// The name that a column has itself, in lower case: an INTEGER PRIMARY KEY has those of the rowid as well.

@@ -106,8 +106,8 @@ struct Claims {
     struct NumberTaken: Error {}
 
     /// Whether the number of a move that is about to begin is that of another target's, which has begun in the same millisecond.
-    func isTaken(_ record: TableRecord) throws -> Bool {
-        try all().contains { claim in
+    func isTaken(_ record: TableRecord, among claims: [Claim]) -> Bool {
+        claims.contains { claim in
             claim.id == record.id
                 && !(SQLIdentifier.equal(claim.sourceTable, record.source)
                     && SQLIdentifier.equal(claim.targetTable, record.target)
@@ -119,8 +119,9 @@ struct Claims {
     /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
     func stake(_ record: TableRecord) throws {
         if isSameFile { return try fence(record) }
-        guard try !isTaken(record) else { throw NumberTaken() }
-        if try all().contains(where: { $0.id == record.id }) { return }
+        let claims = try all()
+        guard !isTaken(record, among: claims) else { throw NumberTaken() }
+        if claims.contains(where: { $0.id == record.id }) { return }
         try connection.execute(
             """
             CREATE TABLE IF NOT EXISTS \(table)(

@@ -23,12 +23,27 @@ struct Unreleased {
         )
     }
 
-    /// What was cancelled before it had begun, and the paths of the sources.
-    func unbegun() throws -> [(id: Int64, source: String)] {
+    /// One move that is noted.
+    struct Note {
+        var id: Int64
+        /// The rows that have moved, or ``nothing``.
+        var moved: Int64
+        /// The path of the source, as the target stores it.
+        var source: String?
+    }
+
+    func all() throws -> [Note] {
         try connection.readingTransaction {
             guard try exists() else { return [] }
-            return try connection.fetchAll("SELECT id, source FROM main.\(Self.table) WHERE moved = ?", [Self.nothing])
-                .map { (try $0.get(0), try $0.get(1)) }
+            return try connection.fetchAll("SELECT id, moved, source FROM main.\(Self.table)")
+                .map { Note(id: try $0.get(0), moved: try $0.get(1), source: try $0.get(2)) }
+        }
+    }
+
+    /// What was cancelled before it had begun, and the paths of the sources.
+    func unbegun() throws -> [(id: Int64, source: String)] {
+        try all().compactMap { note in
+            note.moved == Self.nothing ? note.source.map { (note.id, $0) } : nil
         }
     }
 

@@ -39,12 +39,17 @@ extension Setup {
         at version: Int64
     ) throws -> [Beginning] {
         let known = try Known(migration, records, connection)
-        // What was cancelled before it had begun, while the file was not there, or failed to begin.
-        for (id, stored) in try Unreleased(connection: connection).unbegun() {
-            if let claim = known.staked.first(where: { $0.id == id }) {
+        for note in try Unreleased(connection: connection).all() {
+            let claim = known.staked.first { $0.id == note.id }
+            if note.moved != Unreleased.nothing {
+                // It was released where it was open, at another path.
+                guard claim?.moved != nil else { continue }
+                try forgetNote(note.id)
+            } else if let claim {
+                // It was cancelled before it had begun, while the file was not there, or failed to begin.
                 try takeBack(claim, migration)
-            } else if migration.hasSource(stored) {
-                try forgetNote(id)
+            } else if migration.hasSource(note.source) {
+                try forgetNote(note.id)
             } else {
                 continue
             }
@@ -103,13 +108,8 @@ extension Setup {
             )
         }
         let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
-        for claim in own where claim.moved != nil || unknown.contains(claim) {
+        for claim in unknown {
             guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
-            // It was released where it was open, at another path.
-            if claim.moved != nil {
-                try forgetNote(claim.id)
-                continue
-            }
             // What had not begun has come since this was looked for.
             guard moved != Unreleased.nothing else { throw Overtaken() }
             try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)

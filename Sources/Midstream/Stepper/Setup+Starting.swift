@@ -9,6 +9,12 @@ extension Setup {
         case changed
         /// Somebody has written a row into one that collides, or moves on what has yet to come into the source.
         case error(MigrationError)
+
+        /// - Parameter changed: What to throw where a table has changed.
+        func raise(_ changed: any Error) throws {
+            if case .error(let error) = self { throw error }
+            throw changed
+        }
     }
 
     /// Finishes what was begun: fences sources, lets tables move, and makes sure that sources are those that were
@@ -50,16 +56,12 @@ extension Setup {
     ///
     /// - Throws: Why they cannot; those that do not fit any more have been taken back.
     func finishBeginning(_ records: [TableRecord], _ migration: MigrationRecord) throws {
-        switch try resume(records, migration, isNeeded: true) {
-        case nil: break
-        case .error(let error): throw error
-        case .changed:
-            throw MigrationError(
-                .sourceChanged,
-                "\(records.map(\.target).joined(separator: ", ")) had yet to begin to move, and do not: one of them, or its source, is "
-                    + "not what it was when that was asked for. Add their migration again"
-            )
-        }
+        let changed = MigrationError(
+            .sourceChanged,
+            "\(records.map(\.target).joined(separator: ", ")) had yet to begin to move, and do not: one of them, or its source, is not "
+                + "what it was when that was asked for. Add their migration again"
+        )
+        try resume(records, migration, isNeeded: true)?.raise(changed)
     }
 
     /// Loads what is stored once nothing is about to begin any more but what cannot be reached: what another process is about to
@@ -194,10 +196,7 @@ extension Setup {
                 _ = try? connection.checkpoint(schema: schema, mode: .passive)
             }
             return nil
-        } catch is Changed {
-            try withdraw(records, migration, claims)
-            return .changed
-        } catch is Claims.NumberTaken {
+        } catch  where error is Changed || error is Claims.NumberTaken {
             try withdraw(records, migration, claims)
             return .changed
         } catch let taken as Taken {
@@ -318,9 +317,10 @@ extension Setup {
         let claims = Claims(connection: connection, migration: migration)
         try stepper.waitingTransaction {
             // Nobody claims it in the meantime, since that takes the target's lock as well.
-            let claimed = Set(migration.sourcePath == nil ? [] : try claims.all().map(\.id))
+            let known = migration.sourcePath == nil ? [] : try claims.all()
             for record in try records.filter(isStarting) {
-                guard try !claimed.contains(record.id) || claims.isTaken(record) else { continue }
+                let isClaimed = known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
+                if isClaimed { continue }
                 try stepper.store.remove(record)
                 if isNoted { try noteUnbegun(record, migration) }
             }
@@ -333,7 +333,8 @@ extension Setup {
     private func withdraw(_ records: [TableRecord], _ migration: MigrationRecord, _ claims: Claims) throws {
         if migration.sourcePath != nil {
             try stepper.writeSource(migration, of: records[0]) {
-                for record in try records.filter({ try isStarting($0) && !claims.isTaken($0) }) {
+                let known = try claims.all()
+                for record in try records.filter(isStarting) where !claims.isTaken(record, among: known) {
                     try claims.withdraw(record)
                 }
             }

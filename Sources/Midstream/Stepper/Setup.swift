@@ -141,11 +141,7 @@ struct Setup {
     }
 
     private func finishBeginning(of migration: MigrationRecord) throws {
-        switch try resume(needed: migration) {
-        case nil: break
-        case .changed: throw Overtaken()
-        case .error(let error): throw error
-        }
+        try resume(needed: migration)?.raise(Overtaken())
     }
 
     static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {

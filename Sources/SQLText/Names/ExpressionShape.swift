@@ -57,8 +57,7 @@ public enum ExpressionShape {
 
     private static let reservedWords: Set<String> = [
         "and", "as", "between", "case", "collate", "distinct", "else", "escape", "exists", "from", "in", "is", "isnull",
-        "not",
-        "notnull", "null", "or", "select", "then", "values", "when", "where",
+        "not", "notnull", "null", "or", "select", "then", "values", "when", "where",
     ]
 
     private static func text(_ token: Token, _ bytes: [UInt8]) -> String {

@@ -270,8 +270,8 @@ import Testing
         let (first, second) = (try claims("a.db"), try claims("b.db"))
         try first.stake(record("s"))
         #expect(throws: Claims.NumberTaken.self) { try second.stake(record(table)) }
-        #expect(try second.isTaken(record(table)))
-        #expect(try !first.isTaken(record("s")))
+        #expect(try second.isTaken(record(table), among: second.all()))
+        #expect(try !first.isTaken(record("s"), among: first.all()))
         try first.stake(record("s"))
         #expect(try first.all().map(\.targetFile) == ["a.db"])
     }

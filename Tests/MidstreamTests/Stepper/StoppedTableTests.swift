@@ -18,6 +18,14 @@ import Testing
         return codes
     }
 
+    private static func policy(_ name: String, answering values: [String: SQLiteValue]) -> RefusedRowPolicy {
+        switch name {
+        case "stop": .stop
+        case "ask": .ask { _ in .replace(values) }
+        default: .setAside
+        }
+    }
+
     /// `a` comes first.
     @Test func aTableThatStopsKeepsNoOther() throws {
         let pair = try Pair(
@@ -43,11 +51,7 @@ import Testing
             target: "CREATE TABLE t(id INTEGER PRIMARY KEY, b); CREATE INDEX i ON t(json_extract(b, '$.a'))",
             from: "s"
         ) { table in
-            switch policy {
-            case "stop": table.refusedRows = .stop
-            case "ask": table.refusedRows = .ask { _ in .replace(["b": .text("{}")]) }
-            default: table.refusedRows = .setAside
-            }
+            table.refusedRows = Self.policy(policy, answering: ["b": .text("{}")])
         }
         let database = move.database
         switch policy {
@@ -81,11 +85,7 @@ import Testing
             table.unmatchedColumns = .ignored
             table.columns["v"] = .expression("json_extract(b, '$.a')")
             table.verification = verification
-            switch policy {
-            case "stop": table.refusedRows = .stop
-            case "ask": table.refusedRows = .ask { _ in .replace(["v": .text("answered")]) }
-            default: table.refusedRows = .setAside
-            }
+            table.refusedRows = Self.policy(policy, answering: ["v": .text("answered")])
         }
         let database = move.database
         switch policy {
