@@ -16,8 +16,9 @@ extension Database {
     /// - Parameters:
     ///   - source: Where the rows are.
     ///   - retirement: What becomes of a source table whose rows have moved.
-    ///   - filter: Called for each table of the target, also for those that are created later. Sets
-    ///     ``TableMigration/sourceTable`` for those that move.
+    ///   - filter: Called for each table of the target, also for those that this object creates later. Sets
+    ///     ``TableMigration/sourceTable`` for those that move. Where one that is created later cannot begin, handlers of
+    ///     ``onMigrated(_:)`` are told, and the next step tries again.
     /// - Throws: ``MigrationError`` when something does not fit; nothing has been changed then.
     public func addMigration(
         source: MigrationSource,

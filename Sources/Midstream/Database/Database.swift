@@ -157,10 +157,10 @@ public final class Database: @unchecked Sendable {
     /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end.
     public func close() {
         engine.stop()
-        let isInBlock = isOnWriter || readers.current != nil
+        let isInBlock = isOnWriter || readers.current != nil || engine.isInMidstOfStep
         readers.close()
         if isInBlock {
-            // What begins or steps on another thread may be waiting for this block to end.
+            // What begins or steps on another thread may be waiting for this block to end, or the writer for this step.
             writerQueue.async { @Sendable [self] in
                 engine.close()
                 writer.close()
@@ -248,10 +248,11 @@ public final class Database: @unchecked Sendable {
     }
 
     private func onWriter<Result>(orThrow: Bool, _ body: (DatabaseAccess) throws -> Result) throws -> Result {
-        guard !engine.isAskingFilter else {
+        guard !engine.isInMidstOfStep else {
             throw MigrationError(
                 .misuse,
-                "a filter cannot write the database: it is called in the midst of its migrations"
+                "a filter, or the answer to what becomes of a refused row, cannot write the database: it is called in the midst "
+                    + "of its migrations"
             )
         }
         guard DispatchQueue.getSpecific(key: writerKey) != true else {
@@ -271,7 +272,7 @@ public final class Database: @unchecked Sendable {
     var isOnWriter: Bool { DispatchQueue.getSpecific(key: writerKey) == true }
 
     /// Whether all who read may wait for the caller, who must not wait for one of them to end.
-    private var mayBeWaitedFor: Bool { isOnWriter || engine.isAskingFilter }
+    private var mayBeWaitedFor: Bool { isOnWriter || engine.isInMidstOfStep }
 
     /// What is due after the writer's work.
     private func afterWriting() {

@@ -26,7 +26,11 @@ final class MigrationEngine: Sendable {
 
     private struct Listeners {
         var filters: [Filter] = []
+        /// How often tables may have been created, which tells whether one has come while a filter was added.
+        var schemaChanges = 0
         var mayHaveNewTables = false
+        /// Whether one that was created could not begin, which the next step tries again.
+        var haveNewTablesFailed = false
         var event: [@Sendable (MigrationEvent) -> Void] = []
         var progress: [@Sendable (MigrationProgress) -> Void] = []
         var streams: [Int: AsyncStream<MigrationProgress>.Continuation] = [:]
@@ -38,8 +42,8 @@ final class MigrationEngine: Sendable {
         /// Tables that were seen to move.
         var begun: Set<String> = []
         var sourceInUse: (@Sendable () -> Void)?
-        /// The thread that runs a filter.
-        var asking: ThreadIdentity?
+        /// The thread that uses the stepper, and calls the application in the midst of that.
+        var user: ThreadIdentity?
     }
 
     private struct Filter: Sendable {
@@ -76,10 +80,14 @@ final class MigrationEngine: Sendable {
             // What an earlier call could not roll back, for want of memory.
             try stepper.connection.rollBack()
             stepper.onEvent = { events.append($0) }
-            let sourceInUse = listeners.withLock { $0.sourceInUse }
+            let sourceInUse = listeners.withLock { listeners in
+                listeners.user = .current
+                return listeners.sourceInUse
+            }
             stepper.onSourceInUse = { sourceInUse?() }
             defer {
                 stepper.onEvent = nil
+                listeners.withLock { $0.user = nil }
                 // Who closes the database in the midst of this cannot close it.
                 if listeners.withLock(\.isClosed) { box.close() }
             }
@@ -107,31 +115,24 @@ final class MigrationEngine: Sendable {
         _ retirement: SourceRetirement,
         _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws {
+        let changesBefore = listeners.withLock(\.schemaChanges)
         let (asked, moving) = try withStepper { stepper in
-            (
-                try Setup(stepper: stepper).begin(source, retirement) { try ask(filter, &$0) },
-                try Self.moving(stepper)
-            )
+            (try Setup(stepper: stepper).begin(source, retirement, filter), try Self.moving(stepper))
         }
         listeners.withLock { listeners in
             listeners.begun.formUnion(moving)
             listeners.filters.removeAll { $0.source == source && $0.asked == asked }
             listeners.cancelled.subtract(asked.keys.map(SQLIdentifier.lowercased))
             listeners.filters.append(Filter(source: source, retirement: retirement, body: filter, asked: asked))
+            // Another thread has created tables since the filter was asked.
+            if listeners.schemaChanges != changesBefore { listeners.mayHaveNewTables = true }
         }
+        considerNewTables()
     }
 
-    /// Whether the thread runs a filter, which would wait for what waits for it, were it to write.
-    var isAskingFilter: Bool { listeners.withLock { $0.asking == .current } }
-
-    private func ask(
-        _ filter: @Sendable (inout TableMigration) throws -> Void,
-        _ table: inout TableMigration
-    ) throws {
-        listeners.withLock { $0.asking = .current }
-        defer { listeners.withLock { $0.asking = nil } }
-        try filter(&table)
-    }
+    /// Whether the thread runs a filter, or the answer to what becomes of a refused row, which would wait for what waits for it,
+    /// were it to write.
+    var isInMidstOfStep: Bool { listeners.withLock { $0.user == .current } }
 
     /// Has tables return to their sources; `nil` for all that move.
     func cancel(_ names: [String]?) throws {
@@ -204,13 +205,17 @@ final class MigrationEngine: Sendable {
 
     /// Notes that tables may have been created.
     func noteSchemaChange() {
-        listeners.withLock { $0.mayHaveNewTables = !$0.filters.isEmpty }
+        listeners.withLock { listeners in
+            listeners.schemaChanges += 1
+            listeners.mayHaveNewTables = !listeners.filters.isEmpty
+        }
     }
 
     /// Asks the filters about tables that were created since.
     func considerNewTables() {
         let (filters, settled) = listeners.withLock { listeners in
             defer { listeners.mayHaveNewTables = false }
+            if listeners.mayHaveNewTables { listeners.haveNewTablesFailed = false }
             // Another process may have cancelled what this one has begun.
             return (listeners.mayHaveNewTables ? listeners.filters : [], listeners.cancelled.union(listeners.begun))
         }
@@ -218,15 +223,15 @@ final class MigrationEngine: Sendable {
             do {
                 let moving = try withStepper { stepper in
                     _ = try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
-                        if !settled.contains(SQLIdentifier.lowercased(table.name)) { try ask(filter.body, &table) }
+                        if !settled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
                     }
                     return try Self.moving(stepper)
                 }
                 listeners.withLock { $0.begun.formUnion(moving) }
-            } catch let error as MigrationError {
-                report(.failed(error))
             } catch {
-                report(.failed(MigrationError(.misuse, "a table that was created cannot begin to move: \(error)")))
+                listeners.withLock { $0.haveNewTablesFailed = true }
+                let unknown = MigrationError(.misuse, "a table that was created cannot begin to move: \(error)")
+                report(.failed(error as? MigrationError ?? unknown))
             }
         }
     }
@@ -234,6 +239,8 @@ final class MigrationEngine: Sendable {
     // MARK: Steps
 
     func step(_ limit: Stepper.Limit) throws -> MigrationProgress {
+        listeners.withLock { if $0.haveNewTablesFailed { $0.mayHaveNewTables = true } }
+        considerNewTables()
         do {
             let progress = try withStepper { stepper in
                 let (outcome, moved) = try stepper.step(limit)
@@ -358,6 +365,8 @@ final class MigrationEngine: Sendable {
             // Who was told of the end may have begun another migration.
             return (try? readProgress())?.isFinished == false
         }
+        // Who closes the database on another thread has stopped the timer that ran before this one.
+        if listeners.withLock(\.isClosed) { auto.stop() }
     }
 
     func stop() {
@@ -366,8 +375,8 @@ final class MigrationEngine: Sendable {
 
     /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
     func close() {
-        auto.stop()
         endStreams()
+        auto.stop()
         // Who closes it in a filter has what is going on end first.
         _ = stepper.withValueUnlessHeld { $0.close() }
     }

@@ -67,9 +67,15 @@ struct GuardedTable {
             throw changed("was dropped and made anew, or lost its triggers,", "restore the file")
         }
         try checkOrigins(source)
-        let mapped = Set(record.columns.map { SQLIdentifier.lowercased($0.name) })
+        let origins = Dictionary(record.columns.map { (SQLIdentifier.lowercased($0.name), $0.origin) }) { first, _ in
+            first
+        }
         let missing = target.columns.map(\.name).filter {
-            source.columnIndex($0) == nil && !mapped.contains(SQLIdentifier.lowercased($0))
+            switch origins[SQLIdentifier.lowercased($0)] {
+            case nil: source.columnIndex($0) == nil
+            case .left: true
+            case .column, .expression: false
+            }
         }
         if !missing.isEmpty {
             throw changed(
@@ -86,6 +92,7 @@ struct GuardedTable {
             switch column.origin {
             case .expression(let text): expressions.append(text)
             case .column(let name): if !source.hasColumn(name) { throw lost(name) }
+            case .left: break
             }
         }
         for text in expressions {

@@ -1,6 +1,7 @@
 internal import SQLText
 
-/// A column of the target that does not simply take the source's column of its name, as stored in the target's file.
+/// A column of the target that does not simply take the source's column of its name, as stored in the target's file; or the name
+/// of one of the source's that no column of the target has.
 struct ColumnRecord: Hashable, Sendable {
     /// The target's column.
     var name: String
@@ -10,6 +11,13 @@ struct ColumnRecord: Hashable, Sendable {
     enum Origin: Hashable, Sendable {
         case column(String)
         case expression(String)
+        /// The source alone has it: were the target to get one, rows that have moved would not have what the others have.
+        case left
+    }
+
+    /// Those of a source that no column of the target is named after.
+    static func left(of source: TableSchema, in target: TableSchema) -> [ColumnRecord] {
+        source.columns.filter { target.columnIndex($0.name) == nil }.map { ColumnRecord(name: $0.name, origin: .left) }
     }
 }
 
@@ -52,7 +60,7 @@ struct MappedColumns: Sendable {
         var columns: [Column] = []
         for column in target.columns {
             switch origins[SQLIdentifier.lowercased(column.name)] {
-            case nil: columns.append(Self.column(named: column.name, column, source))
+            case nil, .left: columns.append(Self.column(named: column.name, column, source))
             case .column(let name): columns.append(Self.column(named: name, column, source))
             case .expression(let text): columns.append(Self.expression(text, column))
             }

@@ -97,10 +97,13 @@ struct Chain {
                     let expression = inner.substituted(text, on: operands, of: b)
                 else { return nil }
                 origin = .expression(expression)
+            case .left:
+                return nil
             }
             if case .column(let name) = origin, SQLIdentifier.equal(name, column.name) { continue }
             joined.columns.append(ColumnRecord(name: column.name, origin: origin))
         }
+        joined.columns += ColumnRecord.left(of: a, in: c)
         // Watermark and ledger are keys of A as the first move knows them.
         let keys = [(b, inner), (c, MappedColumns(target: c, source: a, records: joined.columns))].map {
             target,

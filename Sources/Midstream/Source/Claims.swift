@@ -118,7 +118,13 @@ struct Claims {
 
     /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
     func stake(_ record: TableRecord) throws {
-        if isSameFile { return try fence(record) }
+        if isSameFile {
+            for other in try movedHere() where SQLIdentifier.equal(other.sourceTable, record.source) && !other.isDropped
+            {
+                try checkDisjoint(record, other)
+            }
+            return try fence(record)
+        }
         let claims = try all()
         guard !isTaken(record, among: claims) else { throw NumberTaken() }
         if claims.contains(where: { $0.id == record.id }) { return }

@@ -10,13 +10,13 @@ struct ColumnMatching {
     let from: String
     let wish: TableMigration
 
-    /// The columns that do not simply take the source's column of their name.
+    /// The columns that do not simply take the source's column of their name, and those that the source alone has.
     ///
     /// - Throws: ``MigrationError`` when a column has nothing to take, or when something of the source would be lost
     ///   without a word.
     func records() throws -> [ColumnRecord] {
         let stored = try storedRecords()
-        return stored + (try generatedRecords(stored))
+        return stored + (try generatedRecords(stored)) + ColumnRecord.left(of: source, in: target)
     }
 
     /// Those that are stored, and not generated.
@@ -117,6 +117,7 @@ struct ColumnMatching {
             switch origin {
             case .column(let name): names.insert(SQLIdentifier.lowercased(name))
             case .expression(let text): names.formUnion(ExpressionShape.columnNames(in: text))
+            case .left: break
             }
         }
         let left =

@@ -184,11 +184,14 @@ struct StateStore {
             [table]
         )
         .map { row in
-            let origin: String = try row.get(1)
-            return ColumnRecord(
-                name: try row.get(0),
-                origin: row[2] == .integer(0) ? .column(origin) : .expression(origin)
-            )
+            let text: String = try row.get(1)
+            let origin: ColumnRecord.Origin =
+                switch row[2] {
+                case .integer(0): .column(text)
+                case .integer(2): .left
+                default: .expression(text)
+                }
+            return ColumnRecord(name: try row.get(0), origin: origin)
         }
     }
 
@@ -222,14 +225,15 @@ struct StateStore {
             ]
         )
         for column in record.columns {
-            let (origin, isExpression) =
+            let (origin, kind): (String, Int64) =
                 switch column.origin {
-                case .column(let name): (name, false)
-                case .expression(let text): (text, true)
+                case .column(let name): (name, 0)
+                case .expression(let text): (text, 1)
+                case .left: ("", 2)
                 }
             try connection.execute(
                 "INSERT OR REPLACE INTO \(schema).midstream_columns(id, name, origin, is_expression) VALUES (?, ?, ?, ?)",
-                [record.id, column.name, origin, isExpression]
+                [record.id, column.name, origin, kind]
             )
         }
     }

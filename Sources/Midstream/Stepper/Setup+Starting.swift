@@ -222,18 +222,10 @@ extension Setup {
                 // be an error for ever.
                 for record in try records.filter(isStarting) {
                     try checkDefinitions(record, migration)
-                    do {
-                        try claims.stake(record)
-                    } catch let error as MigrationError where error.code == .foreignState {
-                        throw Taken(error: error)
-                    }
+                    try unlessTaken { try claims.stake(record) }
                 }
             }
-            do {
-                for record in records { try takeOver(record, migration) }
-            } catch let error as MigrationError where error.code == .foreignState {
-                throw Taken(error: error)
-            }
+            try unlessTaken { for record in records { try takeOver(record, migration) } }
         }
         // Sources cannot be attached within a transaction.
         for record in records { _ = try strangers(record) }
@@ -249,6 +241,15 @@ extension Setup {
             for record in Self.inOrder(left, migration) { try letMove(record, migration, claims) }
         }
         return areClaimed
+    }
+
+    /// - Throws: ``Taken`` where rows belong to another migration by now.
+    private func unlessTaken(_ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch let error as MigrationError where error.code == .foreignState {
+            throw Taken(error: error)
+        }
     }
 
     /// With tables first that others move on from: these take over what those have yet to get.
@@ -299,7 +300,7 @@ extension Setup {
         ).check()
         try beginning.checkTimes()
         try join(record, migration)
-        if migration.sourcePath == nil { try claims.stake(record) }
+        if migration.sourcePath == nil { try unlessTaken { try claims.stake(record) } }
         try beginning.letMove()
         try stepper.store.forgetDefinitions(of: record)
     }

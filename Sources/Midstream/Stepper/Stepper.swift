@@ -57,6 +57,8 @@ final class Stepper {
     /// How long to wait for a lock that another process holds, for all but steps.
     private static let longPatience: Duration = .seconds(5)
     private let lockWait: LockWait
+    /// Whether a step could not lock the target, so that it need not try another table.
+    private var isKeptFromTarget = false
     /// Since when steps have been kept out by others, without one that was let in.
     private var busySince: ContinuousClock.Instant?
     /// The tables that have yet to begin, and since when steps have left them alone.
@@ -269,7 +271,10 @@ final class Stepper {
     /// Keeps out the process's writers while `body` runs; `nil` when they keep it out.
     func holdingGate<Result>(waiting patience: Duration? = nil, _ body: () throws -> Result) throws -> Result? {
         if isInGate { return try body() }
-        guard gate.enterForStep(waiting: patience ?? max(patienceOfSteps, .milliseconds(10))) else { return nil }
+        guard gate.enterForStep(waiting: patience ?? max(patienceOfSteps, .milliseconds(10))) else {
+            isKeptFromTarget = true
+            return nil
+        }
         isInGate = true
         defer {
             isInGate = false
@@ -334,6 +339,7 @@ final class Stepper {
         do {
             try WriteLock.begin(connection, by: table)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
+            isKeptFromTarget = true
             return nil
         }
         let result: Result
@@ -348,6 +354,7 @@ final class Stepper {
             #endif
             let start = clock.now
             guard try commitUnlessBusy() else {
+                isKeptFromTarget = true
                 knownVersion = versionBefore
                 return nil
             }
@@ -428,6 +435,9 @@ final class Stepper {
                 try WriteLock.take(connection, by: "midstream_state", in: "main")
             } catch let error as SQLiteError where error.isMissingTable {
                 return
+            } catch let error as SQLiteError where ResultCode.busy ~= error.code {
+                isKeptFromTarget = true
+                throw error
             }
             try body()
             try connection.execute("COMMIT")
@@ -499,7 +509,7 @@ final class Stepper {
         var failure: (any Error)?
         do {
             try leaveSources()
-        } catch let error as MigrationError where error.code != .misuse {
+        } catch  where Self.isOfOneSource(error) {
             failure = error
         }
         guard !records.isEmpty else {
@@ -517,20 +527,20 @@ final class Stepper {
         var moved: Int64 = 0
         // Who has cancelled one wants its source.
         let begun = records.filter { $0.phase != .starting && $0.phase != .done && $0.isOwn }
+        isKeptFromTarget = false
+        var lockedSources: Set<Int64> = []
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
-            guard limit.concerns(record) else { continue }
+            guard limit.concerns(record), !lockedSources.contains(record.migration) else { continue }
             let did: (moved: Int64, outcome: MigrationProgress.Outcome)?
             do {
                 did = try unlessOvertaken(record) {
                     try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
                 }
-            } catch let error as MigrationError where error.code != .misuse {
-                failure = failure ?? error
-                continue
-            } catch let error as SQLiteError where error.code == .error {
+            } catch  where Self.isOfOneSource(error) {
                 let isRead = record.phase == .copying && record.undoStage == nil
-                failure = failure ?? (isRead ? failed(record, error) : error)
+                let cause = error as? SQLiteError
+                failure = failure ?? cause.flatMap { isRead && $0.code == .error ? failed(record, $0) : nil } ?? error
                 continue
             }
             // It may have been this step that ended it, and failed after that.
@@ -538,6 +548,10 @@ final class Stepper {
             moved += did?.moved ?? 0
             let result = did?.outcome ?? .worked
             if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
+            if result == .busy, !isKeptFromTarget {
+                lockedSources.insert(record.migration)
+                continue
+            }
             // In time, one table after the other; by rows, a piece of each.
             if case .time = limit, result != .waitingForReaders { break }
         }
@@ -550,6 +564,15 @@ final class Stepper {
         }
         if let failure { throw failure }
         return (outcome, moved)
+    }
+
+    /// Whether an error may be one table's or one source's, and others go on: not where it is the caller's, the memory's, or
+    /// whoever has interrupted it.
+    private static func isOfOneSource(_ error: any Error) -> Bool {
+        let known = error as? MigrationError
+        if known?.code == .misuse { return false }
+        guard let cause = error as? SQLiteError ?? known?.cause else { return known != nil }
+        return ![ResultCode.outOfMemory, .interrupt, .misuse].contains { $0 ~= cause.code }
     }
 
     /// Goes on with tables whose beginning was cut short, where a step has nothing else to do, and others have had time to.

@@ -59,7 +59,7 @@ struct UndoSQL: Sendable {
         for (index, column) in target.columns.enumerated() where column.generation == nil {
             let name: String
             switch mapped[SQLIdentifier.lowercased(column.name)] {
-            case nil: name = column.name
+            case nil, .left: name = column.name
             case .column(let origin): name = origin
             case .expression:
                 throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")

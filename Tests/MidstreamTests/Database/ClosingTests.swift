@@ -1,3 +1,4 @@
+import Dispatch
 import Midstream
 import SQLiteConnection
 import Testing
@@ -47,6 +48,8 @@ import Testing
             let fixture = try MovingFixture(rows: 50)
             let database = try Database(path: fixture.target)
             try database.addMigration(source: .file(fixture.source)) { _ in database.close() }
+            // The writer is closed when it has done what it is at.
+            for _ in 0..<500 where !openFiles(in: fixture.folder.path).isEmpty { usleep(10_000) }
             #expect(openFiles(in: fixture.folder.path) == [])
             let error = #expect(throws: MigrationError.self) { try database.stepMigration() }
             #expect(error?.code == .misuse)
@@ -65,6 +68,51 @@ import Testing
         }
         usleep(50_000)
         #expect(threads.count(of: "asked") == 0)
+    }
+
+    /// A writer waits for the filter, to which it wants to show the table that it has made.
+    @Test(.timeLimit(.minutes(1))) func aFilterClosesItsDatabaseWhileAWriterWaitsForIt() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source)
+        let isAsked = DispatchSemaphore(value: 0)
+        let threads = Threads()
+        threads.start("writer") { _ in
+            isAsked.wait()
+            try? database.execute("CREATE TABLE other(x)")
+        }
+        threads.start("filter") { _ in
+            try database.addMigration(source: .file(fixture.source)) { _ in
+                isAsked.signal()
+                usleep(200_000)
+                database.close()
+            }
+        }
+        await threads.join()
+        #expect(throws: MigrationError.self) { try database.stepMigration() }
+    }
+
+    /// The timer would step, and fail, for ever.
+    @Test func aTimerThatStartsWhileTheDatabaseIsClosedEnds() async throws {
+        for _ in 0..<40 {
+            let fixture = try MovingFixture(rows: 5)
+            let database = try Database(path: fixture.target)
+            try MovingFixture.addMigration(database, fixture.source)
+            let threads = Threads()
+            threads.start("closer") { _ in database.close() }
+            threads.start("starter") { threads in
+                database.startAutoMigration {
+                    threads.count("asked")
+                    return true
+                }
+            }
+            await threads.join()
+            // One that is running may end.
+            usleep(20_000)
+            let asked = threads.count(of: "asked")
+            usleep(50_000)
+            #expect(threads.count(of: "asked") == asked)
+        }
     }
 
     /// Its transaction would be rolled back, and nobody told.

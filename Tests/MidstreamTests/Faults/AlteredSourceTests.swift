@@ -142,6 +142,30 @@ import Testing
         #expect(try database.fetchValue(String.self, Self.everyText) == Self.texts())
     }
 
+    /// Rows that have moved have nothing there, and the others would have the source's.
+    @Test(.needs(.renameColumn), arguments: ["ADD COLUMN B", "RENAME COLUMN z TO b"], [true, false])
+    func aColumnThatTheTargetGetsByANameOfTheSourcesIsNoticed(_ change: String, _ isIgnored: Bool) throws {
+        try plain(source, "CREATE TABLE old_t(id INTEGER PRIMARY KEY, a TEXT, b TEXT)")
+        try plain(source, "INSERT INTO old_t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
+        try plain(target, "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT, z TEXT)")
+        let database = try Database(path: target)
+        try database.addMigration(source: .file(source)) { table in
+            table.sourceTable = "old_t"
+            table.columns["z"] = .expression(isIgnored ? "upper(a)" : "upper(b)")
+            if isIgnored { table.unmatchedColumns = .ignored }
+        }
+        try database.stepMigration(rows: 1)
+        #expect(try database.fetchAll("SELECT * FROM t").count == 2)
+        try plain(target, "ALTER TABLE t \(change)")
+        for _ in 0..<2 {
+            let error = #expect(throws: MigrationError.self) { try database.fetchAll("SELECT * FROM t") }
+            #expect(error?.code == .unequalTables)
+        }
+        let error = #expect(throws: MigrationError.self) { try database.stepMigration() }
+        #expect(error?.code == .unequalTables)
+        #expect(throws: MigrationError.self) { try Database(path: target) }
+    }
+
     /// Its name would be that of the rows' keys, and is the column's.
     @Test func aColumnThatIsCalledRowidInTheSourceIsNoticed() throws {
         try make("a TEXT, b TEXT")

@@ -120,6 +120,53 @@ import Testing
         }
     }
 
+    /// Two of them, of which the first fails as a whole.
+    @Test(arguments: [ResultCode.readOnly, .ioError, .full])
+    func aSourceThatFailsKeepsNoOther(_ code: ResultCode) async throws {
+        let fixture = try MovingFixture(rows: 200)
+        let more = fixture.folder.file("more.db")
+        try Connection(path: more).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)"
+        )
+        await #expect(processExitsWith: .success) {
+            [
+                target = fixture.target as String, source = fixture.source as String, more = more as String,
+                raw = code.rawValue as Int32
+            ] in
+            try FailingVFS.register()
+            let code = ResultCode(rawValue: raw)
+            var database = try Database(path: target)
+            try MovingFixture.addMigration(database, source)
+            try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+            try database.addMigration(source: .file(more)) { if $0.name == "t" { $0.sourceTable = "t" } }
+            // What is written to the first source is its retirement.
+            try FaultTests.finishTable(database, "accounts")
+            database.close()
+            database = try Database(path: target)
+            let operation: FileOperation = code == .readOnly ? .open : .write
+            let files = Set(["", "-wal", "-shm"].map { source + $0 })
+            FailingVFS.fail(FileFault(operation, number: 1, isPersistent: true, code: code, files: files))
+            var codes: Set<ResultCode> = []
+            for _ in 0..<50 {
+                if let code = FaultTests.code(of: { _ = try database.stepMigration() }) { codes.insert(code.primary) }
+            }
+            try FaultTests.expect(codes == [code], "\(codes)")
+            let left = try database.readMigrationProgress().tables.filter { $0.phase != .done }.map(\.name)
+            try FaultTests.expect(left == ["accounts"], "\(left)")
+            FailingVFS.clear()
+            try finishMigration(database)
+            try FaultTests.expect(try database.fetchValue(Int.self, FaultTests.sum) == 20_000, "rows")
+        }
+    }
+
+    /// Until nothing is left of a table to copy.
+    fileprivate static func finishTable(_ database: Database, _ table: String) throws {
+        while try database.readMigrationProgress().tables.contains(where: { $0.name == table && $0.phase == .copying })
+        {
+            try database.stepMigration(rows: 100, of: table)
+        }
+    }
+
     /// While the overlay cannot be put back, a block must not read the target's part of a table alone.
     @Test func aBlockThatHasChangedASchemaReadsWholeTablesOrFails() async throws {
         let fixture = try MovingFixture(rows: 200)

@@ -276,6 +276,46 @@ import Testing
         #expect(try first.all().map(\.targetFile) == ["a.db"])
     }
 
+    /// A row that comes before the first of them has fenced the table would move into both.
+    @Test(arguments: [true, false]) func rowsThatTwoMovesOfAFileMeetAreSeenAgainWhenTheyBegin(_ meetsBoth: Bool) throws
+    {
+        let folder = TemporaryFolder()
+        let path = folder.file("new.db")
+        let plain = try Connection(path: path)
+        try plain.execute(
+            script: "CREATE TABLE s(id INTEGER PRIMARY KEY, a, b); INSERT INTO s VALUES (1, 1, 0), (2, 0, 1); "
+                + "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); CREATE TABLE u(id INTEGER PRIMARY KEY, a, b)"
+        )
+        // As of a process that has died when it had stored them.
+        let store = StateStore(connection: plain)
+        try store.create()
+        try store.save(MigrationRecord(id: 6, sourcePath: nil, retirement: .keep))
+        for (id, target, condition) in [(7, "t", "a = 1"), (8, "u", "b = 1")] {
+            try store.save(
+                TableRecord(
+                    id: Int64(id),
+                    migration: 6,
+                    target: target,
+                    source: "s",
+                    condition: condition,
+                    phase: .starting,
+                    copied: 0,
+                    settled: 0
+                )
+            )
+            try plain.execute("CREATE TABLE midstream_ledger_\(id)(key INTEGER PRIMARY KEY)")
+        }
+        if meetsBoth { try plain.execute("INSERT INTO s VALUES (3, 1, 1)") }
+        plain.close()
+        let database = try Database(path: path)
+        #expect(database.isMigrated == meetsBoth)
+        let rows = "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM u)"
+        #expect(try database.fetchValue(Int.self, rows) == (meetsBoth ? 0 : 2))
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM s") == (meetsBoth ? 3 : 2))
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, rows) == (meetsBoth ? 0 : 2))
+    }
+
     @Test func aSourceOfAnotherEncodingIsRefused() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))

@@ -117,6 +117,28 @@ import Testing
         #expect(texts(try database.fetchAll(Self.aside)) == ["700|700|-700|n700"])
     }
 
+    /// It would wait for the step that it is asked in.
+    @Test(.timeLimit(.minutes(1))) func whoIsAskedCannotWrite() throws {
+        let asked = Mutex<Database?>(nil)
+        let codes = Mutex<Set<MigrationError.Code?>>([])
+        let database = try database(
+            policy: .ask { _ in
+                do {
+                    try asked.withLock(\.self)?.execute("CREATE TABLE other(x)")
+                    codes.withLock { _ = $0.insert(nil) }
+                } catch {
+                    codes.withLock { _ = $0.insert((error as? MigrationError)?.code) }
+                }
+                return .setAside
+            }
+        )
+        asked.withLock { $0 = database }
+        try finishMigration(database)
+        #expect(codes.withLock(\.self) == [.misuse])
+        asked.withLock { $0 = nil }
+        try database.execute("CREATE TABLE other(x)")
+    }
+
     @Test func whatIsStillRefusedStops() throws {
         let database = try database(policy: .ask { _ in .replace(["x": .integer(-5)]) })
         let error = #expect(throws: MigrationError.self) { try finishMigration(database) }

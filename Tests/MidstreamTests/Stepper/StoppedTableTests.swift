@@ -122,6 +122,33 @@ import Testing
         #expect(error?.table == "t" && error?.message.contains("malformed JSON") == true)
     }
 
+    /// Without a WAL, whoever writes a source keeps from it those who read.
+    @Test func aSourceThatIsHeldKeepsNoOther() throws {
+        let move = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY)"
+        )
+        let (folder, database) = (move.folder, move.database)
+        try Connection(path: folder.file("more.db"))
+            .execute(script: "CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1)")
+        try database.execute("CREATE TABLE u(id INTEGER PRIMARY KEY)")
+        try database.addMigration(source: .file(folder.file("more.db"))) { table in
+            if table.name == "u" { table.sourceTable = "u" }
+        }
+        database.close()
+        let holder = try Connection(path: folder.file("old.db"))
+        try holder.execute("PRAGMA journal_mode = DELETE")
+        let again = try Database(path: folder.file("new.db"))
+        try again.stepMigration(rows: 1)
+        try holder.execute("BEGIN EXCLUSIVE")
+        #expect(steps(again, 50) == [])
+        #expect(try again.readMigrationProgress().tables.filter { $0.phase != .done }.map(\.name) == ["t"])
+        #expect(try again.stepMigration().outcome == .busy)
+        try holder.execute("COMMIT")
+        try finishMigration(again)
+        #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
+    }
+
     /// The application has the collation on connections of another library, and `Database` does not.
     @Test(arguments: [MigrationVerification.count, .batches, .complete])
     func aColumnWithACollationOfTheApplicationsMoves(_ verification: MigrationVerification) throws {

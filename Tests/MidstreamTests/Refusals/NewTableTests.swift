@@ -1,0 +1,76 @@
+import Dispatch
+import Midstream
+import SQLiteConnection
+import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// Tables that come into the target when the migration that is to fill them is there, or nearly.
+@Suite struct NewTableTests {
+    private func old(_ folder: TemporaryFolder) throws -> String {
+        let path = folder.file("old.db")
+        try Connection(path: path).execute(
+            script: "CREATE TABLE a(id INTEGER PRIMARY KEY); CREATE TABLE b(id INTEGER PRIMARY KEY); "
+                + "INSERT INTO a VALUES (1); INSERT INTO b VALUES (1), (2)"
+        )
+        return path
+    }
+
+    /// It would never be asked for until the next launch, and show nothing of the source's rows.
+    @Test(.timeLimit(.minutes(1))) func oneThatIsCreatedWhileTheFilterIsAskedMoves() async throws {
+        let folder = TemporaryFolder()
+        let path = try old(folder)
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE a(id INTEGER PRIMARY KEY)")
+        let (isAsked, isCreated) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let threads = Threads()
+        threads.start("creator") { _ in
+            isAsked.wait()
+            try database.execute("CREATE TABLE b(id INTEGER PRIMARY KEY)")
+            isCreated.signal()
+        }
+        threads.start("beginner") { threads in
+            try database.addMigration(source: .file(path)) { table in
+                table.sourceTable = table.name
+                if threads.count(of: "asked") == 0 {
+                    isAsked.signal()
+                    isCreated.wait()
+                }
+                threads.count("asked")
+            }
+        }
+        await threads.join()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == 2)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == 2)
+    }
+
+    /// As while another program holds the source.
+    @Test func oneThatCouldNotBeginIsTriedAgainByTheNextStep() throws {
+        let folder = TemporaryFolder()
+        let path = try old(folder)
+        let database = try Database(path: folder.file("new.db"))
+        let failures = Threads()
+        database.onMigrated { event in
+            if case .failed = event { failures.count("failed") }
+        }
+        try database.addMigration(source: .file(path)) { $0.sourceTable = $0.name }
+        Files.moveDatabase(path, to: path + "-away")
+        try database.execute("CREATE TABLE b(id INTEGER PRIMARY KEY)")
+        #expect(failures.count(of: "failed") == 1)
+        _ = try? database.stepMigration()
+        #expect(failures.count(of: "failed") == 2)
+        // No write pays for it.
+        try database.execute("CREATE TEMP TABLE other(x)")
+        try database.execute("INSERT INTO other VALUES (1)")
+        Files.moveDatabase(path + "-away", to: path)
+        try database.stepMigration()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == 2)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == 2)
+    }
+}
