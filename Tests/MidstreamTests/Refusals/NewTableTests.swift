@@ -21,15 +21,21 @@ import Testing
     }
 
     /// It would never be asked for until the next launch, and show nothing of the source's rows.
-    @Test(.timeLimit(.minutes(1))) func oneThatIsCreatedWhileTheFilterIsAskedMoves() async throws {
+    @Test(.timeLimit(.minutes(1)), arguments: [true, false])
+    func oneThatIsCreatedWhileTheMigrationIsAddedMoves(_ isInFilter: Bool) async throws {
         let folder = TemporaryFolder()
         let path = try old(folder)
         let database = try Database(path: folder.file("new.db"))
         try database.execute("CREATE TABLE a(id INTEGER PRIMARY KEY)")
+        // What begins waits for it when the filter has been asked, and that is stored.
+        let holder = try Connection(path: path)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute("BEGIN IMMEDIATE")
         let (isAsked, isCreated) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let threads = Threads()
         threads.start("creator") { _ in
             isAsked.wait()
+            if !isInFilter { usleep(300_000) }
             try database.execute("CREATE TABLE b(id INTEGER PRIMARY KEY)")
             isCreated.signal()
         }
@@ -38,11 +44,14 @@ import Testing
                 table.sourceTable = table.name
                 if threads.count(of: "asked") == 0 {
                     isAsked.signal()
-                    isCreated.wait()
+                    if isInFilter { isCreated.wait() }
                 }
                 threads.count("asked")
             }
         }
+        usleep(600_000)
+        try holder.execute("COMMIT")
+        holder.close()
         await threads.join()
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM b") == 2)
         try finishMigration(database)

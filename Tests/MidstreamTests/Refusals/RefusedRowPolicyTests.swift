@@ -1,7 +1,14 @@
+import Dispatch
 import Midstream
 import SQLiteConnection
 import Synchronization
 import Testing
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
 
 /// Rows that the target does not take are set aside, or mended by the application, and the migration goes on.
 @Suite struct RefusedRowPolicyTests {
@@ -118,11 +125,15 @@ import Testing
     }
 
     /// It would wait for the step that it is asked in.
-    @Test(.timeLimit(.minutes(1))) func whoIsAskedCannotWrite() throws {
+    @Test(.timeLimit(.minutes(1))) func whoIsAskedCannotWrite() async throws {
         let asked = Mutex<Database?>(nil)
         let codes = Mutex<Set<MigrationError.Code?>>([])
+        let isAsked = DispatchSemaphore(value: 0)
         let database = try database(
             policy: .ask { _ in
+                isAsked.signal()
+                // By then another thread has the writer, and waits for the step.
+                usleep(50_000)
                 do {
                     try asked.withLock(\.self)?.execute("CREATE TABLE other(x)")
                     codes.withLock { _ = $0.insert(nil) }
@@ -133,7 +144,13 @@ import Testing
             }
         )
         asked.withLock { $0 = database }
+        let threads = Threads()
+        threads.start("writer") { _ in
+            isAsked.wait()
+            try database.execute("UPDATE t SET x = x WHERE id = 7")
+        }
         try finishMigration(database)
+        await threads.join()
         #expect(codes.withLock(\.self) == [.misuse])
         asked.withLock { $0 = nil }
         try database.execute("CREATE TABLE other(x)")
