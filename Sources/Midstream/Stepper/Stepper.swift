@@ -922,6 +922,7 @@ final class Stepper {
         let survey = try oneByOne(record).survey(after: position, rows: rows)
         var outcome = UnreadableRows.Outcome()
         let moved: Int64? = try transaction {
+            try confirm(record, sql)
             guard let now = try store.table(record.id), try self.position(record, mover) == position else { return 0 }
             outcome = try oneByOne(now).move(survey, policy: now.unreadableRows)
             return outcome.copied

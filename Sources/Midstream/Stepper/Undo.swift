@@ -84,7 +84,7 @@ struct Undo {
             )
             // Unless one of them has begun since then, in place of this, which has returned.
             if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that have moved before") }
-            _ = try stepper.undoSQL(record, migration)
+            try checkWrites(record, stepper.undoSQL(record, migration))
         }
         if checked == nil { throw Overtaken() }
         if record.firesTriggers {
@@ -98,6 +98,17 @@ struct Undo {
         }
         if record.unreadableRowsTable != nil {
             throw UndoSQL.cannot(record, "rows of its source cannot be read")
+        }
+    }
+
+    /// A source may have an index, a CHECK or a generated column with a function of the application's, which rows can be read
+    /// without, and not be written.
+    private func checkWrites(_ record: TableRecord, _ sql: UndoSQL) throws {
+        do {
+            for text in [sql.copyRow, sql.deleteRow] { _ = try connection.prepare(text) }
+        } catch {
+            guard error.code == .error else { throw error }
+            throw UndoSQL.cannot(record, "its source cannot be written without the application: \(error.message)")
         }
     }
 

@@ -1,7 +1,8 @@
 import Dispatch
 import MidstreamTesting
-import SQLiteFeatures
+import SQLiteC
 import SQLiteConnection
+import SQLiteFeatures
 import Synchronization
 import Testing
 
@@ -736,6 +737,41 @@ import Testing
         try database.cancelMigration()
         try finishMigration(database, steps: 50)
         #expect(texts(try old.fetchAll("SELECT * FROM t ORDER BY n")) == ["1|30|a!", "2|20|b!", "3|10|c", "4|40|d"])
+    }
+
+    /// Rows are read and moved without it; the first that is to return would have it fail for ever.
+    @Test(.needs(.indexesOnExpressions), arguments: ["index", "check"])
+    func aSourceThatOnlyTheApplicationCanWriteIsRefused(_ place: String) throws {
+        let folder = TemporaryFolder()
+        let foreign = try ForeignConnection(folder.file("old.db"))
+        sqlite3_create_function_v2(
+            foreign.handle,
+            "of_the_application",
+            1,
+            SQLITE_UTF8 | SQLITE_DETERMINISTIC,
+            nil,
+            { context, _, _ in sqlite3_result_int(context, 1) },
+            nil,
+            nil,
+            nil
+        )
+        try foreign.execute(
+            place == "index"
+                ? "CREATE TABLE t(id INTEGER PRIMARY KEY, x)"
+                : "CREATE TABLE t(id INTEGER PRIMARY KEY, x CHECK (of_the_application(x)))"
+        )
+        if place == "index" { try foreign.execute("CREATE INDEX i ON t(of_the_application(x))") }
+        try foreign.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        #expect(foreign.close() == SQLITE_OK)
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        try database.stepMigration(rows: 2)
+        let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+        #expect(error?.code == .unsupported)
+        #expect(error?.message.contains("of_the_application") == true)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT sum(x) FROM t") == 6)
     }
 
     @Test func columnsThatCannotBeTurnedRoundAreNamed() throws {
