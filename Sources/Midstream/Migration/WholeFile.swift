@@ -169,6 +169,7 @@ enum WholeFile {
     }
 
     private static func copySchema(_ source: Connection, _ target: Connection) throws {
+        try LegibleSchema.checkTexts(source, in: "main")
         let objects = try source.fetchAll(
             "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "ORDER BY CASE type WHEN 'table' THEN 0 WHEN 'index' THEN 1 WHEN 'view' THEN 2 ELSE 3 END, rowid"

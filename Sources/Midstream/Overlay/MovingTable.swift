@@ -221,7 +221,7 @@ final class InternalStatements {
     let fired: FiredTriggers
     /// Whether the connection may write, and so promote rows.
     let canPromote: Bool
-    private var prepared: [String: Statement] = [:]
+    private var prepared: [ExactString: Statement] = [:]
     /// Raised while a statement of the engine's own is being prepared.
     private(set) var isPreparing = false
     /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
@@ -276,9 +276,10 @@ final class InternalStatements {
     }
 
     func statement(_ text: String) throws -> Statement {
-        if let statement = prepared[text], !statement.isBusy { return statement }
+        let key = ExactString(string: text)
+        if let statement = prepared[key], !statement.isBusy { return statement }
         let statement = try prepare(text)
-        prepared[text] = statement
+        prepared[key] = statement
         return statement
     }
 

@@ -620,6 +620,8 @@ final class Overlay {
             ViewTwin(sql: $0.sql, mentioning: mentioned, described: described, tables: byName) != nil
         }) {
             let view = views.remove(at: position)
+            // A program without Midstream may have made it since rows began to move.
+            try LegibleSchema.checkTexts(connection, in: "main", where: "type = 'view' AND name = ?1", [view.name])
             mentioned.insert(SQLIdentifier.lowercased(view.name))
             affected.append(view)
         }

@@ -6,7 +6,7 @@ struct ViewTexts {
     /// When it was read.
     private var moment: Moment?
     /// The texts by the views' names in lower case: of a view that has a twin, both.
-    private var texts: [String: [String]] = [:]
+    private var texts: [String: [ExactString]] = [:]
     private var outlines: [String: [StatementOutline]] = [:]
     /// The names of those of `main`, in lower case.
     private var namesOfMain: Set<String> = []
@@ -47,11 +47,11 @@ struct ViewTexts {
             )
         )
         defer { query.reset() }
-        var found: [String: [String]] = [:]
+        var found: [String: [ExactString]] = [:]
         namesOfMain.removeAll()
         while try query.step() {
             guard case .text(let name) = query.value(at: 0), case .text(let sql) = query.value(at: 1) else { continue }
-            found[SQLIdentifier.lowercased(name), default: []].append(sql)
+            found[SQLIdentifier.lowercased(name), default: []].append(ExactString(string: sql))
             if query.int64(at: 2) == 0 { namesOfMain.insert(SQLIdentifier.lowercased(name)) }
         }
         if found != texts { outlines.removeAll() }
@@ -82,7 +82,7 @@ struct ViewTexts {
 
     private mutating func outlinesOf(_ name: String) -> [StatementOutline] {
         if let known = outlines[name] { return known }
-        let made = texts[name, default: []].map { SQLScript($0).outline() }
+        let made = texts[name, default: []].map { SQLScript($0.string).outline() }
         if !made.isEmpty { outlines[name] = made }
         return made
     }

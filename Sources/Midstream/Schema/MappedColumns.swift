@@ -76,7 +76,9 @@ struct MappedColumns: Sendable {
         }
         let other = source.columns[index]
         let quoted = SQLIdentifier.quoted(other.name)
-        guard other.affinity == target.affinity else { return made(quoted, target, isStored: false) }
+        guard other.affinity == target.affinity, !other.mayHoldTruthValues else {
+            return made(quoted, target, isStored: false)
+        }
         let collates = SQLIdentifier.equal(other.collation, target.collation)
         return Column(
             copied: quoted,

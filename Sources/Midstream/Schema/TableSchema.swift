@@ -58,6 +58,10 @@ struct TableSchema: Hashable {
         /// What REPLACE puts in the place of NULL.
         var replacement: String? { isNotNull ? defaultValue : nil }
 
+        /// Whether rows from before ALTER TABLE added the column may hold an integer in it, which no row can that is written:
+        /// TRUE and FALSE by default are not converted to texts there.
+        var mayHoldTruthValues: Bool { affinity == .text && (defaultValue == "true" || defaultValue == "false") }
+
         /// Whether values that are equal are the same.
         var isUnmistakable: Bool {
             SQLIdentifier.equal(collation, "BINARY") && [.integer, .text].contains(affinity)

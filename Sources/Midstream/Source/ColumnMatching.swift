@@ -97,7 +97,7 @@ struct ColumnMatching {
             {
                 return .column(name)
             }
-            return .expression(try literal(defaultValue(of: column)))
+            return .expression(try defaultLiteral(of: column))
         }
     }
 
@@ -152,8 +152,8 @@ struct ColumnMatching {
     }
 
     /// What the column has by default, now.
-    private func defaultValue(of column: TableSchema.Column) throws -> SQLiteValue {
-        guard let expression = column.defaultValue else { return .null }
+    private func defaultLiteral(of column: TableSchema.Column) throws -> String {
+        guard let expression = column.defaultValue else { return "NULL" }
         let calls = SQLScript("SELECT \(expression)").flatMap(\.functionCalls)
         guard calls.allSatisfy({ VolatileTerms.isStable($0.name) || ConnectionTerms.timeFunctions.contains($0.name) })
         else {
@@ -163,7 +163,12 @@ struct ColumnMatching {
                     + "TableMigration.columns what the rows are to have there"
             )
         }
-        return try connection.fetchOne("SELECT \(expression)")?[0] ?? .null
+        let value = try connection.fetchOne("SELECT \(expression)")?[0] ?? .null
+        // Of a text whose bytes are not valid, a string would have others.
+        guard case .text = value,
+            let bytes = try connection.fetchOne("SELECT hex(CAST(v AS BLOB)) FROM (SELECT \(expression) AS v) WHERE v IS NOT ?1", [value])
+        else { return try literal(value) }
+        return "CAST(x'\(try bytes.get(0, as: String.self))' AS TEXT)"
     }
 
     // MARK: Generated columns

@@ -56,10 +56,14 @@ extension Setup {
             throw Overtaken()
         }
         var begun: [Beginning] = []
+        var isLegible = false
         for wish in wanted {
-            guard let source = wish.sourceTable, try !isThere(wish, from: source, known, at: version),
-                let beginning = try beginning(wish, from: source, known, besides: begun)
-            else { continue }
+            guard let source = wish.sourceTable, try !isThere(wish, from: source, known, at: version) else { continue }
+            if !isLegible {
+                try checkLegibility(known)
+                isLegible = true
+            }
+            guard let beginning = try beginning(wish, from: source, known, besides: begun) else { continue }
             begun.append(beginning)
         }
         try checkTriggers(begun, records)
@@ -150,7 +154,7 @@ extension Setup {
             if returning.phase == .copied { throw Returning(record: returning) }
             throw Self.isReturning(returning)
         }
-        try checkName(wish.name, known.names)
+        try checkLegibility(of: wish.name, from: sourceName, known)
         // Before they are looked at: what changes after that is noticed.
         let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
         guard let target = try known.targets.table(wish.name) else { return nil }
@@ -204,19 +208,38 @@ extension Setup {
         return beginning
     }
 
-    /// Tables are looked up by names that Swift compares: to it, a letter and an accent equal the accented letter.
-    private func checkName(_ name: String, _ names: [String]) throws {
-        let lowered = SQLIdentifier.lowercased(name)
-        guard
-            let other = names.first(where: {
-                SQLIdentifier.lowercased($0) == lowered && !SQLIdentifier.equal($0, name)
-            })
-        else { return }
-        throw MigrationError(
-            .unsupported,
-            "the names of tables \(name) and \(other) look the same, and are two: rename one of them",
+    /// Makes sure that both tables, and what else the target has that reads or writes its table, can be told of.
+    private func checkLegibility(of name: String, from sourceName: String, _ known: Known) throws {
+        let source = known.migration.schema
+        try LegibleSchema.checkTexts(
+            connection,
+            in: "main",
+            where: "tbl_name = ?1 COLLATE NOCASE AND type <> 'trigger'",
+            [name],
             table: name
         )
+        try LegibleSchema.checkTexts(
+            connection,
+            in: source,
+            where: "tbl_name = ?1 COLLATE NOCASE AND type <> 'trigger'",
+            [sourceName],
+            table: name
+        )
+        let columns = try known.targets.columnNames(of: name)
+        let others = try known.sources.columnNames(of: sourceName)
+        for names in [columns, others] { try LegibleSchema.checkNames(names, "columns", table: name) }
+        try LegibleSchema.checkNames(columns, besides: others, "columns", table: name)
+    }
+
+    /// The same of the two files, once for all of their tables.
+    private func checkLegibility(_ known: Known) throws {
+        try LegibleSchema.checkTexts(connection, in: "main", where: "type IN ('view', 'trigger')")
+        for schema in Set(["main", known.migration.schema]) {
+            try LegibleSchema.checkNames(
+                LegibleSchema.names(connection, in: schema),
+                "tables, views or triggers"
+            )
+        }
     }
 
     /// Neither the target nor a source in its own file may be another file's.

@@ -24,6 +24,7 @@ extension DatabaseAccess {
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
         let wanted = try schema.image()
         let present = try SchemaImage(connection)
+        try checkNames(wanted, present)
         try checkTemporaryNames(wanted.tables.map(\.name) + present.tables.map(\.name))
         let moving = try StateStore(connection: connection).load().tables.filter {
             $0.phase == .copying || $0.phase == .starting
@@ -54,6 +55,22 @@ extension DatabaseAccess {
             file: file
         )
         return try planner.make()
+    }
+
+    /// Makes sure that names of the file's objects and of declared ones can be told apart.
+    private func checkNames(_ wanted: SchemaImage, _ present: SchemaImage) throws {
+        func names(_ image: SchemaImage) -> [String] {
+            image.tables.map(\.name) + image.views.map(\.name) + image.allTriggers.map(\.name)
+        }
+        try LegibleSchema.checkNames(names(wanted), besides: names(present), "tables, views or triggers")
+        for table in wanted.tables {
+            try LegibleSchema.checkNames(
+                table.schema.columns.map(\.name),
+                besides: present.table(table.name)?.schema.columns.map(\.name) ?? [],
+                "columns",
+                table: table.name
+            )
+        }
     }
 
     /// - Throws: ``MigrationError`` where a TEMP table or view of the application's has a table's name: statements would mean that.
@@ -95,6 +112,8 @@ extension DatabaseAccess {
         }
         try beginInEarnest()
         var plan = try plan(for: schema, options: options)
+        // What is not declared may be made anew by its text.
+        if !plan.isEmpty { try LegibleSchema.checkTexts(connection, in: "main") }
         do {
             plan.rebuilt = try notingLosses {
                 try withoutForeignKeys {

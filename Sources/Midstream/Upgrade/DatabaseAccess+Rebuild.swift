@@ -39,6 +39,13 @@ extension DatabaseAccess {
         guard let old = try reader.table(table), !OwnNames.isTable(old.name) else {
             throw MigrationError(.missingTable, "there is no table \(table) to rebuild", table: table)
         }
+        try LegibleSchema.checkTexts(
+            connection,
+            in: "main",
+            where: "tbl_name = ?1 COLLATE NOCASE",
+            [old.name],
+            table: old.name
+        )
         let objects = try SchemaImage.objects(connection, of: old.name)
         var wish = TableRebuild(
             name: old.name,
@@ -69,6 +76,12 @@ extension DatabaseAccess {
         else {
             throw refuse(.misuse, "the new shape of table \(old.name) must be a CREATE TABLE with its name and columns")
         }
+        try LegibleSchema.checkNames(
+            schema.columns.map(\.name),
+            besides: old.columns.map(\.name),
+            "columns",
+            table: old.name
+        )
         for (texts, isKind) in [(wish.indexes, Self.isIndex), (wish.triggers, Self.isTrigger)] {
             for text in texts {
                 let statements = SQLScript(text).filter { $0.kind != .empty }

@@ -1,0 +1,89 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Makes sure that a schema can be told of in Swift's strings, before anything rests on that.
+///
+/// To Swift a letter and an accent equal the accented letter, and bytes that are no UTF-8 become U+FFFD when they are read. To
+/// SQLite these are different names and other texts.
+enum LegibleSchema {
+    /// Makes sure that no two names look the same.
+    ///
+    /// - Parameters:
+    ///   - names: Names that differ in their bytes.
+    ///   - what: What they are, in the plural.
+    ///   - table: The table that the error is about.
+    static func checkNames(_ names: [String], _ what: String, table: String? = nil) throws(MigrationError) {
+        if names.allSatisfy({ $0.utf8.allSatisfy { $0 < 0x80 } }) { return }
+        // They are looked up as they are, or in lower case, by Swift's `==`.
+        var seen: [String: String] = [:]
+        for name in names {
+            for key in Set([name, SQLIdentifier.lowercased(name)]) {
+                if let other = seen[key], other.hasSameBytes(as: name) || !SQLIdentifier.equal(other, name) {
+                    throw MigrationError(
+                        .unsupported,
+                        "the names of \(what) \(other) and \(name) look the same, and are two: rename one of them",
+                        table: table
+                    )
+                }
+                seen[key] = name
+            }
+        }
+    }
+
+    /// The same of names that are to come to others, or to be matched with them by name.
+    static func checkNames(
+        _ names: [String],
+        besides others: [String],
+        _ what: String,
+        table: String? = nil
+    ) throws(MigrationError) {
+        try checkNames(Set((others + names).map(ExactString.init)).map(\.string), what, table: table)
+    }
+
+    /// The names of a file's tables, views and triggers.
+    static func names(_ connection: Connection, in schema: String) throws -> [String] {
+        try connection.fetchAll(
+            "SELECT DISTINCT name FROM \(SQLIdentifier.quoted(schema)).sqlite_master "
+                + "WHERE type IN ('table', 'view', 'trigger')"
+        ).map { try $0.get(0) }
+    }
+
+    /// Makes sure that the texts of a schema's objects are valid.
+    ///
+    /// - Parameters:
+    ///   - condition: Chooses the objects, by the columns of `sqlite_master`.
+    ///   - arguments: What it is bound to.
+    ///   - table: The table that the error is about.
+    /// - Complexity: O(n) in the texts of the schema.
+    static func checkTexts(
+        _ connection: Connection,
+        in schema: String,
+        where condition: String = "1",
+        _ arguments: Arguments = Arguments(),
+        table: String? = nil
+    ) throws {
+        let master = "\(SQLIdentifier.quoted(schema)).sqlite_master"
+        let rows = try connection.fetchAll(
+            "SELECT rowid, name, sql, type FROM \(master) WHERE sql IS NOT NULL AND (\(condition))",
+            arguments
+        )
+        for row in rows {
+            let (name, sql): (String, String) = (try row.get(1), try row.get(2))
+            guard name.unicodeScalars.contains(repaired) || sql.unicodeScalars.contains(repaired) else { continue }
+            let same = try connection.fetchOne(
+                "SELECT 1 FROM \(master) WHERE rowid = ? AND name = ? AND sql = ?",
+                [try row.get(0, as: Int64.self), name, sql]
+            )
+            guard same == nil else { continue }
+            throw MigrationError(
+                .unsupported,
+                "the definition of \(try row.get(3, as: String.self)) \(name) is not valid UTF-8: \(sql). Make it anew, with its "
+                    + "texts in UTF-8, or as CAST(x'…' AS TEXT)",
+                table: table
+            )
+        }
+    }
+
+    /// What bytes become that are not valid. A valid text may have it too.
+    private static let repaired: Unicode.Scalar = "\u{FFFD}"
+}
