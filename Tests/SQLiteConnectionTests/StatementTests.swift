@@ -1,4 +1,6 @@
+import Dispatch
 import SQLiteConnection
+import Synchronization
 import Testing
 
 @Suite struct `Statements` {
@@ -153,5 +155,35 @@ import Testing
         try connection.execute("CREATE TABLE t(v)")
         #expect(try connection.prepare("SELECT * FROM t").isReadOnly)
         #expect(try !connection.prepare("INSERT INTO t VALUES (1)").isReadOnly)
+    }
+
+    /// SQLite says of a table that is there that it is not, with a code that nobody expects.
+    @Test func `a statement is prepared while others change the schema`() async throws {
+        let folder = try TemporaryFolder()
+        let path = folder.file("a.db")
+        let reader = try Connection(path: path)
+        try reader.execute("PRAGMA journal_mode = WAL")
+        let isOver = Mutex(false)
+        let group = DispatchGroup()
+        DispatchQueue(label: "writer").async(group: group) {
+            defer { isOver.withLock { $0 = true } }
+            guard let writer = try? Connection(path: path) else { return }
+            writer.setBusyTimeout(milliseconds: 5000)
+            for _ in 0..<2000 {
+                try? writer.execute("CREATE TABLE t(x)")
+                try? writer.execute("DROP TABLE t")
+            }
+        }
+        var codes: Set<ResultCode> = []
+        while true {
+            if isOver.withLock({ $0 }) { break }
+            do {
+                _ = try reader.prepare("SELECT x FROM t")
+            } catch {
+                codes.insert(error.code)
+            }
+        }
+        await withCheckedContinuation { continuation in group.notify(queue: .global()) { continuation.resume() } }
+        #expect(codes == [.error])
     }
 }

@@ -166,7 +166,10 @@ struct ColumnMatching {
         let value = try connection.fetchOne("SELECT \(expression)")?[0] ?? .null
         // Of a text whose bytes are not valid, a string would have others.
         guard case .text = value,
-            let bytes = try connection.fetchOne("SELECT hex(CAST(v AS BLOB)) FROM (SELECT \(expression) AS v) WHERE v IS NOT ?1", [value])
+            let bytes = try connection.fetchOne(
+                "SELECT hex(CAST(v AS BLOB)) FROM (SELECT \(expression) AS v) WHERE v IS NOT ?1",
+                [value]
+            )
         else { return try literal(value) }
         return "CAST(x'\(try bytes.get(0, as: String.self))' AS TEXT)"
     }

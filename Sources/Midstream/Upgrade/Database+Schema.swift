@@ -57,20 +57,13 @@ extension DatabaseAccess {
         return try planner.make()
     }
 
-    /// Makes sure that names of the file's objects and of declared ones can be told apart.
+    /// Makes sure that the names of the file's objects and of declared ones can be told apart. Those of columns matter where a
+    /// table is rebuilt.
     private func checkNames(_ wanted: SchemaImage, _ present: SchemaImage) throws {
         func names(_ image: SchemaImage) -> [String] {
             image.tables.map(\.name) + image.views.map(\.name) + image.allTriggers.map(\.name)
         }
         try LegibleSchema.checkNames(names(wanted), besides: names(present), "tables, views or triggers")
-        for table in wanted.tables {
-            try LegibleSchema.checkNames(
-                table.schema.columns.map(\.name),
-                besides: present.table(table.name)?.schema.columns.map(\.name) ?? [],
-                "columns",
-                table: table.name
-            )
-        }
     }
 
     /// - Throws: ``MigrationError`` where a TEMP table or view of the application's has a table's name: statements would mean that.

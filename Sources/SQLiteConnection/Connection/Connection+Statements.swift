@@ -48,6 +48,9 @@ extension Connection {
         return (handle.map { Statement(handle: $0, db: db, sql: sql) }, rest.hasStatement ? Substring(rest) : nil)
     }
 
+    /// How often a statement is prepared again since the schema was changed meanwhile.
+    private static let mostSchemaChanges = 50
+
     /// Prepares the first statement of a text, which ends with a NUL: SQLite needs no copy of the text then.
     private func prepareFirst(
         _ text: UnsafePointer<CChar>,
@@ -55,7 +58,12 @@ extension Connection {
     ) -> (handle: OpaquePointer?, tail: Int, code: Int32) {
         var handle: OpaquePointer?
         var rest: UnsafePointer<CChar>?
-        let code = midstream_prepare(db, text, -1, persistent ? 1 : 0, &handle, &rest)
+        var code = midstream_prepare(db, text, -1, persistent ? 1 : 0, &handle, &rest)
+        // SQLite itself tries once more when others have changed the schema meanwhile, and then says of a table that is there
+        // that it is not.
+        for _ in 0..<Self.mostSchemaChanges where ResultCode(rawValue: code).primary == .schema {
+            code = midstream_prepare(db, text, -1, persistent ? 1 : 0, &handle, &rest)
+        }
         return (handle, rest.map { $0 - text } ?? 0, code)
     }
 
