@@ -621,7 +621,9 @@ final class Overlay {
         }) {
             let view = views.remove(at: position)
             // A program without Midstream may have made it since rows began to move.
-            try LegibleSchema.checkTexts(connection, in: "main", where: "type = 'view' AND name = ?1", [view.name])
+            if LegibleSchema.mayBeRepaired(view.sql) {
+                try LegibleSchema.checkTexts(connection, in: "main", where: "type = 'view' AND name = ?1", [view.name])
+            }
             mentioned.insert(SQLIdentifier.lowercased(view.name))
             affected.append(view)
         }

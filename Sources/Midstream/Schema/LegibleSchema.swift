@@ -69,7 +69,7 @@ enum LegibleSchema {
         )
         for row in rows {
             let (name, sql): (String, String) = (try row.get(1), try row.get(2))
-            guard name.unicodeScalars.contains(repaired) || sql.unicodeScalars.contains(repaired) else { continue }
+            guard mayBeRepaired(name) || mayBeRepaired(sql) else { continue }
             let same = try connection.fetchOne(
                 "SELECT 1 FROM \(master) WHERE rowid = ? AND name = ? AND sql = ?",
                 [try row.get(0, as: Int64.self), name, sql]
@@ -84,6 +84,6 @@ enum LegibleSchema {
         }
     }
 
-    /// What bytes become that are not valid. A valid text may have it too.
-    private static let repaired: Unicode.Scalar = "\u{FFFD}"
+    /// Whether a text has what bytes become that are not valid. A valid one may have it too.
+    static func mayBeRepaired(_ text: String) -> Bool { text.unicodeScalars.contains("\u{FFFD}") }
 }

@@ -210,21 +210,15 @@ extension Setup {
 
     /// Makes sure that both tables, and what else the target has that reads or writes its table, can be told of.
     private func checkLegibility(of name: String, from sourceName: String, _ known: Known) throws {
-        let source = known.migration.schema
-        try LegibleSchema.checkTexts(
-            connection,
-            in: "main",
-            where: "tbl_name = ?1 COLLATE NOCASE AND type <> 'trigger'",
-            [name],
-            table: name
-        )
-        try LegibleSchema.checkTexts(
-            connection,
-            in: source,
-            where: "tbl_name = ?1 COLLATE NOCASE AND type <> 'trigger'",
-            [sourceName],
-            table: name
-        )
+        for (schema, table) in [("main", name), (known.migration.schema, sourceName)] {
+            try LegibleSchema.checkTexts(
+                connection,
+                in: schema,
+                where: "tbl_name = ?1 COLLATE NOCASE AND type <> 'trigger'",
+                [table],
+                table: name
+            )
+        }
         let columns = try known.targets.columnNames(of: name)
         let others = try known.sources.columnNames(of: sourceName)
         for names in [columns, others] { try LegibleSchema.checkNames(names, "columns", table: name) }
