@@ -66,8 +66,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// Whether rows return to the source.
     var isCancelled: Bool { [.cancelled, .cancelledRollbackJournal, .cancelledFull].contains(self) }
 
-    /// Whether the application's commits are synced.
-    private var isFull: Bool {
+    /// Whether the application's commits are synced, by which alone it differs from another scenario.
+    var isFull: Bool {
         [.synchronousFull, .rollbackJournalFull, .deleteFileFull, .chainOfFilesFull, .cancelledFull].contains(self)
     }
 

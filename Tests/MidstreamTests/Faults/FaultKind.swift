@@ -36,6 +36,15 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
+    /// Whether what it strikes is another where commits are synced.
+    var dependsOnSyncs: Bool {
+        switch self {
+        case .file(let operation): [.write, .sync, .truncate, .delete].contains(operation)
+        case .full: true
+        case .busy, .memory: false
+        }
+    }
+
     func start(_ number: Int, isPersistent: Bool, files: Set<String>?) {
         switch self {
         case .memory:

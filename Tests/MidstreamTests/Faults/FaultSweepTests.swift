@@ -12,8 +12,9 @@ import Testing
 /// Each operation on files, and each allocation, of a migration's life fails in turn, until a run comes to its end
 /// untouched.
 ///
-/// `MIDSTREAM_FAULTS_FULL=1`, as `make faults` sets it, tries all of them, but of allocations 2,000 in each scenario; otherwise a few, spread
-/// over the whole life, so that each kind lasts, and strikes the source alone, in one scenario or another.
+/// `MIDSTREAM_FAULTS_FULL=1`, as `make faults` sets it, tries all of them, but of allocations 2,000 in each scenario, and of a
+/// scenario that differs from another by its syncs alone what depends on those; otherwise a few, spread over the whole life, so that
+/// each kind lasts, and strikes the source alone, in one scenario or another.
 /// `MIDSTREAM_FAULTS` names scenarios and kinds to try alone, and `MIDSTREAM_FAULTS_AT` one number.
 @Suite struct FaultSweepTests {
     static let isFull = Files.environment("MIDSTREAM_FAULTS_FULL") == "1"
@@ -137,6 +138,8 @@ import Testing
         if let names = chosen?.filter({ !isScenario($0) }), !names.isEmpty {
             return all.filter { names.contains("\($0)") }
         }
+        // Others would fail where they do without.
+        if isFull, scenario.isFull { return all.filter(\.dependsOnSyncs) }
         if isFull || number != nil { return all }
         return all.enumerated().filter { ($0.offset + index(of: scenario)) % shortShare == 0 }.map(\.element)
     }
