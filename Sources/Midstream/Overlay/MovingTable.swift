@@ -93,6 +93,15 @@ final class MovingTable {
     /// overlay is there.
     var hasPendingUnion: Bool { statements.canPromote || isHidden }
 
+    /// Whether a column of the target has NULL on neither side. What refuses NULL in the target alone may have it in the source.
+    func isNeverNull(_ column: Int) -> Bool {
+        column == target.rowIDColumn
+            || target.columns[column].isNotNull
+                && feeds.allSatisfy { feed in
+                    feed.sql.columns[column].plain.map { feed.source.columns[$0].isNotNull } ?? false
+                }
+    }
+
     /// By what rows are told apart.
     var key: KeySQL { sql.key }
 

@@ -24,7 +24,9 @@ final class UnionModule: VirtualTableModule {
             let type = Self.type(of: column, isStrict: table.target.isStrict)
             // For libraries that look for the primary key. SQLite itself takes no notice of it here.
             let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
-            return "\(quoted) \(type)\(key) COLLATE \(SQLIdentifier.quoted(column.collation))"
+            // SQLite answers `x IS NULL` without a row, as beside a count of none, where no row can have NULL.
+            let notNull = table.isNeverNull(index) && key.isEmpty ? " NOT NULL" : ""
+            return "\(quoted) \(type)\(key)\(notNull) COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
         let scope: UnionPlan.Scope = arguments[1] == "pending" ? .pending : .whole
         let key = table.key

@@ -518,7 +518,7 @@ import Testing
         try foreign.install()
         #expect(
             try foreign.rows("PRAGMA table_info(messages)") == [
-                "0|id|INTEGER|0|NULL|1", "1|sender|TEXT|0|NULL|0", "2|body|TEXT|0|NULL|0", "3|size|INTEGER|0|NULL|0",
+                "0|id|INTEGER|0|NULL|1", "1|sender|TEXT|0|NULL|0", "2|body|TEXT|0|NULL|0", "3|size|INTEGER|1|NULL|0",
             ]
         )
         #expect(try foreign.rows("SELECT rowid, id FROM messages WHERE rowid IN (1, 99)") == ["1|1", "99|99"])

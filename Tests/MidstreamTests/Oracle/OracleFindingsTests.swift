@@ -833,6 +833,42 @@ import Testing
         #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
     }
 
+    /// SQLite answers without a row, where a column is NOT NULL.
+    @Test(arguments: [0, 2] as [Int64]) func whatMayNotBeNullIsNotBesideACountOfNone(_ moved: Int64) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL, b, c TEXT NOT NULL DEFAULT '' COLLATE NOCASE)",
+            rows: "INSERT INTO t VALUES (1, 1, 1, 'x'), (2, 2, NULL, 'y'), (3, 3, 3, 'Z')",
+            tables: ["t"]
+        )
+        if moved > 0 { try pair.database.stepMigration(rows: moved) }
+        for sql in [
+            "SELECT count(*), a IS NULL, a ISNULL, a IS NOT NULL, b IS NULL FROM t WHERE id > 100",
+            "SELECT count(*), id IS NULL, rowid IS NULL, c IS NULL FROM t WHERE id > 100",
+            "SELECT max(b), a IS NULL FROM t WHERE b = 'zz'", "SELECT count(*), c NOT NULL FROM t WHERE c = 'none'",
+            "SELECT count(*), t.a IS NULL, t.id IS NULL FROM (SELECT 9 AS n) LEFT JOIN t ON t.id = n",
+            "SELECT t.a IS NULL, t.id IS NULL FROM (SELECT 9 AS n) LEFT JOIN t ON t.id = n",
+            "SELECT id FROM t WHERE a IS NOT NULL AND b IS NULL ORDER BY id",
+            "SELECT id FROM t WHERE c IS NULL OR id IS NULL",
+            "SELECT id FROM t WHERE (a, c) IN (SELECT b, 'X' FROM t) OR b NOT IN (SELECT a FROM t WHERE a > 1) ORDER BY id",
+        ] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
+
+    /// A source may have what the target refuses.
+    @Test func whatTheTargetRefusesIsFoundAsNull() throws {
+        let move = try SmallMove(
+            source: "CREATE TABLE s(id INTEGER PRIMARY KEY, a); INSERT INTO s VALUES (1, 1), (2, NULL)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)",
+            from: "s"
+        )
+        let sql = "SELECT id, a IS NULL FROM t WHERE a IS NULL"
+        #expect(texts(try move.database.fetchAll(sql)) == ["2|1"])
+        try move.database.execute("DELETE FROM t WHERE a IS NULL")
+        try finishMigration(move.database)
+        #expect(texts(try move.database.fetchAll("SELECT * FROM t")) == ["1|1"])
+    }
+
     private static func hasUpdateLimit() throws -> Bool {
         let connection = try Connection(path: ":memory:")
         return try connection.fetchOne(
