@@ -15,18 +15,21 @@ final class BorrowedUnionTable: UnionTable {
     override func traits() throws -> QueryTraits {
         QueryTraits(
             isSimple: false,
-            hasRowMembership: try writes.viewsHaveRowMembership(),
+            hasRowMembership: try writes.viewsHave(\.hasRowMembership),
             hasMinimum: true,
             hasPattern: true,
             mayHidePattern: true,
             namesRowIDs: true,
             hasRightJoin: true,
-            hasLimit: true
+            hasLimit: true,
+            hasCompound: try writes.viewsHave(\.hasCompound)
         )
     }
 
     /// A row value before an IN comes as plain comparisons, of which SQLite would then forget the subquery's affinity.
     override func admitNumber() throws { try writes.refuseRowMembership(on: table) }
+
+    override func comparesTextAsNumber() throws -> Bool { writes.runningStatementsHaveCompound() }
 
     /// A statement has begun. Until it ends, this connection keeps one snapshot, and nothing but its own promotions changes
     /// where a row is.

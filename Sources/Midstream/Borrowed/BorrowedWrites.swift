@@ -8,10 +8,10 @@ final class BorrowedWrites {
     /// Statements that were prepared before the overlay was removed may outlive it.
     private weak var overlay: Overlay?
     private let statements: InternalStatements
-    /// Whether a view or trigger of the file compares a row value by IN.
-    var schemaHasRowMembership = true
-    /// The same of the views of `temp`, which the connection's owner may make at any time.
-    private var temporary: (version: Int64, hasRowMembership: Bool)?
+    /// What the views and triggers of the file have.
+    var schemaTraits = QueryTraits.unknown
+    /// What the views of `temp` have, which the connection's owner may make at any time.
+    private var temporary: (version: Int64, traits: QueryTraits)?
     /// The moving tables that a foreign key ties to another one.
     var tied: Set<Int64> = []
     /// Called with each statement, in its snapshot; an error ends it.
@@ -62,25 +62,29 @@ final class BorrowedWrites {
 
     // MARK: Reads
 
-    /// Whether a view that a statement may name compares a row value by IN.
-    func viewsHaveRowMembership() throws -> Bool { try schemaHasRowMembership || temporaryViewsHaveRowMembership() }
+    /// Whether a view that a statement may name, or a trigger, has something.
+    func viewsHave(_ trait: KeyPath<QueryTraits, Bool>) throws -> Bool {
+        try schemaTraits[keyPath: trait] || temporaryTraits()[keyPath: trait]
+    }
 
-    private func temporaryViewsHaveRowMembership() throws -> Bool {
+    private func temporaryTraits() throws -> QueryTraits {
         let statement = try statements.statement("PRAGMA temp.schema_version")
         let version = try statement.step() ? statement.int64(at: 0) : 0
         statement.reset()
-        if let temporary, temporary.version == version, !connection.isInTransaction {
-            return temporary.hasRowMembership
-        }
+        if let temporary, temporary.version == version, !connection.isInTransaction { return temporary.traits }
         let views = try statements.statement("SELECT sql FROM sqlite_temp_master WHERE type = 'view'")
         defer { views.reset() }
-        var isFound = false
-        while try !isFound && views.step() {
-            if case .text(let sql) = views.value(at: 0) { isFound = SQLScript(sql).outline().hasRowMembership }
+        var traits = QueryTraits()
+        while try views.step() {
+            if case .text(let sql) = views.value(at: 0) { traits.add(SQLScript(sql).outline()) }
         }
         // What a transaction has made may be undone, and its number given to something else.
-        if !connection.isInTransaction { temporary = (version, isFound) }
-        return isFound
+        if !connection.isInTransaction { temporary = (version, traits) }
+        return traits
+    }
+
+    func runningStatementsHaveCompound() -> Bool {
+        connection.runningStatements().contains { $0.sql.map { SQLScript($0).outline().hasCompound } ?? true }
     }
 
     func refuseRowMembership(on table: MovingTable) throws {

@@ -104,7 +104,7 @@ public final class MigrationOverlay {
             guard let self, let overlay else { return }
             let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
             let found = try watch.admit(moving, self.connection, overlaid: known)
-            writes.schemaHasRowMembership = found.hasRowMembership
+            writes.schemaTraits = found.traits
             writes.tied = found.tied
             writes.forgetPlans()
         }

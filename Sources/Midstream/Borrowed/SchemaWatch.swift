@@ -87,13 +87,13 @@ struct SchemaWatch {
     }
 
     /// - Parameter overlaid: What `temp` has of the overlay as it is, in lower case.
-    /// - Returns: Whether a view or trigger compares a row value by IN, and the moving tables that foreign keys tie.
+    /// - Returns: What views and triggers have, and the moving tables that foreign keys tie.
     /// - Throws: ``MigrationError`` when something would read or write a moving table past the overlay.
     mutating func admit(
         _ moving: [TableRecord],
         _ connection: Connection,
         overlaid: Set<String>
-    ) throws -> (hasRowMembership: Bool, tied: Set<Int64>) {
+    ) throws -> (traits: QueryTraits, tied: Set<Int64>) {
         let main = try objects("main.sqlite_master")
         let temporary = try objects("sqlite_temp_master")
         let moved = Set(moving.map { SQLIdentifier.lowercased($0.target) })
@@ -158,8 +158,9 @@ struct SchemaWatch {
         knownObjects = main.filter(isWatched)
         knownVersion = nil
         statements.isStateGone = false
-        let programs = (main + temporary).filter { $0.isTrigger || $0.type == "view" }
-        return (programs.contains { $0.outline.hasRowMembership }, tied)
+        var traits = QueryTraits()
+        for object in main + temporary where object.isTrigger || object.type == "view" { traits.add(object.outline) }
+        return (traits, tied)
     }
 
     private static func refusal(_ what: String, _ object: SchemaObject, _ moved: Set<String>) -> MigrationError {

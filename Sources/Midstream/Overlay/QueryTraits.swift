@@ -25,6 +25,9 @@ struct QueryTraits {
     var hasRightJoin = false
     /// Whether LIMIT may be there, so that a scan may end before its last row.
     var hasLimit = false
+    /// Whether a compound may be there: a column of numbers, by which text is compared with numbers, may give text that looks like
+    /// one.
+    var hasCompound = false
     private static let patternWords = SQLNameSet(["like", "glob"])
     private static let hidingWords = SQLNameSet(["escape", "collate", "likely", "unlikely", "likelihood", "union"])
     private static let indexWords = SQLNameSet(["indexed"])
@@ -43,7 +46,8 @@ struct QueryTraits {
         namesIndexes: true,
         namesRowIDs: true,
         hasRightJoin: true,
-        hasLimit: true
+        hasLimit: true,
+        hasCompound: true
     )
 
     /// Adds what a part of the statement has: its text, or a view's.
@@ -60,6 +64,7 @@ struct QueryTraits {
         if outline.mentions(Self.rightJoinWords) { hasRightJoin = true }
         if outline.mentions(Self.limitWords) { hasLimit = true }
         if outline.hasMinimum { hasMinimum = true }
+        if outline.hasCompound { hasCompound = true }
         commonTables.formUnion(outline.allCommonTables)
     }
 }

@@ -152,13 +152,19 @@ final class UnionCursor: VirtualTableCursor {
         guard arms.hasTextConstraints else { return arms }
         var dropped: Set<Int> = []
         for constraint in arms.plan.constraints where !constraint.takesNumbers {
-            switch arguments[constraint.argument].storageClass {
+            let value = arguments[constraint.argument]
+            switch value.storageClass {
             case .integer, .real:
                 if constraint.comparison == .equal { try union.admitNumber() }
                 dropped.insert(constraint.argument)
             // Of a column of numbers, in which text that looks like one would be less than any text.
             case .text where constraint.comparison == .less || constraint.comparison == .lessOrEqual:
                 dropped.insert(constraint.argument)
+            // Of a column of numbers that is a compound's, which has not converted it: the comparison does.
+            case .text where value.beginsLikeNumber:
+                if try arms.plan.mayCompareTextAsNumber || union.comparesTextAsNumber() {
+                    dropped.insert(constraint.argument)
+                }
             default: break
             }
         }

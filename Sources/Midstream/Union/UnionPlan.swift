@@ -55,6 +55,8 @@ struct UnionPlan: Hashable {
     var isAggregated: Bool
     /// Whether of rows that are equal in what the merge compares one is given: then it is all that the statement uses.
     var isDistinct: Bool
+    /// Whether text that looks like a number may come from a column of numbers, so that it is compared as one.
+    var mayCompareTextAsNumber: Bool
 
     /// The same scan with every row.
     var withAllRows: UnionPlan {

@@ -26,6 +26,8 @@ struct UnionPlanner {
     let mayEndEarly: Bool
     /// Whether SQLite may use more than the columns that it tells of: rowids that are named so, or keys of a RIGHT JOIN.
     let usesColumnsUntold: Bool
+    /// See ``UnionPlan/mayCompareTextAsNumber``.
+    let mayCompareTextAsNumber: Bool
 
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
@@ -85,7 +87,8 @@ struct UnionPlanner {
             searchedColumn: best.consumesOrder ? nil : best.firstColumn,
             mayEndEarly: mayEndEarly,
             isAggregated: isAggregated,
-            isDistinct: isDistinct
+            isDistinct: isDistinct,
+            mayCompareTextAsNumber: mayCompareTextAsNumber
         )
     }
 

@@ -86,6 +86,9 @@ class UnionTable: VirtualTable {
     /// A scan finds a number where the plan has text compared with an equal value.
     func admitNumber() throws {}
 
+    /// Whether the running statement may compare text that looks like a number as one, though its plan does not say so.
+    func comparesTextAsNumber() throws -> Bool { false }
+
     override func bestIndex(_ info: IndexInfo) throws {
         let traits = try traits()
         let planner = UnionPlanner(
@@ -98,7 +101,8 @@ class UnionTable: VirtualTable {
             isAggregated: traits.isAggregated,
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,
             mayEndEarly: traits.hasLimit,
-            usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin
+            usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin,
+            mayCompareTextAsNumber: traits.hasCompound
         )
         info.setPlan(number(of: try planner.plan(info)))
     }

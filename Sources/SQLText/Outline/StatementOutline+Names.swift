@@ -56,6 +56,22 @@ extension StatementOutline {
         !isComplete || functionCalls.contains { $0.name == "min" }
     }
 
+    /// Whether a compound may be there, at any depth: UNION, INTERSECT, EXCEPT, or VALUES that is a query. Its columns have the
+    /// affinity of the first query's, and values that this does not convert.
+    public var hasCompound: Bool {
+        if !isComplete || mentions(Self.compoundWords) { return true }
+        var previous: TokenKind?
+        for token in tokens where !token.isTrivia {
+            let isOfInsert = kind == .insert && previous != .leftParen
+            if !isOfInsert, Self.valuesWord.contains(token, of: bytes) { return true }
+            previous = token.kind
+        }
+        return false
+    }
+
+    private static let compoundWords = SQLNameSet(["union", "intersect", "except"])
+    private static let valuesWord = SQLNameSet(["values"])
+
     /// The name in `INDEXED BY i`, without quotes; nil for NOT INDEXED.
     public func nameOfIndex(_ range: Range<Int>) -> String? {
         let words = tokens.filter { range.contains($0.range.lowerBound) && !$0.isTrivia }

@@ -30,6 +30,19 @@ public struct ValueReference {
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
     }
 
+    /// Whether text may be converted by a column of numbers: whether it begins like a number.
+    ///
+    /// A copy is looked at, since SQLite converts a value to UTF-8 in its place, which not all texts of UTF-16 survive.
+    public var beginsLikeNumber: Bool {
+        let copy = sqlite3_value_dup(pointer)
+        defer { sqlite3_value_free(copy) }
+        // Without memory for it nothing is known.
+        guard let copy, let text = sqlite3_value_text(copy) else { return true }
+        let bytes = UnsafeBufferPointer(start: text, count: Int(sqlite3_value_bytes(copy)))
+        let first = bytes.first { $0 != UInt8(ascii: " ") && !(9...13).contains($0) }
+        return first.map { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || "+-.".utf8.contains($0) } ?? false
+    }
+
     /// The value as an integer, converted as CAST does.
     public var int64: Int64 { sqlite3_value_int64(pointer) }
 

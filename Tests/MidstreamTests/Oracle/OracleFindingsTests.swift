@@ -869,6 +869,54 @@ import Testing
         #expect(texts(try move.database.fetchAll("SELECT * FROM t")) == ["1|1"])
     }
 
+    /// The column of a compound is one of numbers by its first query, and has text by its second.
+    @Test(arguments: [0, 2, 5] as [Int64], ["b TEXT", "b"])
+    func textOfACompoundThatLooksLikeANumberIsComparedAsOne(_ moved: Int64, _ column: String) throws {
+        let queries = [
+            "SELECT id FROM t WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text') ORDER BY id",
+            "SELECT id FROM t WHERE b IS (SELECT v FROM vq WHERE typeof(v) = 'text') ORDER BY id",
+            "SELECT id FROM t WHERE b >= (SELECT v FROM vq WHERE typeof(v) = 'text') ORDER BY id",
+            "SELECT vq.v, t.id FROM vq CROSS JOIN t ON t.b = vq.v ORDER BY 1, 2",
+            "SELECT vq.v, t.id FROM vq LEFT JOIN t ON t.b > vq.v ORDER BY 1, 2",
+            "WITH RECURSIVE q(n, v) AS (SELECT 0, x FROM o UNION SELECT n + 1, ' +2.0' FROM q WHERE n < 1) "
+                + "SELECT n, id FROM q CROSS JOIN t ON b = v ORDER BY 1, 2",
+            "WITH q(v) AS (VALUES ((SELECT x FROM o)), ('2.0')) SELECT v, id FROM q CROSS JOIN t ON b = v ORDER BY 1, 2",
+            "SELECT id FROM o AS a CROSS JOIN t WHERE b = '2.0' AND a.x = 1",
+        ]
+        let writes = [
+            "INSERT INTO log SELECT id FROM t WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text')",
+            "INSERT INTO log SELECT id FROM (VALUES ((SELECT x FROM o)), ('2.0')) q CROSS JOIN t ON b = q.column1",
+            "UPDATE t SET c = c || 'hit' WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text')",
+            "DELETE FROM t WHERE b >= (SELECT v FROM vq WHERE typeof(v) = 'text') AND id < 3",
+            "DELETE FROM t WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text')",
+        ]
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, \(column), c TEXT); CREATE INDEX i ON t(b)",
+            rows:
+                "INSERT INTO t VALUES (1, '2', ''), (2, '2.0', ''), (3, '1', ''), (4, '9', ''), (5, '02', ''), (6, 'x', '')",
+            extra: """
+                CREATE TABLE o(x INT); INSERT INTO o VALUES (1), (7); CREATE TABLE log(id);
+                CREATE VIEW vq AS SELECT x AS v FROM o UNION SELECT '2.0'
+                """,
+            tables: ["t"]
+        )
+        if moved > 0 { try pair.database.stepMigration(rows: moved) }
+        for sql in queries {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+        for sql in writes {
+            try pair.native.execute(sql)
+            let changes = try pair.database.write { access in
+                try access.execute(sql)
+                return access.changes
+            }
+            #expect(changes == pair.native.changes, "\(sql)")
+            for all in ["SELECT * FROM t ORDER BY id", "SELECT * FROM log ORDER BY id"] {
+                #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)), "\(sql)")
+            }
+        }
+    }
+
     private static func hasUpdateLimit() throws -> Bool {
         let connection = try Connection(path: ":memory:")
         return try connection.fetchOne(
