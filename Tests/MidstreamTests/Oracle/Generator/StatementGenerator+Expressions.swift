@@ -86,6 +86,13 @@ extension StatementGenerator {
         }
     }
 
+    /// A value that a column of numbers gives without having converted it, as that of a compound does.
+    private func unconvertedValue() -> String {
+        let type = dice.pick(["INTEGER", "REAL", "NUMERIC"])
+        let word = dice.pick(["UNION", "UNION ALL"])
+        return "(SELECT v FROM (SELECT CAST(1 AS \(type)) AS v WHERE 0 \(word) SELECT \(anyValue())))"
+    }
+
     /// Notes a subquery of a condition that reads the table which the statement changes, maybe by a view.
     private func noteRead(_ from: String) {
         guard let writtenTable else { return }
@@ -146,7 +153,8 @@ extension StatementGenerator {
             }
         }
         switch dice.below(100) {
-        case ..<35: return comparison(column(scope), dice.pick(Self.comparisons), anyValue())
+        case ..<33: return comparison(column(scope), dice.pick(Self.comparisons), anyValue())
+        case ..<35: return comparison(column(scope), dice.pick(Self.comparisons), unconvertedValue())
         case ..<45: return rowIDCondition(scope)
         case ..<55:
             return comparison(column(scope), dice.pick(Self.comparisons), column(scope), isInJoin: scope.count > 1)
