@@ -21,10 +21,20 @@ extension DatabaseAccess {
         }
         do {
             try body()
-            try connection.execute("RELEASE midstream_promotion")
+            try releasePromotion()
         } catch {
             connection.undoSavepoint("midstream_promotion", isOutermost: isOutermost)
             throw error
+        }
+    }
+
+    /// Nothing that a promotion runs ends its savepoint. But without memory for one, old versions of SQLite begin none, and do not
+    /// say so.
+    private func releasePromotion() throws {
+        do {
+            try connection.execute("RELEASE midstream_promotion")
+        } catch let error where error.message.contains("no such savepoint") {
+            throw SQLiteError(code: .outOfMemory, message: "there was no memory for a savepoint", sql: error.sql)
         }
     }
 

@@ -183,8 +183,12 @@ extension Connection {
 
     /// Sets what the library may not know, and makes sure that it does: SQLite passes over pragmas that it does not know.
     private func set(_ schema: String, _ name: String, _ value: String) throws(SQLiteError) {
-        try pragma(schema, name, value)
-        guard try pragma(schema, name) == value else { throw unsupported("\(name) \(value)") }
+        // Where an allocation fails, SQLCipher does not do it, and does not say so.
+        for _ in 0..<2 {
+            try pragma(schema, name, value)
+            if try pragma(schema, name) == value { return }
+        }
+        throw unsupported("\(name) \(value)")
     }
 
     private func unsupported(_ what: String) -> SQLiteError {
