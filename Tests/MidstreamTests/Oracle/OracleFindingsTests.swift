@@ -885,7 +885,7 @@ import Testing
         ]
         let writes = [
             "INSERT INTO log SELECT id FROM t WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text')",
-            "INSERT INTO log SELECT id FROM (VALUES ((SELECT x FROM o)), ('2.0')) q CROSS JOIN t ON b = q.column1",
+            "WITH q(v) AS (VALUES ((SELECT x FROM o)), ('2.0')) INSERT INTO log SELECT id FROM q CROSS JOIN t ON b = v",
             "UPDATE t SET c = c || 'hit' WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text')",
             "DELETE FROM t WHERE b >= (SELECT v FROM vq WHERE typeof(v) = 'text') AND id < 3",
             "DELETE FROM t WHERE b = (SELECT v FROM vq WHERE typeof(v) = 'text')",
