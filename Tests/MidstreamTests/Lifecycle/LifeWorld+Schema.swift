@@ -102,7 +102,11 @@ extension LifeWorld {
             for (other, known) in state.tables.enumerated() where known.place.file == table.place.file {
                 state.tables[other].knowsRowIDs = false
             }
-            do { try database.execute("VACUUM") } catch { return try refuse("vacuum", error, of: table) }
+            do { try database.execute("VACUUM") } catch {
+                // It needs the rows of all tables of the file.
+                let refused = try state.tables.first { try $0.place.file == table.place.file && hasRefusedRows($0) }
+                return try refuse("vacuum", error, of: refused ?? table)
+            }
         default:
             note("drain \(table.place) by an update of all")
             let sql = "UPDATE \(name) SET k = k + 1 WHERE k < 50"
