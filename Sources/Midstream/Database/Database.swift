@@ -44,14 +44,7 @@ public final class Database: @unchecked Sendable {
         guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
             throw MigrationError(.misuse, "a database is opened by the path of a file; \"\(path)\" is none")
         }
-        let connection: Connection
-        let isNew = !FilePath.hasContent(path)
-        do {
-            connection = try Self.openToWrite(path, key, configuration)
-        } catch let error as SQLiteError where error.code == .notADatabase && isNew && FilePath.hasContent(path) {
-            // Somebody else has made it meanwhile, encrypted with another salt, which stands there by now.
-            connection = try Self.openToWrite(path, key, configuration)
-        }
+        let connection = try Self.openingOneThatOthersMake(path) { try Self.openToWrite(path, key, configuration) }
         let keys = Keyring(target: key, sources: configuration.sourceKey)
         let resolved = FilePath.resolved(path)
         guard FilePath.exists(resolved) else {
@@ -114,6 +107,17 @@ public final class Database: @unchecked Sendable {
         readers.withIdle { try? $0.overlay.refresh() }
         writerQueue.async { @Sendable [self] in
             if !writer.isInTransaction { try? writer.overlay.refresh() }
+        }
+    }
+
+    /// Opens a file once more where it was not there, and somebody else has made it meanwhile, encrypted with another salt, which
+    /// stands there by now.
+    static func openingOneThatOthersMake<Result>(_ path: String, _ open: () throws -> Result) throws -> Result {
+        let isNew = !FilePath.hasContent(path)
+        do {
+            return try open()
+        } catch let error as SQLiteError where error.code == .notADatabase && isNew && FilePath.hasContent(path) {
+            return try open()
         }
     }
 

@@ -14,6 +14,15 @@ enum WholeFile {
         from sourcePath: String,
         _ sourceKey: EncryptionKey?
     ) throws -> Set<String>? {
+        try Database.openingOneThatOthersMake(path) { try make(path, key, from: sourcePath, sourceKey) }
+    }
+
+    private static func make(
+        _ path: String,
+        _ key: EncryptionKey?,
+        from sourcePath: String,
+        _ sourceKey: EncryptionKey?
+    ) throws -> Set<String>? {
         // What has a journal may have been cut short.
         if FilePath.hasContent(path), !FilePath.exists(path + "-journal") { return nil }
         guard FilePath.exists(sourcePath) else {

@@ -144,7 +144,8 @@ struct ColumnMatching {
     private func literal(_ value: SQLiteValue) throws -> String {
         switch value {
         case .real(let double) where double.isInfinite: return double < 0 ? "-9e999" : "9e999"
-        // quote() ends at a NUL.
+        // quote() has no sign of zero, and ends at a NUL.
+        case .real(let double) where double == 0 && double.sign == .minus: return "-0.0"
         case .text(let text) where text.utf8.contains(0):
             return "CAST(\(try literal(.blob(Array(text.utf8)))) AS TEXT)"
         default: return try connection.fetchValue("SELECT CAST(quote(?1) AS TEXT)", [value]) ?? "NULL"

@@ -199,6 +199,28 @@ import Testing
         }
     }
 
+    @Test(.enabled(if: Connection.canEncrypt)) func severalMayMakeAWholeFileAtOnce() async throws {
+        for _ in 0..<20 {
+            let folder = TemporaryFolder()
+            let old = try Connection(path: folder.file("old.db"))
+            try old.execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+            old.close()
+            let threads = Threads()
+            for name in ["a", "b", "c", "d"] {
+                threads.start(name) { _ in
+                    let database = try Database(
+                        path: folder.file("new.db"),
+                        key: TestKeys.cheap("key") { _ in },
+                        movingAllOf: .file(folder.file("old.db"))
+                    )
+                    defer { database.close() }
+                    #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+                }
+            }
+            await threads.join()
+        }
+    }
+
     /// A file is made to look empty while it is attached, and what deletes its journal meanwhile commits.
     @Test func aThreadAttachesAFileWhileAnotherCommits() async throws {
         let folder = TemporaryFolder()

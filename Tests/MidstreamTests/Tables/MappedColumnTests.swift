@@ -99,6 +99,19 @@ import Testing
         ])
     }
 
+    @Test(arguments: [-0.0, 0, 0.1 + 0.2, 1e22, -.infinity, .infinity]) func aRealIsTheSameInEachRow(_ real: Double)
+        throws
+    {
+        let move = try Move(
+            source: "CREATE TABLE s(id INTEGER PRIMARY KEY); INSERT INTO s VALUES (1), (2)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, x)",
+            select: "SELECT id, NULL FROM s",
+            moved: 1
+        ) { $0.columns["x"] = .value(.real(real)) }
+        let found = try move.database.fetchAll("SELECT x FROM t").map { try $0.get(0, as: Double.self).bitPattern }
+        #expect(found == [real.bitPattern, real.bitPattern])
+    }
+
     /// What a column of one affinity makes of values that another one stored.
     @Test(arguments: ["INTEGER", "TEXT", "REAL", "NUMERIC", "BLOB", ""], ["INTEGER", "TEXT", "REAL", "NUMERIC", ""])
     func columnsAreOfAnotherType(_ from: String, _ to: String) throws {
