@@ -264,6 +264,8 @@ enum WholeFile {
             _ = FilePath.remove(file + "-shm")
         }
         try overwriteAndRemove(wiped)
+        // A link to it.
+        if FilePath.isGone(path) { _ = FilePath.remove(path) }
         return true
     }
 
@@ -308,9 +310,7 @@ enum WholeFile {
         guard FilePath.isWritable(file), FilePath.rename(file, to: wipedName(file)) else {
             throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
         }
-        try finishWiping(file)
-        // A link to it.
-        if FilePath.isGone(path) { _ = FilePath.remove(path) }
+        try finishWiping(path)
     }
 
     /// The tables that have rows which are nowhere else.

@@ -60,19 +60,33 @@ enum FilePath {
         return true
     }
 
-    /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path.
-    static func resolved(_ path: String) -> String {
+    /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path; a link to it is
+    /// followed, as SQLite does when it makes the file.
+    static func resolved(_ path: String) -> String { resolved(path, links: 40) }
+
+    private static func resolved(_ path: String, links: Int) -> String {
         if let real = realpath(path, nil) {
             defer { free(real) }
             return String(cString: real)
         }
         let (folder, name) = split(path)
+        if links > 0, let destination = destination(ofLink: path) {
+            let isAbsolute = destination.utf8.first == separator
+            return resolved(isAbsolute ? destination : folder + "/" + destination, links: links - 1)
+        }
         if let real = realpath(folder, nil) {
             defer { free(real) }
             let folder = String(cString: real)
             return folder == "/" ? "/" + name : folder + "/" + name
         }
         return path
+    }
+
+    private static func destination(ofLink path: String) -> String? {
+        let text = [CChar](unsafeUninitializedCapacity: Int(PATH_MAX)) { buffer, count in
+            count = buffer.baseAddress.map { max(0, readlink(path, $0, buffer.count)) } ?? 0
+        }
+        return text.isEmpty ? nil : String(validating: text, as: UTF8.self)
     }
 
     /// The folder (`.` when there is none) and the last part.

@@ -197,6 +197,20 @@ import Testing
         #expect(!Files.exists(old + "-midstream_wiped"))
     }
 
+    /// A link to what has another name by then leads nowhere.
+    @Test func wipingGoesOnThroughALink() throws {
+        let folder = TemporaryFolder()
+        let (file, link) = (folder.file("old.db"), folder.file("link.db"))
+        for isAbsolute in [false, true] {
+            try Connection(path: file).execute("CREATE TABLE t(x)")
+            #expect(symlink(isAbsolute ? file : "old.db", link) == 0)
+            #expect(rename(file, file + "-midstream_wiped") == 0)
+            try Database.wipeSource(atPath: link)
+            #expect(!Files.exists(file + "-midstream_wiped"))
+            #expect(unlink(link) != 0, "the link is left")
+        }
+    }
+
     /// The next version of the application has a table more, and one by another name.
     @Test(arguments: [SourceRetirement.keep, .drop, .deleteFileWhenEmpty])
     func theNewFileMayGetTablesOfItsOwn(_ retirement: SourceRetirement) throws {
