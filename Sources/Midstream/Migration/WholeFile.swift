@@ -264,8 +264,7 @@ enum WholeFile {
             _ = FilePath.remove(file + "-shm")
         }
         try overwriteAndRemove(wiped)
-        // A link to it.
-        if FilePath.isGone(path) { _ = FilePath.remove(path) }
+        if FilePath.isLink(path), FilePath.isGone(path) { _ = FilePath.remove(path) }
         return true
     }
 

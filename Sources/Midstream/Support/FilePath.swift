@@ -82,6 +82,8 @@ enum FilePath {
         return path
     }
 
+    static func isLink(_ path: String) -> Bool { destination(ofLink: path) != nil }
+
     private static func destination(ofLink path: String) -> String? {
         let text = [CChar](unsafeUninitializedCapacity: Int(PATH_MAX)) { buffer, count in
             count = buffer.baseAddress.map { max(0, readlink(path, $0, buffer.count)) } ?? 0
