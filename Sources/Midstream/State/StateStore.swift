@@ -303,24 +303,32 @@ enum WriteLock {
         )
     }
 
-    /// Begins a transaction with that of `main`.
+    /// Begins a transaction with that of `main`. Sources are not locked as well while there is any state: somebody else may hold
+    /// one and wait for `main`.
     ///
     /// - Parameter table: A table of `main` to take the lock by, where there is no state yet.
     static func begin(_ connection: Connection, by table: String = "midstream_state") throws {
+        for known in Set([table, "midstream_state"]) where try begun(connection, by: known) { return }
+        // There is no migration, or another process has just ended the last one.
+        do {
+            try connection.execute("BEGIN IMMEDIATE")
+        } catch {
+            guard error.code == .readOnly else { throw error }
+            // Before 3.28 it fails where a source is still attached. The caller will look at the schema again.
+            try connection.execute("BEGIN")
+        }
+    }
+
+    /// - Returns: `false` when there is no such table.
+    private static func begun(_ connection: Connection, by table: String) throws -> Bool {
         try connection.execute("BEGIN")
         do {
             try take(connection, by: table, in: "main")
+            return true
         } catch {
             try? connection.rollBack()
             guard error.isMissingTable else { throw error }
-            // There is no migration, or another process has just ended the last one.
-            do {
-                try connection.execute("BEGIN IMMEDIATE")
-            } catch {
-                guard error.code == .readOnly else { throw error }
-                // Before 3.28 it fails where a source is still attached. The caller will look at the schema again.
-                try connection.execute("BEGIN")
-            }
+            return false
         }
     }
 }
