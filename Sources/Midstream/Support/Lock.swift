@@ -9,11 +9,12 @@
 /// A plain mutex, for values that are not Sendable and are handed to callers' closures while it is held.
 ///
 /// Unchecked: the pointer is allocated once and freed with the object, and POSIX makes the calls on it thread-safe.
-/// `Mutex` of Synchronization is used elsewhere; it cannot lend a value that is not Sendable to a closure of the caller.
-final class Lock: @unchecked Sendable {
+/// `Mutex` of Synchronization is used elsewhere; it cannot lend a value that is not Sendable to a closure of the caller, and
+/// the thread sanitizer does not see it.
+package final class Lock: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
-    init() {
+    package init() {
         mutex = .allocate(capacity: 1)
         mutex.initialize(to: pthread_mutex_t())
         var attributes = pthread_mutexattr_t()
@@ -29,7 +30,7 @@ final class Lock: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    func withLock<Result>(_ body: () throws -> Result) rethrows -> Result {
+    package func withLock<Result>(_ body: () throws -> Result) rethrows -> Result {
         guard let result = try withLockUnlessHeld(body) else {
             preconditionFailure("a thread takes a lock that it holds")
         }

@@ -1,5 +1,4 @@
 public import SQLiteConnection
-internal import Synchronization
 
 /// A fault of the disk: which operation fails, how, and whether it goes on failing.
 public struct FileFault: Sendable, Hashable {

@@ -1,5 +1,3 @@
-internal import Synchronization
-
 /// Kills the process at a chosen write, sync, truncation or deletion of a database's files, for tests of what a crash
 /// leaves behind.
 ///
