@@ -120,7 +120,7 @@ enum WholeFile {
             // Another process may have looked before, and steps have retired tables since.
             if now != noted, try self.noted(connection) != nil { return false }
         }
-        try stepper.waitingTransaction(lockingBy: copyTable) {
+        try stepper.waitingTransaction {
             try connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
         }
         return true

@@ -289,8 +289,8 @@ struct StateStore {
 /// Takes the write lock of one file, and of that alone.
 ///
 /// `BEGIN IMMEDIATE` would lock every attached file that can be written; a statement that changes nothing takes the
-/// lock of its own file alone. As a transaction's first statement it honours the busy handler, which SQLite does not ask
-/// when a file is written that has been read before.
+/// lock of its own file alone. Somebody else may hold a source's, and wait for that of `main`. As a transaction's first
+/// statement it honours the busy handler, which SQLite does not ask when a file is written that has been read before.
 ///
 /// Source: <https://www.sqlite.org/c3ref/busy_handler.html>.
 enum WriteLock {
@@ -303,32 +303,21 @@ enum WriteLock {
         )
     }
 
-    /// Begins a transaction with that of `main`. Sources are not locked as well while there is any state: somebody else may hold
-    /// one and wait for `main`.
-    ///
-    /// - Parameter table: A table of `main` to take the lock by, where there is no state yet.
-    static func begin(_ connection: Connection, by table: String = "midstream_state") throws {
-        for known in Set([table, "midstream_state"]) where try begun(connection, by: known) { return }
-        // There is no migration, or another process has just ended the last one.
-        do {
-            try connection.execute("BEGIN IMMEDIATE")
-        } catch {
-            guard error.code == .readOnly else { throw error }
-            // Before 3.28 it fails where a source is still attached. The caller will look at the schema again.
-            try connection.execute("BEGIN")
-        }
-    }
-
-    /// - Returns: `false` when there is no such table.
-    private static func begun(_ connection: Connection, by table: String) throws -> Bool {
+    /// Begins a transaction with that of `main`.
+    static func begin(_ connection: Connection) throws {
         try connection.execute("BEGIN")
         do {
-            try take(connection, by: table, in: "main")
-            return true
+            do {
+                try take(connection, by: "midstream_state", in: "main")
+            } catch {
+                guard error.isMissingTable else { throw error }
+                // There is no migration, or another process has just ended the last one. This needs no table, and does hardly
+                // anything: a file that is vacuumed so gives back one free page.
+                try connection.execute("PRAGMA main.incremental_vacuum(1)")
+            }
         } catch {
             try? connection.rollBack()
-            guard error.isMissingTable else { throw error }
-            return false
+            throw error
         }
     }
 }

@@ -171,7 +171,7 @@ struct Retirement {
         record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
         _ = try releaseSource(record)
         try connection.sync(schema: migration.schema)
-        try stepper.waitingTransaction(lockingBy: Unreleased.table) {
+        try stepper.waitingTransaction {
             try Unreleased(connection: connection).forget(claim.id)
         }
     }

@@ -168,7 +168,7 @@ extension Setup {
     }
 
     func forgetNote(_ id: Int64) throws {
-        try stepper.waitingTransaction(lockingBy: Unreleased.table) {
+        try stepper.waitingTransaction {
             try Unreleased(connection: connection).forget(id)
         }
     }

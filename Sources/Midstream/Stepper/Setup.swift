@@ -239,8 +239,7 @@ struct Setup {
     func isStill(at version: Int64) throws -> Bool { try StateStore.schemaVersion(connection) == version }
 
     private func store(_ begun: [Beginning], _ migration: MigrationRecord, ifStillAt version: Int64) throws {
-        let table = try stepper.store.exists() ? "midstream_state" : begun.first?.record.target
-        try stepper.waitingTransaction(lockingBy: table ?? "midstream_state") {
+        try stepper.waitingTransaction {
             guard try isStill(at: version) else { throw Overtaken() }
             try stepper.store.create()
             try stepper.store.save(migration)

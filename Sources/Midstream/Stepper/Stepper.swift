@@ -254,17 +254,14 @@ final class Stepper {
     /// Runs `body` in a transaction of the target that keeps out the process's writers; `nil` when they, or another
     /// process, keep it out.
     ///
-    /// - Parameters:
-    ///   - patience: How long to wait for the process's writers; `nil`: as long as a step does.
-    ///   - table: A table of `main` to take its lock by.
+    /// - Parameter patience: How long to wait for the process's writers; `nil`: as long as a step does.
     func transaction<Result>(
         isDurable: Bool = false,
         patience: Duration? = nil,
-        lockingBy table: String = "midstream_state",
         _ body: () throws -> Result
     ) throws -> Result? {
         try holdingGate(waiting: patience) {
-            try transactionInGate(isDurable: isDurable, lockingBy: table, body)
+            try transactionInGate(isDurable: isDurable, body)
         } ?? nil
     }
 
@@ -310,10 +307,8 @@ final class Stepper {
     }
 
     /// A transaction that is on the disk when it returns. Waits for writers of the process.
-    ///
-    /// - Parameter table: A table of the target, where there is no state yet.
-    func waitingTransaction(lockingBy table: String = "midstream_state", _ body: () throws -> Void) throws {
-        try untilDone { try transaction(isDurable: true, patience: .seconds(1), lockingBy: table, body) }
+    func waitingTransaction(_ body: () throws -> Void) throws {
+        try untilDone { try transaction(isDurable: true, patience: .seconds(1), body) }
     }
 
     /// How long others' transactions are waited for.
@@ -333,11 +328,10 @@ final class Stepper {
 
     private func transactionInGate<Result>(
         isDurable: Bool,
-        lockingBy table: String,
         _ body: () throws -> Result
     ) throws -> Result? {
         do {
-            try WriteLock.begin(connection, by: table)
+            try WriteLock.begin(connection)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             isKeptFromTarget = true
             return nil

@@ -49,7 +49,7 @@ extension Connection {
     }
 
     /// How often a statement is prepared again since the schema was changed meanwhile.
-    private static let mostSchemaChanges = 50
+    static let mostSchemaChanges = 50
 
     /// Prepares the first statement of a text, which ends with a NUL: SQLite needs no copy of the text then.
     private func prepareFirst(

@@ -36,14 +36,29 @@ public final class Statement {
     /// - Returns: `true` when there is a row, `false` when the statement has ended.
     /// - Throws: ``SQLiteError``; the statement is reset then.
     public func step() throws(SQLiteError) -> Bool {
-        let code = sqlite3_step(handle)
-        if isAtStart { noticePreparation() }
+        var code = sqlite3_step(handle)
+        if isAtStart {
+            if code & 0xff == SQLITE_SCHEMA { stepAgain(&code) }
+            noticePreparation()
+        }
         if code == SQLITE_ROW { return true }
         isAtStart = true
         if code == SQLITE_DONE { return false }
         let error = SQLiteError(lastOf: db, fallback: code, sql: sql)
         sqlite3_reset(handle)
         throw error
+    }
+
+    /// Steps again where preparing the statement anew has failed since others have changed the schema once more meanwhile: SQLite
+    /// itself tries twice, and then has the message of what did not compile.
+    private func stepAgain(_ code: inout Int32) {
+        for _ in 0..<Connection.mostSchemaChanges {
+            guard code & 0xff == SQLITE_SCHEMA, let message = sqlite3_errmsg(db),
+                strcmp(message, sqlite3_errstr(SQLITE_SCHEMA)) != 0
+            else { return }
+            sqlite3_reset(handle)
+            code = sqlite3_step(handle)
+        }
     }
 
     /// Whether SQLite has prepared the statement anew since this was asked last, as it does when the schema has changed.

@@ -6,25 +6,45 @@ import Testing
 @Suite struct WriteLockTests {
     /// Whoever writes the source waits for the target then, so that one who held the target and waited for the source would wait
     /// for ever.
-    @Test(arguments: ["midstream_state", "midstream_copy"])
-    func theTargetsLockIsHadWhileSomebodyHoldsTheSource(_ table: String) throws {
+    @Test(arguments: ["NONE", "FULL", "INCREMENTAL"], [true, false])
+    func theTargetsLockIsHadWhileSomebodyHoldsTheSource(_ vacuum: String, _ isMoving: Bool) throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
         try old.execute(
             script: "PRAGMA journal_mode = WAL; CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)"
         )
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
-        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
-        database.close()
-        let connection = try Connection(path: folder.file("new.db"))
-        try connection.execute("ATTACH ? AS old", [folder.file("old.db")])
+        let new = try Connection(path: folder.file("new.db"))
+        try new.execute(
+            script: """
+                PRAGMA auto_vacuum = \(vacuum);
+                CREATE TABLE t(id INTEGER PRIMARY KEY);
+                CREATE TABLE rows(x);
+                INSERT INTO rows VALUES (zeroblob(100000));
+                DELETE FROM rows;
+                """
+        )
+        if isMoving {
+            let database = try Database(path: folder.file("new.db"))
+            try database.addMigration(source: .file(folder.file("old.db"))) {
+                if $0.name == "t" { $0.sourceTable = "t" }
+            }
+            database.close()
+        }
+        try new.execute("ATTACH ? AS old", [folder.file("old.db")])
         try old.execute("BEGIN IMMEDIATE")
-        try WriteLock.begin(connection, by: table)
-        let other = try Connection(path: folder.file("new.db"))
-        let error = #expect(throws: SQLiteError.self) { try other.execute("BEGIN IMMEDIATE") }
+        let waiting = try Connection(path: folder.file("new.db"))
+        for _ in 0..<3 {
+            try WriteLock.begin(new)
+            let error = #expect(throws: SQLiteError.self) { try waiting.execute("BEGIN IMMEDIATE") }
+            #expect(error?.code == .busy)
+            try new.execute("COMMIT")
+        }
+        try waiting.execute("BEGIN IMMEDIATE")
+        let error = #expect(throws: SQLiteError.self) { try WriteLock.begin(new) }
         #expect(error?.code == .busy)
-        try connection.execute("ROLLBACK")
-        try old.execute("ROLLBACK")
+        #expect(!new.isInTransaction)
+        try waiting.execute("COMMIT")
+        try old.execute("COMMIT")
+        #expect(try new.fetchValue(String.self, "PRAGMA main.integrity_check") == "ok")
     }
 }
