@@ -390,6 +390,7 @@ struct Claims {
 
     /// Two targets may take parts of one table, if no row belongs to both.
     func checkDisjoint(_ record: TableRecord, _ other: Claim) throws {
+        guard !isSureToShare(record, other) else { throw Self.belongs(record, to: other.destination) }
         let conditions = [record.condition, other.condition].map { "(\($0 ?? "1")\n)" }
         let source = "\(schema).\(SQLIdentifier.quoted(record.source))"
         let shared = try connection.fetchValue(
@@ -397,6 +398,13 @@ struct Claims {
             "SELECT 1 FROM \(source) WHERE \(conditions.joined(separator: " AND ")) LIMIT 1"
         )
         guard shared == nil else { throw Self.belongs(record, to: other.destination) }
+    }
+
+    /// Whether rows belong to both of two that move at the same time, although none of the source's shows it: it has none, or they
+    /// have been changed in the other's target, or are on their way back from there, and for a moment nowhere in the source.
+    private func isSureToShare(_ record: TableRecord, _ other: Claim) -> Bool {
+        guard other.moved == nil, !isStale(other) else { return false }
+        return record.condition == nil || other.condition == nil || Self.isSame(record.condition, other.condition)
     }
 
     private static func belongs(_ record: TableRecord, to owner: String) -> MigrationError {

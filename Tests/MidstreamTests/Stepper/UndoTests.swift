@@ -438,6 +438,37 @@ import Testing
         #expect(opened.changes == 40)
     }
 
+    /// No row of the source shows that it would have rows of both: there is none, or they are changed in the target.
+    @Test(arguments: [0, 20], [nil, "x = 1"])
+    func nobodyElseTakesRowsThatAreComingBack(_ rows: Int64, _ condition: String?) throws {
+        let folder = TemporaryFolder()
+        let source = try Connection(path: folder.file("old.db"))
+        try source.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
+        for id in 0..<rows { try source.execute("INSERT INTO t VALUES (?, 0)", [id]) }
+        let databases = try ["new.db", "other.db"].map { try Database(path: folder.file($0)) }
+        for database in databases { try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)") }
+        func add(to database: Database, _ condition: String?) throws {
+            try database.addMigration(source: .file(folder.file("old.db"))) {
+                $0.sourceTable = "t"
+                $0.condition = condition
+            }
+        }
+        try add(to: databases[0], nil)
+        _ = try databases[0].stepMigration(rows: rows / 2)
+        try databases[0].execute("INSERT INTO t VALUES (100, 0); UPDATE t SET x = 1")
+        try databases[0].cancelMigration()
+        while try databases[0].readMigrationProgress().tables.first?.phase == .copying {
+            let error = #expect(throws: MigrationError.self) { try add(to: databases[1], condition) }
+            #expect(error?.code == .foreignState)
+            _ = try databases[0].stepMigration(budget: .zero)
+        }
+        try finishMigration(databases[0])
+        #expect(try source.fetchValue(Int64.self, "SELECT count(*) FROM t") == rows + 1)
+        try add(to: databases[1], condition)
+        try finishMigration(databases[1])
+        #expect(try databases[1].fetchValue(Int64.self, "SELECT count(*) FROM t") == rows + 1)
+    }
+
     /// One of them finds that the other has brought all back by then, which is no error.
     @Test func severalMayCancelAtOnce() async throws {
         let fixture = try MovingFixture(rows: 3)
