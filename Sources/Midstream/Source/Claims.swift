@@ -44,9 +44,14 @@ struct Claims {
     /// The claims on tables of a file.
     ///
     /// - Parameters:
-    ///   - schema: What it is attached as.
+    ///   - schema: What it is attached as, as SQL writes it.
     ///   - id: The only one that is wanted.
     static func all(in schema: String, _ connection: Connection, only id: Int64? = nil) throws -> [Claim] {
+        // Another connection may drop the table once this one has seen that it is there.
+        try connection.holdingSnapshots(of: [schema]) { try allHere(in: schema, connection, only: id) }
+    }
+
+    private static func allHere(in schema: String, _ connection: Connection, only id: Int64?) throws -> [Claim] {
         guard let definition = try definition(in: schema, connection) else { return [] }
         let later = (undoColumns + [droppedColumn]).map { definition.contains($0) ? $0 : "NULL" }.joined(
             separator: ", "
@@ -248,26 +253,13 @@ struct Claims {
     /// - Complexity: O(log n).
     @discardableResult
     func confirm(_ record: TableRecord) throws -> Claim? {
-        // Rows that return change all of it at once.
-        try holdingSnapshots {
+        // Rows that return change all of it at once. The target's snapshot is not the newer one.
+        try connection.holdingSnapshots(of: ["main", schema]) {
             guard let claim = try confirmTarget(record) else { return nil }
             // A table that is gone is told of when a connection misses it.
             if let now = try rowIDs(of: record) { try check(now, claim, record) }
             return claim
         }
-    }
-
-    /// Runs `body`, which reads each of the two files in one snapshot, and the target's is not the newer one; also while a
-    /// statement runs that asks for it.
-    private func holdingSnapshots<Result>(_ body: () throws -> Result) throws -> Result {
-        if connection.isInTransaction { return try body() }
-        let snapshots = try ["main", schema].map { schema in
-            let statement = try connection.prepare("PRAGMA \(schema).schema_version")
-            _ = try statement.step()
-            return statement
-        }
-        defer { for statement in snapshots { statement.reset() } }
-        return try body()
     }
 
     /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
@@ -305,7 +297,7 @@ struct Claims {
     /// returned to it.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
-        return try holdingSnapshots {
+        return try connection.holdingSnapshots(of: ["main", schema]) {
             let claim = try own(Self.all(in: migration.schema, connection, only: record.id).first, record)
             try checkStage(claim, StateStore(connection: connection).table(record.id))
             return claim

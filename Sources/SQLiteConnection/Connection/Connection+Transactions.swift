@@ -50,10 +50,19 @@ extension Connection {
 
     private func holdingSnapshots<Result>(_ body: () throws -> Result) throws -> Result {
         let schemas = try fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
+        return try holdingSnapshots(of: schemas.filter { $0 != "temp" }.map(\.quotedIdentifier), body)
+    }
+
+    /// Runs `body`, which reads alone, on one snapshot of each of these files, also while a statement runs that asks for it. In a
+    /// transaction, it is the one of the transaction.
+    ///
+    /// - Parameter schemas: What the files are attached as, as SQL writes it, in the order in which their snapshots are taken.
+    package func holdingSnapshots<Result>(of schemas: [String], _ body: () throws -> Result) throws -> Result {
+        if isInTransaction { return try body() }
         var holders: [Statement] = []
         defer { for statement in holders { statement.reset() } }
-        for schema in schemas where schema != "temp" {
-            let statement = try prepare("PRAGMA \(schema.quotedIdentifier).schema_version")
+        for schema in schemas {
+            let statement = try prepare("PRAGMA \(schema).schema_version")
             _ = try statement.step()
             holders.append(statement)
         }
