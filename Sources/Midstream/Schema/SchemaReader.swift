@@ -99,6 +99,11 @@ struct SchemaReader {
 
     /// The table's description; `nil` when there is none of that name.
     func table(_ name: String) throws -> TableSchema? {
+        // Another connection may have a view take its place meanwhile.
+        try connection.holdingSnapshots(of: [prefix]) { try tableHere(name) }
+    }
+
+    private func tableHere(_ name: String) throws -> TableSchema? {
         guard
             let master = try connection.fetchOne(
                 "SELECT name, sql FROM \(prefix).sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
