@@ -1,7 +1,22 @@
 import SQLiteConnection
+import Synchronization
 import Testing
 
 @Suite struct `Functions` {
+    /// SQLite would prepare the statement anew, and run it again.
+    @Test func `fail once with an error of the schema`() throws {
+        let connection = try Connection(path: ":memory:")
+        let calls = Mutex(0)
+        try connection.createFunction("changed", argumentCount: 0) { _, _ in
+            calls.withLock { $0 += 1 }
+            throw SQLiteError(code: .schema, message: "it has changed")
+        }
+        let error = #expect(throws: SQLiteError.self) { try connection.execute("SELECT changed()") }
+        #expect(error?.code == .error)
+        #expect(error?.message == "it has changed")
+        #expect(calls.withLock { $0 } == 1)
+    }
+
     @Test func `take and give values of every class`() throws {
         let connection = try memory()
         try connection.createFunction("same", argumentCount: 1) { $1.set($0[0].value) }

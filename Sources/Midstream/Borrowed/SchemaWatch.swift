@@ -132,6 +132,7 @@ struct SchemaWatch {
                 table: table.target
             )
         }
+        let guards = try GuardTriggers(connection)
         for record in moving {
             let others = moving.filter { SQLIdentifier.equal($0.target, record.target) && $0.id != record.id }
             if !others.isEmpty {
@@ -144,11 +145,12 @@ struct SchemaWatch {
             guard let table = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
                 continue
             }
-            if !table.hasRowID || table.hasOtherKeys || table.columns.contains(where: { $0.generation != nil }) {
+            let hasOtherKeys = table.hasOtherKeys || !guards.handOverKeys(of: table, record.id)
+            if !table.hasRowID || hasOtherKeys || table.columns.contains(where: { $0.generation != nil }) {
                 throw MigrationError(
                     .unsupported,
-                    "table \(table.name) has no rowid, or generated columns, or a unique index that is partial or has an "
-                        + "expression: only a Database can use it while it moves",
+                    "table \(table.name) has no rowid, or generated columns, or a unique index that is partial, has an expression, or "
+                        + "was made or dropped without Midstream while it moves: only a Database can use it while it moves",
                     table: table.name
                 )
             }

@@ -158,7 +158,8 @@ public final class Database: @unchecked Sendable {
         readers.close()
     }
 
-    /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end.
+    /// Ends auto migration and closes the connections that are idle. Blocks that run go on to their end; when one of them closes
+    /// the database, what is called on other threads meanwhile may still work.
     public func close() {
         engine.stop()
         let isInBlock = isOnWriter || readers.current != nil || engine.isInMidstOfStep

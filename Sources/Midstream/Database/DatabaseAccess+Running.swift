@@ -189,7 +189,8 @@ extension DatabaseAccess {
             try overlay.refresh()
             return true
         }
-        if error.code == .schema, overlay.schemaVersion == nil {
+        // A trigger has met a move that the overlay does not have.
+        if error.code == .error, overlay.schemaVersion == nil {
             try overlay.refresh()
             return true
         }

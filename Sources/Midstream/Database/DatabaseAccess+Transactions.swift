@@ -175,7 +175,7 @@ extension DatabaseAccess {
         gate?.leave()
     }
 
-    /// Begins a transaction that holds the target's write lock, and no other file's.
+    /// Begins a transaction that holds the target's write lock: no other file's while tables move.
     func beginWriting() throws {
         try checkMayBegin()
         do {

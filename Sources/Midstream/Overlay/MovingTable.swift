@@ -33,6 +33,8 @@ final class MovingTable {
     /// See `TableSchema.comparableKeys`, and how many columns they have.
     let comparableKeys: [TableSchema.Index]
     let keyCount: Int
+    /// Whether a new row may be unique by what the guard triggers do not tell of.
+    let hasOtherKeys: Bool
     let statements: InternalStatements
     let coveringIndexes: CoveringIndexes
 
@@ -51,6 +53,7 @@ final class MovingTable {
         target: TableSchema,
         source: TableSchema,
         sourceVersion: Int64,
+        hasOtherKeys: Bool,
         inner: MovingTable? = nil,
         isHidden: Bool = false,
         statements: InternalStatements
@@ -68,6 +71,7 @@ final class MovingTable {
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
         keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
         comparableKeys = target.comparableKeys
+        self.hasOtherKeys = hasOtherKeys
         keyCount = MoveSQL.keyColumns(of: target).count
         self.statements = statements
         coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)

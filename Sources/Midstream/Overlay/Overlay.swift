@@ -379,6 +379,7 @@ final class Overlay {
             target: target,
             source: move.source,
             sourceVersion: move.sourceVersion,
+            hasOtherKeys: move.hasOtherKeys,
             inner: byName[name],
             isHidden: try byName[name]?.isHidden ?? hasTemporary(target.name),
             statements: statements
@@ -789,7 +790,7 @@ final class Overlay {
             guard let table = tables.byID[values[0].int64] else {
                 schemaVersion = nil
                 throw SQLiteError(
-                    code: .schema,
+                    code: .error,
                     message: "a table has begun to move since this connection looked: try again"
                 )
             }

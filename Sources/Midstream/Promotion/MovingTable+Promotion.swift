@@ -109,7 +109,7 @@ extension MovingTable {
         guard state.lowerBound != nil else { return }
         guard values.count == first + 1 + keyCount else {
             throw SQLiteError(
-                code: .schema,
+                code: .error,
                 message: "the unique keys of table \(name) were changed without Midstream while it moves"
             )
         }

@@ -495,7 +495,9 @@ struct Router {
         guard outline.isComplete, let target = outline.target else { return unread }
         if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
         // What a new row could collide with can only be told when it is made.
-        if table.target.hasOtherKeys, outline.kind != .delete { return route.draining([table.id], .otherKeys) }
+        if table.feeds.contains(where: \.hasOtherKeys), outline.kind != .delete {
+            return route.draining([table.id], .otherKeys)
+        }
         // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
         if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
         if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {

@@ -10,6 +10,8 @@ struct GuardTriggers {
     let tables: [String: String]
     /// The functions that they name for a fence, by the triggers' names.
     let fences: [String: String]
+    /// Their texts, by their names.
+    private let texts: [String: String]
 
     /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
     init(_ connection: Connection) throws {
@@ -18,11 +20,31 @@ struct GuardTriggers {
                 + "WHERE type = 'trigger' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
         )
         tables = Dictionary(try rows.map { (try $0.get(0), try $0.get(1)) }) { first, _ in first }
+        texts = Dictionary(try rows.map { (try $0.get(0), try $0.get(2)) }) { first, _ in first }
         fences = Dictionary(
             try rows.compactMap { row in
                 try Self.fence(in: row.get(2)).map { (try row.get(0), $0) }
             }
         ) { first, _ in first }
+    }
+
+    /// Whether the triggers of a move hand over the values of just the keys that the target's table has: a connection without
+    /// Midstream may have made or dropped a unique index since they were made.
+    func handOverKeys(of table: TableSchema, _ id: Int64) -> Bool {
+        guard let text = texts[MoveSQL.trigger("insert", id)] else { return false }
+        let bytes = Array(text.utf8)
+        let words = SQLTokenizer(text).filter { !$0.isTrivia }.map {
+            SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
+        }
+        let call = zip(words, words.dropFirst()).enumerated().first { $0.1 == ("midstream_conflict", "(") }
+        guard let call else { return false }
+        // The number of the move, and the rowid or NULL.
+        let values = words.dropFirst(call.offset + 4)
+        let keys = values.first == "new" ? values.dropFirst(3) : values
+        let columns = zip(keys, zip(keys.dropFirst(), keys.dropFirst(2))).filter { $0.0 == "new" && $0.1.0 == "." }.map(
+            \.1.1
+        )
+        return columns == MoveSQL.keyColumns(of: table).map { SQLIdentifier.lowercased(table.columns[$0].name) }
     }
 
     /// The function that a trigger names for a fence: after the table's names, which may be like it.

@@ -382,6 +382,14 @@ struct Claims {
 
     /// Two targets may take parts of one table, if no row belongs to both.
     func checkDisjoint(_ record: TableRecord, _ other: Claim) throws {
+        if other.moved == nil, other.undoStage != nil, !isStale(other) {
+            throw MigrationError(
+                .foreignState,
+                "rows of source table \(record.source) are on their way back from \(other.destination), and nobody can tell which "
+                    + "those are: let that end first",
+                table: record.target
+            )
+        }
         guard !isSureToShare(record, other) else { throw Self.belongs(record, to: other.destination) }
         let conditions = [record.condition, other.condition].map { "(\($0 ?? "1")\n)" }
         let source = "\(schema).\(SQLIdentifier.quoted(record.source))"
@@ -393,7 +401,7 @@ struct Claims {
     }
 
     /// Whether rows belong to both of two that move at the same time, although none of the source's shows it: it has none, or they
-    /// have been changed in the other's target, or are on their way back from there, and for a moment nowhere in the source.
+    /// have been changed in the other's target. Of conditions, only the texts are compared then.
     private func isSureToShare(_ record: TableRecord, _ other: Claim) -> Bool {
         guard other.moved == nil, !isStale(other) else { return false }
         return record.condition == nil || other.condition == nil || Self.isSame(record.condition, other.condition)

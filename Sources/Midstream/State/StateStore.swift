@@ -311,13 +311,32 @@ enum WriteLock {
                 try take(connection, by: "midstream_state", in: "main")
             } catch {
                 guard error.isMissingTable else { throw error }
-                // There is no migration, or another process has just ended the last one. This needs no table, and does hardly
-                // anything: a file that is vacuumed so gives back one free page.
-                try connection.execute("PRAGMA main.incremental_vacuum(1)")
+                try takeWithoutState(connection)
             }
         } catch {
             try? connection.rollBack()
             throw error
+        }
+    }
+
+    /// The same where there is no migration, or another process has just ended the last one. This needs no table, and does hardly
+    /// anything: a file that is vacuumed so gives back one free page.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_incremental_vacuum>.
+    private static func takeWithoutState(_ connection: Connection) throws {
+        let hasLock: Bool
+        do {
+            try connection.execute("PRAGMA main.incremental_vacuum(1)")
+            // SQLite may be built without it.
+            hasLock = connection.isWriting ?? true
+        } catch {
+            guard ResultCode.corrupt ~= error.code else { throw error }
+            // What tells which pages are free is damaged, which only this reads.
+            hasLock = false
+        }
+        if !hasLock {
+            try connection.rollBack()
+            try connection.execute("BEGIN IMMEDIATE")
         }
     }
 }

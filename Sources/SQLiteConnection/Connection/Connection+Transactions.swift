@@ -54,7 +54,7 @@ extension Connection {
     }
 
     /// Runs `body`, which reads alone, on one snapshot of each of these files, also while a statement runs that asks for it. In a
-    /// transaction, it is the one of the transaction.
+    /// transaction, it is the one of the transaction, which whoever calls has taken in that order.
     ///
     /// - Parameter schemas: What the files are attached as, as SQL writes it, in the order in which their snapshots are taken.
     package func holdingSnapshots<Result>(of schemas: [String], _ body: () throws -> Result) throws -> Result {

@@ -25,10 +25,11 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
         ResultCode(rawValue: rawValue & 0xff)
     }
 
-    /// The number to fail a callback with: an error that carries a code of success is still an error.
+    /// The number to fail a callback with: an error that carries a code of success is still an error. SQLite would take
+    /// SQLITE_SCHEMA for its own, and run the statement once more, prepared anew.
     var failure: Int32 {
         switch primary.rawValue {
-        case SQLITE_OK, SQLITE_ROW, SQLITE_DONE: SQLITE_ERROR
+        case SQLITE_OK, SQLITE_ROW, SQLITE_DONE, SQLITE_SCHEMA: SQLITE_ERROR
         default: rawValue
         }
     }

@@ -187,6 +187,47 @@ import Testing
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 3)
     }
 
+    /// The guard triggers do not hand over the columns of its index then, or those of one that has gone.
+    @Test(
+        arguments: [
+            "CREATE UNIQUE INDEX ua ON t(a)", "DROP INDEX ub", "DROP INDEX ub; CREATE UNIQUE INDEX ua ON t(a)",
+            "DROP INDEX ub; CREATE UNIQUE INDEX ub ON t(b, a)", "DROP INDEX ub; CREATE UNIQUE INDEX ub ON t(b)",
+        ],
+        [false, true]
+    )
+    func aKeyIsUniqueWhereAnotherProgramChangesTheIndexes(_ change: String, _ isInBlock: Bool) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); CREATE UNIQUE INDEX ub ON t(b)",
+            rows: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) "
+                + "INSERT INTO t SELECT i, i, -i FROM n",
+            tables: ["t"],
+            moved: 20
+        )
+        try pair.database.execute("UPDATE t SET a = a WHERE id = 30")
+        try pair.native.execute(script: change)
+        try Connection(path: pair.target).execute(script: change)
+        for sql in [
+            "INSERT INTO t VALUES (101, 40, 40)", "INSERT INTO t VALUES (102, 1000, -41)",
+            "UPDATE t SET a = 42 WHERE id = 1",
+            "INSERT OR REPLACE INTO t VALUES (103, 43, -1043)", "UPDATE OR IGNORE t SET b = -44 WHERE id = 50",
+            "INSERT OR IGNORE INTO t VALUES (7, 1001, -1001)",
+        ] {
+            let run: (DatabaseAccess) throws -> Void = { try $0.execute(sql) }
+            let outcomes = [
+                Result { try pair.native.execute(sql) },
+                Result { try isInBlock ? pair.database.write(run) : pair.database.execute(sql) },
+            ].map { outcome in
+                if case .failure(let error) = outcome { (error as? SQLiteError)?.message ?? "\(error)" } else { "done" }
+            }
+            #expect(outcomes[1] == outcomes[0], "\(sql)")
+        }
+        try pair.finish()
+        #expect(
+            texts(try pair.database.fetchAll("SELECT * FROM t ORDER BY id"))
+                == texts(try pair.native.fetchAll("SELECT * FROM t ORDER BY id"))
+        )
+    }
+
     @Test func aChangeOfTheSchemaThatIsRolledBackLeavesTheTableMoving() throws {
         let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
         try pair.database.withoutTransaction { access in

@@ -439,8 +439,12 @@ import Testing
     }
 
     /// No row of the source shows that it would have rows of both: there is none, or they are changed in the target.
-    @Test(arguments: [0, 20], [nil, "x = 1"])
-    func nobodyElseTakesRowsThatAreComingBack(_ rows: Int64, _ condition: String?) throws {
+    @Test(
+        arguments: [
+            (0, nil, nil), (0, nil, "x = 1"), (20, nil, nil), (20, nil, "x = 1"), (20, "x < 2", "x < 1 + 1"),
+        ] as [(Int64, String?, String?)]
+    )
+    func nobodyElseTakesRowsThatAreComingBack(_ rows: Int64, _ own: String?, _ condition: String?) throws {
         let folder = TemporaryFolder()
         let source = try Connection(path: folder.file("old.db"))
         try source.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x)")
@@ -453,7 +457,7 @@ import Testing
                 $0.condition = condition
             }
         }
-        try add(to: databases[0], nil)
+        try add(to: databases[0], own)
         _ = try databases[0].stepMigration(rows: rows / 2)
         try databases[0].execute("INSERT INTO t VALUES (100, 0); UPDATE t SET x = 1")
         try databases[0].cancelMigration()

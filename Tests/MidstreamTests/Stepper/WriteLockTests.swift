@@ -47,4 +47,32 @@ import Testing
         try old.execute("COMMIT")
         #expect(try new.fetchValue(String.self, "PRAGMA main.integrity_check") == "ok")
     }
+
+    /// Nothing else reads what tells which page is whose.
+    @Test func aDamagedMapOfFreePagesKeepsNobodyFromWriting() throws {
+        let folder = TemporaryFolder()
+        let path = folder.file("new.db")
+        let damaged = try Connection(path: path)
+        try damaged.execute(
+            script: """
+                PRAGMA page_size = 4096;
+                PRAGMA auto_vacuum = INCREMENTAL;
+                CREATE TABLE t(id INTEGER PRIMARY KEY);
+                CREATE TABLE rows(x);
+                INSERT INTO rows VALUES (zeroblob(100000));
+                DELETE FROM rows;
+                """
+        )
+        damaged.close()
+        #expect(DamagedPages(path: path, pageSize: 4096).overwrite([1]))
+        let new = try Connection(path: path)
+        let error = #expect(throws: SQLiteError.self) { try new.execute("PRAGMA main.incremental_vacuum(1)") }
+        #expect(error?.code.primary == .corrupt)
+        try WriteLock.begin(new)
+        let waiting = try Connection(path: path)
+        let isBusy = #expect(throws: SQLiteError.self) { try waiting.execute("BEGIN IMMEDIATE") }
+        #expect(isBusy?.code == .busy)
+        try new.execute("INSERT INTO t VALUES (1)")
+        try new.execute("COMMIT")
+    }
 }
