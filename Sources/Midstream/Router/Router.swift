@@ -107,8 +107,9 @@ struct Router {
         case .pragma:
             return try pragma(outline, text, route)
         case .dropIndex:
-            // The triggers that keep a key unique across the two files are made for the keys that there were.
-            if let name = outline.target?.name, let table = tableOfIndex(name), table.unique {
+            // The triggers that keep a key unique across the two files are made for the keys that there were. Where they are not,
+            // rows that have yet to move may be what the index is dropped for.
+            if let name = outline.target?.name, let table = tableOfIndex(name), table.isUnique, !table.hasOtherKeys {
                 route.drain([table.id], .schemaChange)
             }
             return route
@@ -274,11 +275,12 @@ struct Router {
         }
     }
 
-    /// The moving table that has an index of that name, and whether the index is unique.
-    private func tableOfIndex(_ name: String) -> (id: Int64, unique: Bool)? {
+    /// The moving table that has an index of that name, whether the index is unique, and whether the table has keys that triggers do
+    /// not tell of.
+    private func tableOfIndex(_ name: String) -> (id: Int64, isUnique: Bool, hasOtherKeys: Bool)? {
         for table in overlay.byName.values {
             for index in table.target.indexes where SQLIdentifier.equal(index.name, name) {
-                return (table.id, index.isUnique)
+                return (table.id, index.isUnique, table.feeds.contains(where: \.hasOtherKeys))
             }
         }
         return nil

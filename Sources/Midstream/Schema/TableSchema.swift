@@ -126,7 +126,8 @@ struct TableSchema: Hashable {
     }
 
     private func isComparable(_ index: Index) -> Bool {
-        if !index.isPlain { return false }
+        // Nobody tells the columns of one whose name is not UTF-8.
+        if !index.isPlain || index.terms.isEmpty { return false }
         return !index.terms.compactMap(\.column).contains { $0 >= 0 && columns[$0].generation != nil }
     }
 

@@ -234,6 +234,9 @@ final class Stepper {
         knownSources[id] = nil
     }
 
+    /// Makes sure that what was made for a source's table reads it rightly, in the transaction that is open.
+    func confirmSource(_ record: TableRecord) throws { try knownSources[record.id]?.confirm() }
+
     func undoSQL(_ record: TableRecord, _ migration: MigrationRecord) throws -> UndoSQL {
         if let sql = undoStatements[record.id] { return sql }
         let move = try sql(for: record, migration)

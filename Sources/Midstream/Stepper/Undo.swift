@@ -202,6 +202,7 @@ struct Undo {
             guard let now = try stepper.store.table(record.id), now.undoStage == record.undoStage,
                 now.phase == record.phase
             else { return }
+            try stepper.confirmSource(record)
             try body(now, &next)
         }
         guard done != nil else { return .busy }

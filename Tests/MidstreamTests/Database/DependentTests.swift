@@ -228,6 +228,21 @@ import Testing
         )
     }
 
+    @Test func aKeyThatRowsDoNotHaveIsDroppedBeforeTheyMove() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)",
+            rows: "INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, 'b')",
+            tables: ["t"],
+            moved: 1
+        )
+        try Connection(path: pair.target).execute("CREATE UNIQUE INDEX ua ON t(a)")
+        let error = #expect(throws: MigrationError.self) { try pair.finish() }
+        #expect(error?.code == .rowRefused)
+        try pair.database.execute("DROP INDEX ua")
+        try pair.finish()
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 3)
+    }
+
     @Test func aChangeOfTheSchemaThatIsRolledBackLeavesTheTableMoving() throws {
         let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: ["t"], moved: 20)
         try pair.database.withoutTransaction { access in

@@ -236,6 +236,23 @@ import Testing
         #expect(texts(try database.fetchAll(rows)) == ["1|text|E9", "2|text|E9"])
     }
 
+    /// Nobody tells its columns.
+    @Test func aUniqueIndexWhoseNameIsNotValidIsHeldTo() throws {
+        try plain(
+            source,
+            "CREATE TABLE s(id INTEGER PRIMARY KEY, a); INSERT INTO s VALUES (1, 'a'), (2, 'b'), (3, 'c')"
+        )
+        try plain(target, "CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        let database = try begin { $0.sourceTable = "s" }
+        try database.stepMigration(rows: 1)
+        try latin(target, "CREATE UNIQUE INDEX v$ ON t(a)")
+        let error = #expect(throws: SQLiteError.self) { try database.execute("UPDATE t SET a = 'c' WHERE id = 1") }
+        #expect(error?.code.primary == .constraint)
+        try database.execute("INSERT INTO t VALUES (4, 'd')")
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "2|b", "3|c", "4|d"])
+    }
+
     // MARK: Truth values
 
     /// SQLite reads rows from before as the integer 1, which no row can be written with.

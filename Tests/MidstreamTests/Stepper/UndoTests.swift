@@ -438,6 +438,32 @@ import Testing
         #expect(opened.changes == 40)
     }
 
+    /// The rowid has another name then, and its old one is a column's.
+    @Test func rowsDoNotReturnToATableWhoseRowIDIsHidden() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER, a)",
+            rows:
+                "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) INSERT INTO t SELECT i, i FROM n",
+            tables: ["t"],
+            moved: 20
+        )
+        for sql in ["UPDATE t SET a = -a WHERE id % 3 = 0", "DELETE FROM t WHERE id % 10 = 0"] {
+            try pair.native.execute(sql)
+            try pair.database.execute(sql)
+        }
+        try pair.database.cancelMigration()
+        try pair.database.stepMigration(rows: 1)
+        let foreign = try Connection(path: pair.source)
+        try foreign.execute("ALTER TABLE t ADD COLUMN rowid DEFAULT 9")
+        let error = #expect(throws: MigrationError.self) { try finishMigration(pair.database) }
+        #expect(error?.code == .sourceChanged)
+        guard SQLiteFeature.dropColumn.isAvailable else { return }
+        try foreign.execute("ALTER TABLE t DROP COLUMN rowid")
+        try finishMigration(pair.database)
+        let rows = "SELECT rowid, * FROM t ORDER BY rowid"
+        #expect(texts(try foreign.fetchAll(rows)) == texts(try pair.native.fetchAll(rows)))
+    }
+
     /// No row of the source shows that it would have rows of both: there is none, or they are changed in the target.
     @Test(arguments: [0, 20], [nil, "x = 1"])
     func nobodyElseTakesRowsThatAreComingBack(_ rows: Int64, _ condition: String?) throws {
