@@ -43,7 +43,8 @@ public struct TableMigration: Sendable {
     /// Which rows of the source belong: a condition in SQL on the source's columns, such as `archived = 0`. `nil`: all.
     ///
     /// It must depend on the row alone, and so has no LIKE, which a pragma changes on one connection: use GLOB. Rows for which
-    /// it is NULL do not belong. While they move, asking for others is an error (``MigrationError/Code/misuse``); once they
+    /// it is NULL do not belong. A column called `rowid`, `_rowid_`, `oid`, `true` or `false` is written in double quotes; without
+    /// them these words are no columns. While they move, asking for others is an error (``MigrationError/Code/misuse``); once they
     /// have, others may follow from the same table.
     public var condition: String?
     /// What the target's columns are made of, by their names, where it is not the source's column of the same name.

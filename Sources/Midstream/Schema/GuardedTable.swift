@@ -121,6 +121,21 @@ struct GuardedTable {
             let names = ExpressionShape.doubleQuotedNames(in: text)
             if let name = names.first(where: { !source.hasColumn($0) }) { throw lost(name) }
         }
+        try Self.checkWords(of: record, source)
+    }
+
+    /// Words that mean the rowid or a truth value must not be columns by now.
+    static func checkWords(of record: TableRecord, _ source: TableSchema) throws {
+        for text in record.expressions {
+            guard let word = source.misreadWord(in: text), word.isColumn else { continue }
+            throw MigrationError(
+                .sourceChanged,
+                "source table \(record.source) has a column \(word.name) by now, and the condition or an expression of table "
+                    + "\(record.target) has that word, which is no column to it: a program without Midstream has added or renamed "
+                    + "one. Change it back",
+                table: record.target
+            )
+        }
     }
 
     private func lost(_ column: String) -> MigrationError {

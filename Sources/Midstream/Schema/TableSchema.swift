@@ -99,6 +99,20 @@ struct TableSchema: Hashable {
         columnIndex(name) != nil || hasRowID && MappedColumns.isRowIDName(name)
     }
 
+    /// A word of an expression that means the rowid or a truth value unless there is a column of its name, and is not written as
+    /// what it means: in double quotes it is to be a column, and else not. So none that comes later changes what it means.
+    ///
+    /// - Returns: The word in lower case, and whether there is such a column.
+    func misreadWord(in expression: String) -> (name: String, isColumn: Bool)? {
+        for word in ExpressionShape.writtenNames(in: expression) {
+            let isTruth = ["true", "false"].contains(word.name)
+            guard isTruth || hasRowID && MappedColumns.isRowIDName(word.name) else { continue }
+            let isColumn = columnIndex(word.name) != nil
+            if isColumn != word.isDoubleQuoted { return (word.name, isColumn) }
+        }
+        return nil
+    }
+
     /// The name that a column has itself, in lower case: an INTEGER PRIMARY KEY has those of the rowid as well.
     func ownName(_ name: String) -> String {
         guard columnIndex(name) == nil, hasColumn(name) else { return SQLIdentifier.lowercased(name) }

@@ -45,7 +45,7 @@ final class KnownSource {
     func confirm() throws {
         guard let now = try newVersion() else { return }
         let found = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-        // Columns that are new are nobody's.
+        // Columns that are new are nobody's, but for what an expression has as a word.
         guard let found, found.columns.prefix(table.columns.count) == table.columns[...],
             found.hasRowID == table.hasRowID, found.rowIDColumn == table.rowIDColumn,
             found.primaryKey == table.primaryKey, found.rowIDName == table.rowIDName
@@ -57,6 +57,7 @@ final class KnownSource {
                 table: record.target
             )
         }
+        try GuardedTable.checkWords(of: record, found)
         try Claims(connection: connection, migration: migration).confirm(record)
         version = now
     }

@@ -51,6 +51,16 @@ struct RowExpression {
                 table: table
             )
         }
+        if let word = source.misreadWord(in: text) {
+            throw MigrationError(
+                .unequalTables,
+                "\(what) has the word \(word.name), "
+                    + (word.isColumn
+                        ? "which is a column of source table \(source.name): write it in double quotes"
+                        : "in double quotes, which is no column of source table \(source.name): write it without"),
+                table: table
+            )
+        }
         if let name = ExpressionShape.doubleQuotedNames(in: text).first(where: { !source.hasColumn($0) }) {
             throw MigrationError(
                 .unequalTables,

@@ -68,6 +68,14 @@ public enum ExpressionShape {
         SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(token, bytes)))
     }
 
+    /// The names of an expression, in ASCII lower case, and whether each is in double quotes.
+    public static func writtenNames(in expression: String) -> [(name: String, isDoubleQuoted: Bool)] {
+        let bytes = Array(expression.utf8)
+        return SQLTokenizer(expression).filter { [.identifier, .quotedIdentifier].contains($0.kind) }.map {
+            (name($0, bytes), bytes[$0.range.lowerBound] == UInt8(ascii: "\""))
+        }
+    }
+
     /// The names in double quotes that can only be columns, or else are text to SQLite; none where a subquery may give names of
     /// its own.
     ///

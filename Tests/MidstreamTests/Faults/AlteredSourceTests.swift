@@ -41,6 +41,64 @@ import Testing
 
     private static func texts(_ rows: Int = 20) -> String { (1...rows).map { "a\($0)b\($0)" }.joined(separator: " ") }
 
+    private static let words = [
+        ("rowid", "rowid <> 15 AND rowid > 0"), ("_ROWID_", "[_rowid_] <> 15"), ("true", "(id <> 15) = TRUE"),
+    ]
+
+    /// SQLite takes the column then.
+    @Test(arguments: words, [false, true])
+    func aWordThatIsNoColumnIsNotReadAsOne(_ word: (name: String, condition: String), _ isOpenedAnew: Bool) throws {
+        guard word.name != "true" || Connection.libraryVersionNumber >= 3_023_000 else { return }
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        var database = try begin {
+            $0.condition = word.condition
+            $0.columns["b"] = .expression(word.name == "true" ? "iif(true, b, 0)" : "rowid || ''")
+        }
+        let rows = "SELECT count(*), min(a), max(b) FROM t"
+        let expected = MidstreamTests.texts(try database.fetchAll(rows))
+        #expect(expected[0].hasPrefix("19|"))
+        try plain(source, "ALTER TABLE old_t ADD COLUMN \(word.name) DEFAULT 15")
+        func check() {
+            for body in [
+                { _ = try database.fetchAll(rows) }, { try database.execute("INSERT INTO t(id) VALUES (19)") },
+                { try database.stepMigration(rows: 5) },
+            ] {
+                // Through SQLite, its text alone comes.
+                let error = #expect(throws: (any Error).self) { try body() }
+                #expect(error.map { "\($0)".contains("sourceChanged: source table old_t has a column") } == true)
+            }
+        }
+        if isOpenedAnew {
+            database.close()
+            let error = #expect(throws: MigrationError.self) {
+                database = try Database(path: target)
+                _ = try database.fetchAll(rows)
+            }
+            #expect(error?.code == .sourceChanged)
+        } else {
+            check()
+        }
+        guard SQLiteFeature.dropColumn.isAvailable else { return }
+        try plain(source, "ALTER TABLE old_t DROP COLUMN \(word.name)")
+        database.close()
+        database = try Database(path: target)
+        #expect(MidstreamTests.texts(try database.fetchAll(rows)) == expected)
+        try finishMigration(database)
+        #expect(MidstreamTests.texts(try database.fetchAll(rows)) == expected)
+    }
+
+    @Test func aWordThatIsAColumnIsInDoubleQuotes() throws {
+        try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT, oid INTEGER DEFAULT 3")
+        for condition in ["oid = 3", "[oid] = 3", "\"rowid\" = 3"] {
+            let error = #expect(throws: MigrationError.self) { try begin { $0.condition = condition } }
+            #expect(error?.code == .unequalTables && error?.message.contains("double quotes") == true)
+        }
+        let database = try begin { $0.condition = "\"oid\" = 3 AND rowid > 2" }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 18)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 18)
+    }
+
     /// What the source is altered by, and back.
     private static let alterations = [
         ["RENAME COLUMN a TO title", "RENAME COLUMN title TO a"],
