@@ -191,7 +191,12 @@ struct RoundProcess {
         Self.rest(UInt32.random(in: 0...plan.rest, using: &random))
         guard progress.isFinished, !plan.isOver else { return }
         if plan.course == .isBegunAnew, try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 0 {
-            return try plan.addMigration(database)
+            do {
+                return try plan.addMigration(database)
+            } catch let error as MigrationError where error.message.contains("is being moved back") {
+                // Others have begun it since, and cancelled it.
+                return
+            }
         }
         plan.end()
     }
