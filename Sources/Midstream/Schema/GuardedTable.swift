@@ -109,15 +109,10 @@ struct GuardedTable {
 
     /// What the target's columns are made of, and the condition, must still mean what they did.
     private func checkOrigins(_ source: TableSchema) throws {
-        var expressions = record.condition.map { [$0] } ?? []
         for column in record.columns {
-            switch column.origin {
-            case .expression(let text): expressions.append(text)
-            case .column(let name): if !source.hasColumn(name) { throw lost(name) }
-            case .left: break
-            }
+            if case .column(let name) = column.origin, !source.hasColumn(name) { throw lost(name) }
         }
-        for text in expressions {
+        for text in record.expressions {
             let names = ExpressionShape.doubleQuotedNames(in: text)
             if let name = names.first(where: { !source.hasColumn($0) }) { throw lost(name) }
         }

@@ -12,12 +12,7 @@ public enum ExpressionShape {
 
     /// The names that an expression may use, in ASCII lower case: of columns, functions and whatever else.
     public static func names(in expression: String) -> Set<String> {
-        let bytes = Array(expression.utf8)
-        return Set(
-            SQLTokenizer(expression).filter { [.identifier, .quotedIdentifier].contains($0.kind) }.map {
-                name($0, bytes)
-            }
-        )
+        Set(writtenNames(in: expression).map(\.name))
     }
 
     /// The names that may be columns', in ASCII lower case: those of functions, tables, types and collations are left out, and words
