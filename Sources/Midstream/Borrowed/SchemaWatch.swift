@@ -145,7 +145,7 @@ struct SchemaWatch {
             guard let table = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
                 continue
             }
-            let hasOtherKeys = table.hasOtherKeys || !guards.handOverKeys(of: table, record.id)
+            let hasOtherKeys = !guards.handOverKeys(of: table, record.id)
             if !table.hasRowID || hasOtherKeys || table.columns.contains(where: { $0.generation != nil }) {
                 throw MigrationError(
                     .unsupported,

@@ -217,11 +217,6 @@ extension SQLiteError {
 
     /// Whether it was interrupted. Where SQLite was reading a schema, its code is another.
     var isInterruption: Bool { code.primary == .interrupt || code == .error && message == "interrupted" }
-
-    /// Whether a moving table was to be written of which the connection does not know.
-    var isMissingFence: Bool {
-        code == .error && message.hasPrefix("no such function: \(GuardTriggers.fence)")
-    }
 }
 
 /// Statements of the engine's own on one connection, by their text.

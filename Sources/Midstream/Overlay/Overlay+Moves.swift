@@ -34,6 +34,7 @@ extension Overlay {
         var tables: [String: TableSchema]
         var claims: Claims
         var staked: [Claims.Claim]
+        var fences: [Claims.Fence]
     }
 
     private func side(_ migration: MigrationRecord, _ moving: [TableRecord]) throws -> Side {
@@ -46,7 +47,8 @@ extension Overlay {
                 knownTables
             ),
             claims: claims,
-            staked: claims.isSameFile ? [] : try claims.all()
+            staked: claims.isSameFile ? [] : try claims.all(),
+            fences: try claims.fences()
         )
     }
 
@@ -71,6 +73,7 @@ extension Overlay {
                 throw Self.goneSource(record, side.migration)
             }
             try GuardedTable(record, guards).check(target, source)
+            try side.claims.checkFence(record, side.fences, among: side.staked)
             if let claim { try side.claims.checkRowIDs(claim, record, of: source, target) }
             return Move(
                 record: record,
@@ -79,7 +82,7 @@ extension Overlay {
                 source: source,
                 sourceVersion: side.version,
                 fences: Set(MoveSQL.guards.compactMap { guards.fences[MoveSQL.trigger($0, record.id)] }),
-                hasOtherKeys: target.hasOtherKeys || !guards.handOverKeys(of: target, record.id)
+                hasOtherKeys: !guards.handOverKeys(of: target, record.id)
             )
         }
     }

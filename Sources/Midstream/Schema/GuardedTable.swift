@@ -28,10 +28,10 @@ struct GuardTriggers {
         ) { first, _ in first }
     }
 
-    /// Whether the triggers of a move hand over the values of just the keys that the target's table has: a connection without
-    /// Midstream may have made or dropped a unique index since they were made.
+    /// Whether the triggers of a move hand over the values of all keys that the target's table has, and of no others: a connection
+    /// without Midstream may have made or dropped a unique index since they were made.
     func handOverKeys(of table: TableSchema, _ id: Int64) -> Bool {
-        guard let text = texts[MoveSQL.trigger("insert", id)] else { return false }
+        guard !table.hasOtherKeys, let text = texts[MoveSQL.trigger("insert", id)] else { return false }
         let bytes = Array(text.utf8)
         let words = SQLTokenizer(text).filter { !$0.isTrivia }.map {
             SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
@@ -110,7 +110,12 @@ struct GuardedTable {
     /// What the target's columns are made of, and the condition, must still mean what they did.
     private func checkOrigins(_ source: TableSchema) throws {
         for column in record.columns {
-            if case .column(let name) = column.origin, !source.hasColumn(name) { throw lost(name) }
+            switch column.origin {
+            case .column(let name) where !source.hasColumn(name): throw lost(name)
+            // Another may have its place by now, and its name be that of one which is taken.
+            case .left where !source.hasColumn(column.name): throw lost(column.name)
+            default: break
+            }
         }
         for text in record.expressions {
             let names = ExpressionShape.doubleQuotedNames(in: text)
@@ -122,7 +127,7 @@ struct GuardedTable {
     /// Words that mean the rowid or a truth value must not be columns by now.
     static func checkWords(of record: TableRecord, _ source: TableSchema) throws {
         for text in record.expressions {
-            guard let word = source.misreadWord(in: text), word.isColumn else { continue }
+            guard let word = source.misreadWords(in: text).first(where: \.isColumn) else { continue }
             throw MigrationError(
                 .sourceChanged,
                 "source table \(record.source) has a column \(word.name) by now, and the condition or an expression of table "
@@ -136,8 +141,8 @@ struct GuardedTable {
     private func lost(_ column: String) -> MigrationError {
         MigrationError(
             .sourceChanged,
-            "source table \(record.source) has no column \(column) any more, which table \(record.target) takes: it was renamed "
-                + "or dropped by a program without Midstream. Change it back",
+            "source table \(record.source) has no column \(column) any more, which it had when table \(record.target) began to move: it "
+                + "was renamed or dropped by a program without Midstream. Change it back",
             table: record.target
         )
     }

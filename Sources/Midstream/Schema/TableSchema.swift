@@ -99,18 +99,19 @@ struct TableSchema: Hashable {
         columnIndex(name) != nil || hasRowID && MappedColumns.isRowIDName(name)
     }
 
-    /// A word of an expression that means the rowid or a truth value unless there is a column of its name, and is not written as
-    /// what it means: in double quotes it is to be a column, and else not. So none that comes later changes what it means.
+    /// Words of an expression that mean the rowid or a truth value unless there is a column of their name, and are not written as
+    /// what they mean: in double quotes one is to be a column, and else not. So none that comes later changes what they mean.
     ///
-    /// - Returns: The word in lower case, and whether there is such a column.
-    func misreadWord(in expression: String) -> (name: String, isColumn: Bool)? {
-        for word in ExpressionShape.writtenNames(in: expression) {
+    /// - Returns: The words in lower case, and whether there is such a column.
+    func misreadWords(in expression: String) -> [(name: String, isColumn: Bool)] {
+        ExpressionShape.writtenNames(in: expression).compactMap { word in
             let isTruth = ["true", "false"].contains(word.name)
-            guard isTruth || hasRowID && MappedColumns.isRowIDName(word.name) else { continue }
-            let isColumn = columnIndex(word.name) != nil
-            if isColumn != word.isDoubleQuoted { return (word.name, isColumn) }
+            guard isTruth || hasRowID && MappedColumns.isRowIDName(word.name) else { return nil }
+            let column = columnIndex(word.name)
+            // The column for the rowid is the rowid, whatever it is called.
+            if !isTruth, let column, column == rowIDColumn { return nil }
+            return (column != nil) == word.isDoubleQuoted ? nil : (word.name, column != nil)
         }
-        return nil
     }
 
     /// The name that a column has itself, in lower case: an INTEGER PRIMARY KEY has those of the rowid as well.

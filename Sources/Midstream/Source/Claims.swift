@@ -419,7 +419,11 @@ struct Claims {
     /// A table of which rows move within their file, or have moved and stayed, is no source for another file: each of the two
     /// would not know when the other is done with the table. Nor the other way round, but for a part that has moved and stayed.
     func checkOwners(_ record: TableRecord) throws {
-        let claims = try all().filter {
+        // Others may begin meanwhile: a claim and its fence are there together.
+        let (staked, fences) = try connection.holdingSnapshots(of: [schema]) {
+            (try all(), try self.fences(of: record.source))
+        }
+        let claims = staked.filter {
             SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped && $0.id != record.id
         }
         if isSameFile {
@@ -431,7 +435,7 @@ struct Claims {
                 try checkDisjoint(record, other)
             }
         }
-        for fence in try fences(of: record.source) {
+        for fence in fences {
             if let other = Self.claim(of: fence, targetFile: file(of: migration.schema)) {
                 if !isSameFile { throw Self.belongs(record, to: other.destination) }
             } else if claims.isEmpty, fence.strings.count == 1 {
@@ -544,6 +548,9 @@ struct Claims {
         var table: String
         var sql: String
 
+        /// The number of the move that it was put up by.
+        var id: Int64? { name.split(separator: "_").last.flatMap { Int64($0) } }
+
         /// The texts in its program: what it says, and in the target's own file what it tells besides.
         var strings: [String] {
             let bytes = Array(sql.utf8)
@@ -568,6 +575,37 @@ struct Claims {
 
     private func fences(of source: String) throws -> [Fence] {
         try Self.fences(of: source, in: schema, connection)
+    }
+
+    /// The fences of the source's file.
+    func fences() throws -> [Fence] { try Self.fences(in: schema, connection) }
+
+    /// The same as below, of what there is now.
+    func checkFence(_ record: TableRecord) throws {
+        try checkFence(record, fences(), among: isSameFile ? [] : all())
+    }
+
+    /// Makes sure that the source's table of a move is the one that was fenced, and none that has got its name: a fence goes with
+    /// the table when another program renames that. A table that was made anew has none.
+    ///
+    /// - Parameters:
+    ///   - fences: All of the source's file.
+    ///   - claims: All of the source's file.
+    func checkFence(_ record: TableRecord, _ fences: [Fence], among claims: [Claim]) throws {
+        let sharing = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped }.map(\.id)
+        // Where several take a table's rows, it has the fence of one of them.
+        let own =
+            [[record.id], sharing].lazy.map { ids in fences.filter { $0.id.map(ids.contains) ?? false } }
+            .first { !$0.isEmpty } ?? []
+        guard let fence = own.first, !own.contains(where: { SQLIdentifier.equal($0.table, record.source) }) else {
+            return
+        }
+        throw MigrationError(
+            .sourceChanged,
+            "source table \(record.source), from which table \(record.target) is moving, was renamed to \(fence.table) by a program "
+                + "without Midstream, and another table has its name: give both their names again",
+            table: record.target
+        )
     }
 
     /// Those for tables of other files, which go with the last claim.
@@ -616,6 +654,7 @@ struct Claims {
         }
         // What has been made anew since then is none of this move's.
         if claim.isDropped { return nil }
+        try checkFence(record, fences(), among: claims)
         try connection.execute(
             "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
             [moved, StateStore.schemaVersion(connection), record.id]

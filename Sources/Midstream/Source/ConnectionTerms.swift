@@ -1,7 +1,7 @@
 internal import SQLText
 
 /// What an expression on a row has that may give another value at another time, or on another connection, although SQLite
-/// would have it in an index.
+/// would have it in an index; or that may fail.
 struct ConnectionTerms {
     /// Whether it may ask for the time or its zone. In an index SQLite refuses that only when a row comes to it.
     let hasTime: Bool
@@ -10,13 +10,35 @@ struct ConnectionTerms {
     /// Whether it has LIKE, which `PRAGMA case_sensitive_like` changes on its connection alone.
     let hasLike: Bool
 
+    /// Whether it has a function or an operator that fails on some values.
+    let mayFail: Bool
+
     static let timeFunctions: Set = ["date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff"]
     private static let presentTime: Set = ["current_date", "current_time", "current_timestamp"]
     /// What functions of dates take for the present, and for what depends on the zone.
     private static let presentWords: Set = ["now", "localtime", "utc", "subsec", "subsecond"]
 
+    /// Functions that have a value for whatever they are given. To be left out here costs a look at each row.
+    private static let unfailing = timeFunctions.union(
+        words(
+            "coalesce glob hex ifnull iif instr json_valid length likelihood likely lower ltrim max min nullif octet_length quote "
+                + "replace round rtrim sign substr substring trim typeof unhex unicode unlikely upper"
+        )
+    )
+    /// Words that parentheses may follow although they are no functions.
+    private static let keywords = words(
+        "and as between case cast collate else escape exists in is like not or then when"
+    )
+
+    private static func words(_ text: String) -> Set<String> { Set(text.split(separator: " ").map(String.init)) }
+
     init(_ text: String, of source: TableSchema) {
         let words = Words(text, source)
+        mayFail = words.tokens.indices.contains { index in
+            words.isPathOperator(at: index)
+                || words.isCall(at: index) && !Self.unfailing.contains(words.name(at: index))
+                    && !Self.keywords.contains(words.name(at: index))
+        }
         hasLike = words.tokens.indices.contains { words.isKeyword("like", at: $0) }
         var (hasTime, columns) = (false, Set<String>())
         for index in words.tokens.indices {
@@ -50,6 +72,11 @@ struct ConnectionTerms {
         func isCall(at index: Int) -> Bool {
             (tokens[index].kind == .identifier || tokens[index].kind == .quotedIdentifier)
                 && kind(at: index + 1) == .leftParen
+        }
+
+        /// Whether a token is `->` or `->>`.
+        func isPathOperator(at index: Int) -> Bool {
+            tokens[index].kind == .operator && text(at: index).hasPrefix("->")
         }
 
         /// Whether a word is that operator or function, and no column.

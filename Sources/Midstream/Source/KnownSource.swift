@@ -58,7 +58,9 @@ final class KnownSource {
             )
         }
         try GuardedTable.checkWords(of: record, found)
-        try Claims(connection: connection, migration: migration).confirm(record)
+        let claims = Claims(connection: connection, migration: migration)
+        try claims.confirm(record)
+        try claims.checkFence(record)
         version = now
     }
 

@@ -11,6 +11,7 @@ struct RowExpression {
     let text: String
     /// What it is, as in "the condition for table t".
     let what: String
+    var isCondition = false
     let table: String
 
     /// - Throws: ``MigrationError``, with the cause.
@@ -42,7 +43,7 @@ struct RowExpression {
         }
         let terms = ConnectionTerms(text, of: source)
         if terms.hasTime { throw dependence(nil) }
-        try checkTimes(terms)
+        try checkRows(terms)
         if terms.hasLike {
             throw MigrationError(
                 .unsupported,
@@ -51,7 +52,7 @@ struct RowExpression {
                 table: table
             )
         }
-        if let word = source.misreadWord(in: text) {
+        if let word = source.misreadWords(in: text).first {
             throw MigrationError(
                 .unequalTables,
                 "\(what) has the word \(word.name), "
@@ -70,12 +71,14 @@ struct RowExpression {
         }
     }
 
-    /// Makes sure that no row has the present in a column from which the expression takes a time.
+    /// Makes sure that no row has the present in a column from which the expression takes a time, and that a condition fails on
+    /// none: the table could not be read.
     ///
-    /// - Complexity: O(n) where there is such a column.
-    func checkTimes() throws { try checkTimes(ConnectionTerms(text, of: source)) }
+    /// - Complexity: O(n) where there is such a column, or the condition has a function that may fail.
+    func checkRows() throws { try checkRows(ConnectionTerms(text, of: source)) }
 
-    private func checkTimes(_ terms: ConnectionTerms) throws {
+    private func checkRows(_ terms: ConnectionTerms) throws {
+        if isCondition, terms.mayFail { try checkThatNoneFails() }
         for column in terms.timeColumns.sorted() {
             let name = SQLIdentifier.quoted(column)
             let text = "lower(CAST(\(name) AS TEXT))"
@@ -86,6 +89,23 @@ struct RowExpression {
                 "\(what) asks for the time in column \(column), which names the present in a row of source table \(source.name): "
                     + "to SQLite that is another time at each moment. Change that row, or let the expression do without",
                 table: table
+            )
+        }
+    }
+
+    private func checkThatNoneFails() throws {
+        do {
+            _ = try connection.fetchOne("SELECT count(*) FROM \(from) WHERE (\(text)\n)")
+        } catch {
+            // What is on a page that is damaged cannot be known.
+            if ResultCode.corrupt ~= error.code { return }
+            guard error.code == .error else { throw error }
+            throw MigrationError(
+                .unsupported,
+                "\(what) fails on a row of source table \(source.name): \(error.message). Change that row, or have the condition "
+                    + "look first at what the function is given, as in CASE WHEN json_valid(a) THEN … END",
+                table: table,
+                cause: error
             )
         }
     }

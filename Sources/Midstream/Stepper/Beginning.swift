@@ -68,6 +68,7 @@ struct Beginning {
                 from: from,
                 text: condition,
                 what: "the condition for table \(wish.name)",
+                isCondition: true,
                 table: wish.name
             ).check()
         }
@@ -109,17 +110,20 @@ struct Beginning {
 
     // In the transaction that is open.
 
-    /// Makes sure that no row has come since the checks from which an expression would take the present.
-    func checkTimes() throws {
-        for text in record.expressions {
+    /// Makes sure that no row has come since the checks from which an expression would take the present, or on which the condition
+    /// fails.
+    func checkRows() throws {
+        for (index, text) in record.expressions.enumerated() {
+            let isCondition = record.condition != nil && index == 0
             try RowExpression(
                 connection: connection,
                 source: source,
                 from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
                 text: text,
-                what: "an expression for table \(record.target)",
+                what: "\(isCondition ? "the condition" : "an expression") for table \(record.target)",
+                isCondition: isCondition,
                 table: record.target
-            ).checkTimes()
+            ).checkRows()
         }
     }
 

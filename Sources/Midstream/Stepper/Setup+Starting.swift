@@ -298,7 +298,7 @@ extension Setup {
             sql: beginning.sql,
             others: strangers(record)
         ).check()
-        try beginning.checkTimes()
+        try beginning.checkRows()
         try join(record, migration)
         if migration.sourcePath == nil { try unlessTaken { try claims.stake(record) } }
         try beginning.letMove()

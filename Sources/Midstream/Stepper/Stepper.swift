@@ -22,7 +22,7 @@ final class Stepper {
     private var knownSources: [Int64: KnownSource] = [:]
     private var batch = BatchSize()
     /// The same while writers come: they wait for no more than such a batch.
-    private var shortBatch = BatchSize(rows: 16, wanted: .microseconds(100))
+    private var shortBatch = BatchSize(wanted: .microseconds(100))
     /// Until when writers of the process are expected to come, since one has waited for a step.
     private var contendedUntil = ContinuousClock().now
     private static let contention = Duration.milliseconds(500)
@@ -37,7 +37,7 @@ final class Stepper {
     var undos: [Int64: Undo.Progress] = [:]
     private var undoStatements: [Int64: UndoSQL] = [:]
     /// A batch of these is on the disk of the source before the target forgets it.
-    var undoBatch = BatchSize(wanted: .milliseconds(4), least: 64)
+    var undoBatch = BatchSize(rows: 64, wanted: .milliseconds(4), least: 64)
     /// The pages that a transaction of batches has written when it is committed, whatever time it has: the WAL holds all of them,
     /// and it may be started anew only behind a transaction.
     private let longTransaction: Int64
@@ -194,6 +194,7 @@ final class Stepper {
             )
         }
         try GuardedTable(record, GuardTriggers(connection)).check(target, source)
+        if record.phase == .copying { try Claims(connection: connection, migration: migration).checkFence(record) }
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         moves[record.id] = sql
         if record.phase == .copying, knownSources[record.id] == nil {
@@ -792,7 +793,7 @@ final class Stepper {
     }
 
     /// Whether tables have the shapes that are known, in the transaction that is open.
-    private func isCurrent() throws -> Bool {
+    func isCurrent() throws -> Bool {
         try StateStore.schemaVersion(connection) == knownVersion
     }
 
@@ -1091,7 +1092,8 @@ final class Stepper {
 
 /// The number of rows that a batch looks at, so that several fit into a step.
 struct BatchSize {
-    private(set) var rows: Int64 = 256
+    /// Few at first: each may be of megabytes.
+    private(set) var rows: Int64 = 16
 
     /// What a batch should take.
     var wanted = Duration.milliseconds(1)
@@ -1101,7 +1103,7 @@ struct BatchSize {
         if time > wanted * 2 {
             shrink()
         } else if time < wanted {
-            rows = min(rows + rows / 4 + 1, 100_000)
+            rows = min(rows + (time < wanted / 4 ? rows : rows / 4 + 1), 100_000)
         }
     }
 

@@ -197,7 +197,10 @@ struct Undo {
         _ body: (TableRecord, inout Progress) throws -> Void
     ) throws -> MigrationProgress.Outcome {
         var next = progress
+        var isCurrent = true
         let done: Void? = try stepper.transaction {
+            isCurrent = try stepper.isCurrent()
+            guard isCurrent else { return }
             try stepper.checkInPlace(migration)
             guard let now = try stepper.store.table(record.id), now.undoStage == record.undoStage,
                 now.phase == record.phase
@@ -205,7 +208,8 @@ struct Undo {
             try stepper.confirmSource(record)
             try body(now, &next)
         }
-        guard done != nil else { return .busy }
+        // The next step has statements for the new schema.
+        guard done != nil, isCurrent else { return .busy }
         progress = next
         return .worked
     }

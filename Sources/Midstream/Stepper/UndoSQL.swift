@@ -29,10 +29,7 @@ struct UndoSQL: Sendable {
             } else if index == source.rowIDColumn, isByRowID {
                 values.append(sql.key.target[0])
             } else {
-                throw Self.cannot(
-                    record,
-                    "the target does not take column \(source.columns[index].name) of the source, whose values would be lost"
-                )
+                throw Self.missing(source.columns[index].name, record)
             }
         }
         if source.rowIDColumn == nil, isByRowID {
@@ -94,6 +91,20 @@ struct UndoSQL: Sendable {
         MigrationError(
             .unsupported,
             "table \(record.target) cannot be moved back to table \(record.source): \(why). Let it move to its end",
+            table: record.target
+        )
+    }
+
+    /// A column of the source that the target has nothing for.
+    private static func missing(_ column: String, _ record: TableRecord) -> MigrationError {
+        if record.undoStage == nil {
+            return cannot(record, "the target does not take column \(column) of the source, whose values would be lost")
+        }
+        return MigrationError(
+            .sourceChanged,
+            "rows of table \(record.target) are on their way back to table \(record.source), which has a column \(column) by now "
+                + "that the target has not: a program without Midstream has added it there, or dropped it here. Change it back: "
+                + "nothing is lost, and the rows go on",
             table: record.target
         )
     }

@@ -58,7 +58,13 @@ struct VerificationSQL {
     /// The sum of the hashes of a range's rows that statements have brought over.
     func settledHashes(isBounded: Bool, isEnded: Bool) -> String {
         "SELECT sum(\(sourceHash)) FROM \(sql.source)"
-            + sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: false, " AND \(sql.isSettled)")
+            // As it stands, SQLite would go through the whole ledger rather than the range.
+            + sql.rangeClause(
+                isBounded: isBounded,
+                isEnded: isEnded,
+                withLedger: false,
+                " AND CASE WHEN \(sql.isSettled) THEN 1 ELSE 0 END"
+            )
     }
 
     /// The hash of a row of the source, as it is in the target.

@@ -87,6 +87,22 @@ import Testing
         #expect(MidstreamTests.texts(try database.fetchAll(rows)) == expected)
     }
 
+    /// The rowid is what it is called, until another column takes one of its other names.
+    @Test func theColumnOfTheRowIDMayHaveOneOfItsNames() throws {
+        try make("rowid INTEGER PRIMARY KEY, a TEXT, b TEXT")
+        let database = try begin {
+            $0.condition = "rowid > 2 AND \"rowid\" > 0 AND _rowid_ <> 15"
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 17)
+        try plain(source, "ALTER TABLE old_t ADD COLUMN _rowid_ DEFAULT 15")
+        let error = #expect(throws: MigrationError.self) { try database.stepMigration(rows: 5) }
+        #expect(error?.code == .sourceChanged && error?.message.contains("column _rowid_ by now") == true)
+        guard SQLiteFeature.dropColumn.isAvailable else { return }
+        try plain(source, "ALTER TABLE old_t DROP COLUMN _rowid_")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 17)
+    }
+
     @Test func aWordThatIsAColumnIsInDoubleQuotes() throws {
         try make("id INTEGER PRIMARY KEY, a TEXT, b TEXT, oid INTEGER DEFAULT 3")
         for condition in ["oid = 3", "[oid] = 3", "\"rowid\" = 3"] {
@@ -187,6 +203,107 @@ import Testing
         }
         #expect(error?.code == .unequalTables)
         #expect(error?.message.contains("single quotes") == true)
+    }
+
+    enum When: CaseIterable, Sendable { case inTheMidst, cancelled, returning, moved }
+
+    /// Its fence has gone with the table that the rows are of.
+    @Test(arguments: When.allCases, [true, false])
+    func aTableThatGetsTheNameOfTheSourcesIsNotTakenForIt(_ when: When, _ isSameFile: Bool) throws {
+        let (old, native) = (isSameFile ? target : source, try Connection(path: ":memory:"))
+        let tables = """
+            CREATE TABLE old_t(id INTEGER PRIMARY KEY, a TEXT);
+            CREATE TABLE other(id INTEGER PRIMARY KEY, a TEXT);
+            WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40) INSERT INTO old_t SELECT i, 'a' || i FROM n;
+            INSERT INTO other SELECT id, 'other' || id FROM old_t;
+            """
+        for connection in [native, try Connection(path: old)] { try connection.execute(script: tables) }
+        try plain(target, "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT)")
+        var database = try Database(path: target)
+        try database.addMigration(source: isSameFile ? .sameDatabase : .file(source)) {
+            if $0.name == "t" { $0.sourceTable = "old_t" }
+        }
+        if when == .moved {
+            while try database.readMigrationProgress().tables.first?.phase == .copying {
+                try database.stepMigration(rows: 20)
+            }
+            try #require(try database.readMigrationProgress().tables.first?.phase == .copied)
+        } else {
+            try database.stepMigration(rows: 15)
+        }
+        if when != .moved { try database.execute("UPDATE t SET a = 'mine' WHERE id % 3 = 0") }
+        if when == .cancelled || when == .returning { try database.cancelMigration() }
+        if when == .returning { try database.stepMigration(rows: 1) }
+        let swap =
+            "ALTER TABLE old_t RENAME TO z; ALTER TABLE other RENAME TO old_t; ALTER TABLE z RENAME TO other"
+        try plain(old, swap)
+        func check() {
+            // Of what has moved, another step may come first.
+            var bodies = [{ for _ in 0..<(when == .moved ? 5 : 1) { try database.stepMigration(rows: 5) } }]
+            if when != .moved {
+                bodies.append { _ = try database.fetchAll("SELECT * FROM t") }
+                bodies.append { try database.execute("UPDATE t SET a = 'x' WHERE id = 35") }
+            }
+            for body in bodies {
+                let error = #expect(throws: (any Error).self) { try body() }
+                #expect(
+                    error.map { "\($0)".contains("old_t, from which table t is moving, was renamed to other") } == true
+                )
+            }
+        }
+        check()
+        database.close()
+        if when == .moved {
+            database = try Database(path: target)
+            check()
+            database.close()
+        } else {
+            let error = #expect(throws: MigrationError.self) {
+                database = try Database(path: target)
+                _ = try database.fetchAll("SELECT * FROM t")
+            }
+            #expect(error?.code == .sourceChanged)
+        }
+        try plain(old, swap)
+        database = try Database(path: target)
+        try finishMigration(database)
+        let moved = "SELECT id, CASE WHEN id % 3 = 0 AND \(when != .moved) THEN 'mine' ELSE a END FROM old_t"
+        let isBack = when == .cancelled || when == .returning
+        let found = try Connection(path: isBack ? old : target).fetchAll("SELECT * FROM \(isBack ? "old_t" : "t")")
+        #expect(MidstreamTests.texts(found) == MidstreamTests.texts(try native.fetchAll(moved)))
+        let others = "SELECT * FROM other"
+        #expect(
+            try MidstreamTests.texts(Connection(path: old).fetchAll(others))
+                == MidstreamTests.texts(native.fetchAll(others))
+        )
+    }
+
+    /// A column that is not taken has the name of one that is.
+    @Test(.needs(.renameColumn)) func aColumnThatIsNotTakenDoesNotTakeThePlaceOfOneThatIs() throws {
+        try plain(source, "CREATE TABLE old_t(id INTEGER PRIMARY KEY, a TEXT, b TEXT)")
+        try plain(source, "INSERT INTO old_t VALUES (1, 'a1', 'b1'), (2, 'a2', 'b2')")
+        try plain(target, "CREATE TABLE t(id INTEGER PRIMARY KEY, a TEXT)")
+        var database = try Database(path: target)
+        try database.addMigration(source: .file(source)) { table in
+            table.sourceTable = "old_t"
+            table.unmatchedColumns = .ignored
+        }
+        try plain(source, "ALTER TABLE old_t RENAME COLUMN a TO z; ALTER TABLE old_t RENAME COLUMN b TO a")
+        for change in ["", "CREATE TABLE more(x)"] {
+            try plain(target, change)
+            let error = #expect(throws: (any Error).self) { _ = try database.fetchAll("SELECT * FROM t") }
+            #expect(error.map { "\($0)".contains("sourceChanged") } == true)
+        }
+        database.close()
+        let error = #expect(throws: MigrationError.self) {
+            database = try Database(path: target)
+            try finishMigration(database)
+        }
+        #expect(error?.code == .sourceChanged && error?.message.contains("no column b any more") == true)
+        try plain(source, "ALTER TABLE old_t RENAME COLUMN a TO b; ALTER TABLE old_t RENAME COLUMN z TO a")
+        database = try Database(path: target)
+        try finishMigration(database)
+        #expect(try MidstreamTests.texts(database.fetchAll("SELECT * FROM t")) == ["1|a1", "2|a2"])
     }
 
     /// Columns that are new in the source have no part in it.

@@ -30,6 +30,35 @@ import Testing
         }
     }
 
+    @Test func anotherTargetClaimsAPartWhileWhoseATableIsIsAsked() async throws {
+        let migration = MigrationRecord(id: 1, sourcePath: "old.db", retirement: .drop)
+        let record = TableRecord(
+            id: 2,
+            migration: 1,
+            target: "t",
+            source: "t",
+            condition: "x = 1",
+            phase: .starting,
+            copied: 0,
+            settled: 0
+        )
+        try await change(
+            [
+                "CREATE TABLE IF NOT EXISTS t(x)", "BEGIN",
+                "CREATE TABLE midstream_claims(id INTEGER PRIMARY KEY, source_table, target_file, target_table, condition, moved, "
+                    + "target_version, first_rowid, last_rowid)",
+                "INSERT INTO midstream_claims(id, source_table, target_file, target_table, condition) VALUES (3, 't', 'a.db', 't', 'x = 0')",
+                "CREATE TRIGGER midstream_fence_insert_3 BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, 'table t is moving'); END",
+                "COMMIT", "BEGIN", "DROP TABLE midstream_claims", "DROP TRIGGER midstream_fence_insert_3", "COMMIT",
+            ]
+        ) { reader in
+            if reader.fileName(schema: migration.schema) == nil {
+                try reader.execute("ATTACH ? AS \(migration.schema)", [reader.fileName(schema: "main")])
+            }
+            try Claims(connection: reader, migration: migration).checkOwners(record)
+        }
+    }
+
     /// Changes a file's schema again and again while another connection reads it many times.
     private func change(_ statements: [String], while body: @escaping @Sendable (Connection) throws -> Void)
         async throws

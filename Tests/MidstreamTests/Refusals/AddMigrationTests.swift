@@ -148,6 +148,30 @@ import Testing
         #expect(error?.code == code && error?.table == "t", "\(condition): \(error.map { "\($0)" } ?? "")")
     }
 
+    /// The table could not be read, and its source is fenced by then.
+    @Test(
+        arguments: ["abs(x) > 1", "x > 5 AND ABS (y) > 1", "\"abs\"(x) > 1"]
+            + SQLiteFeature.jsonFunctions.ifAvailable(["json_extract(y, '$.k') > 1", "json_type(y) = 'object'"])
+            + SQLiteFeature.jsonOperators.ifAvailable(["y ->> '$.k' > 1", "y->'$.k' IS NOT NULL"])
+    )
+    func aConditionThatFailsOnARow(_ condition: String) throws {
+        let source =
+            "CREATE TABLE s(x, y); INSERT INTO s VALUES (1, '{}'), (\(Int64.min), 2), (7, 'no JSON'), (8, \(Int64.min))"
+        let error = try refusal(source: source, target: "CREATE TABLE t(x, y)", condition: condition)
+        #expect(error?.code == .unsupported && error?.message.contains("fails on a row") == true)
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db")).execute(script: source)
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(x, y)")
+        try database.addMigration(source: .file(folder.file("old.db"))) {
+            ($0.sourceTable, $0.condition) = (
+                "s", "CASE WHEN typeof(x) = 'text' THEN \(condition) ELSE x IN (1, 7) END"
+            )
+        }
+        try finishMigration(database)
+        #expect(try texts(database.fetchAll("SELECT x FROM t")) == ["1", "7"])
+    }
+
     /// The row would be on either side by the clock.
     @Test(
         .enabled(if: Connection.libraryVersionNumber >= 3_020_000),

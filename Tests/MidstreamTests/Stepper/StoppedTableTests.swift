@@ -103,13 +103,17 @@ import Testing
         }
     }
 
+    /// A program has written past the fence.
     @Test(.needs(.jsonFunctions)) func aConditionThatFailsKeepsNoOtherTable() throws {
         let move = try SmallMove(
-            source: "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{\"a\": 1}'), (2, 'no json')",
+            source: "CREATE TABLE s(id INTEGER PRIMARY KEY, b); INSERT INTO s VALUES (1, '{\"a\": 1}'), (2, '{}')",
             target: "CREATE TABLE t(id INTEGER PRIMARY KEY, b)",
             from: "s"
         ) { $0.condition = "json_extract(b, '$.a') = 1" }
         let folder = move.folder
+        let foreign = try Connection(path: folder.file("old.db"))
+        try foreign.configure(.triggers, false)
+        try foreign.execute("UPDATE s SET b = 'no json' WHERE id = 2")
         try Connection(path: folder.file("more.db"))
             .execute(script: "CREATE TABLE u(id INTEGER PRIMARY KEY); INSERT INTO u VALUES (1)")
         try move.database.execute("CREATE TABLE u(id INTEGER PRIMARY KEY)")

@@ -464,6 +464,47 @@ import Testing
         #expect(texts(try foreign.fetchAll(rows)) == texts(try pair.native.fetchAll(rows)))
     }
 
+    /// A step has several transactions, and its statements are made before the first.
+    @Test(arguments: [
+        ("old_t", "ADD COLUMN rowid DEFAULT 2", "DROP COLUMN rowid", SQLiteFeature.dropColumn),
+        ("t", "RENAME COLUMN a TO b", "RENAME COLUMN b TO a", SQLiteFeature.renameColumn),
+    ])
+    func aSchemaThatChangesInTheMidstOfAStepIsSeen(
+        _ table: String,
+        _ change: String,
+        _ back: String,
+        _ feature: SQLiteFeature
+    ) throws {
+        guard feature.isAvailable else { return }
+        let folder = TemporaryFolder()
+        let foreign = try Connection(path: folder.file("new.db"))
+        for name in ["t", "old_t"] { try foreign.execute("CREATE TABLE \(name)(id INTEGER, a)") }
+        for id in 1...60 as ClosedRange<Int64> { try foreign.execute("INSERT INTO old_t VALUES (?1, 'a' || ?1)", [id]) }
+        func rows(_ table: String) throws -> [String] {
+            texts(try foreign.fetchAll("SELECT rowid, * FROM \(table) ORDER BY rowid"))
+        }
+        let expected = try rows("old_t")
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .sameDatabase) { if $0.name == "t" { $0.sourceTable = "old_t" } }
+        try database.stepMigration(rows: 40)
+        try database.cancelMigration()
+        try database.engine.withStepper { stepper in
+            let (migrations, records) = try stepper.load()
+            var hasChanged = false
+            _ = try Undo(stepper: stepper, migration: migrations[0]).advance(records[0], atMost: .max) { _ in
+                if !hasChanged { try! foreign.execute("ALTER TABLE \(table) \(change)") }
+                hasChanged = true
+                return false
+            }
+        }
+        let error = #expect(throws: MigrationError.self) { try finishMigration(database) }
+        #expect(error?.code == (table == "t" ? .unequalTables : .sourceChanged))
+        try foreign.execute("ALTER TABLE \(table) \(back)")
+        try finishMigration(database)
+        #expect(try rows("old_t") == expected)
+        #expect(try rows("t").isEmpty)
+    }
+
     /// No row of the source shows that it would have rows of both: there is none, or they are changed in the target.
     @Test(arguments: [0, 20], [nil, "x = 1"])
     func nobodyElseTakesRowsThatAreComingBack(_ rows: Int64, _ condition: String?) throws {

@@ -36,6 +36,26 @@ import Testing
         return database
     }
 
+    /// Statements may have brought over very many, and each batch asks which of its rows those are.
+    @Test(arguments: ["(id INTEGER PRIMARY KEY, a)", "(id PRIMARY KEY, a) WITHOUT ROWID"])
+    func rowsThatStatementsHaveBroughtOverAreFoundByTheBatch(_ columns: String) throws {
+        let connection = try Connection(path: folder.file("new.db"))
+        try connection.execute("CREATE TABLE s\(columns)")
+        try connection.execute("CREATE TABLE t\(columns)")
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .sameDatabase) {
+            if $0.name == "t" { ($0.sourceTable, $0.verification) = ("s", .complete) }
+        }
+        try database.engine.withStepper { stepper in
+            let (migrations, records) = try stepper.load()
+            let sql = VerificationSQL(try stepper.sql(for: records[0], migrations[0]))
+            let plan = try stepper.connection.fetchAll(
+                "EXPLAIN QUERY PLAN \(sql.settledHashes(isBounded: true, isEnded: true))"
+            ).map { try $0.get(3, as: String.self) }
+            #expect(plan.contains { $0.contains("id>? AND ") && $0.contains("id<?") }, "\(plan)")
+        }
+    }
+
     /// Each of these is something that a failing machine, or another program, may do to a row between copy and commit.
     @Test(
         arguments: [

@@ -16,6 +16,21 @@ import Testing
         )
     }
 
+    /// Nothing is known of the rows when the first ones move.
+    @Test func rowsOfMegabytesDoNotMoveAllAtOnce() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)")
+        for id in 1...120 as ClosedRange<Int64> {
+            try old.execute("INSERT INTO t VALUES (?, randomblob(1 << 20))", [id])
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x BLOB)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
+        while try database.fetchValue(Int.self, "SELECT count(*) FROM main.t") == 0 { try database.stepMigration() }
+        #expect(Files.size(folder.file("new.db-wal")) < 90 << 20)
+    }
+
     @Test(arguments: [0, 1, 4] as [Int64]) func partsAreReadAndWrittenWhileTheTableMoves(_ moved: Int64) throws {
         let pair = try pair(moved)
         let read: (Int64) throws -> [UInt8] = { id in
