@@ -122,7 +122,15 @@ public final class MigrationOverlay {
     private func settle() throws {
         defer { releaseStatementsOfNobody() }
         if try !access.overlay.isInPlace() { access.overlay.forgetSchemaVersion() }
-        try access.overlay.refresh()
+        let former = (watch, writes.schemaTraits, writes.tied)
+        do {
+            try access.overlay.refresh()
+        } catch {
+            // It stays as it was, and so does what it rests on.
+            (watch, writes.schemaTraits, writes.tied) = former
+            writes.forgetPlans()
+            throw error
+        }
     }
 
     /// Brings the overlay up to date: takes tables out that have moved, and takes those in that have begun to move.
@@ -192,7 +200,20 @@ public final class MigrationOverlay {
             access.forgetPrepared()
             releaseStatementsOfNobody()
         }
-        return try body()
+        do {
+            let result = try body()
+            try putBack()
+            return result
+        } catch {
+            try? putBack()
+            throw error
+        }
+    }
+
+    /// Makes the overlay anew that a statement has had taken down: nobody asks before the connection's own statements.
+    private func putBack() throws {
+        guard access.overlay.isSuspended else { return }
+        if connection.isInTransaction { try access.overlay.resume() } else { try settle() }
     }
 
     /// Where SQLite has no union table, none tells when the connection is closed, which statements would keep from being done.

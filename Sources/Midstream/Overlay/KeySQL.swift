@@ -21,6 +21,9 @@ struct KeySQL: Sendable {
     let belonging: [String]
     /// The same in terms that no index is sought by.
     let belongingUnsought: [String]
+    /// Whether SQLite seeks by the first column alone what comes before or after a key: where not all columns go in one direction, or
+    /// the source's rowid is one behind others.
+    let isSoughtByFirst: Bool
     private let descends: [Bool]
     private let collations: [BuiltInCollation]
 
@@ -38,6 +41,7 @@ struct KeySQL: Sendable {
             ledger = ["key"]
             ledgerColumns = "key INTEGER PRIMARY KEY"
             names = []
+            isSoughtByFirst = false
             descends = [false]
             collations = [.binary]
             return
@@ -53,10 +57,14 @@ struct KeySQL: Sendable {
             let column = target.columns[column]
             return "\(name) \(column.affinity.typeName) NOT NULL COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
-        ledgerColumns = (definitions + ["PRIMARY KEY(\(ledger.joined(separator: ", ")))"]).joined(separator: ", ")
         // All in one direction, an index is read in the other one as well.
         let directions = target.primaryKey.map(\.isDescending)
         descends = Set(directions).count == 1 ? directions.map { _ in false } : directions
+        let terms = zip(ledger, descends).map { $1 ? $0 + " DESC" : $0 }
+        ledgerColumns = Self.list(definitions + ["PRIMARY KEY(\(Self.list(terms)))"])
+        let rowID = source.hasRowID ? source.rowIDColumn : nil
+        isSoughtByFirst =
+            descends.contains(true) || columns.dropFirst().contains { rowID != nil && mapped[$0].plain == rowID }
         collations = columns.map { BuiltInCollation(name: target.columns[$0].collation) ?? .binary }
     }
 
@@ -88,10 +96,19 @@ struct KeySQL: Sendable {
         fileprivate var includesEqual: Bool { self == .from || self == .through }
     }
 
-    func compares(_ names: [String], _ comparison: Comparison, _ operands: [String]) -> String {
-        guard descends.contains(true) else {
-            let symbol = (comparison.isLess ? "<" : ">") + (comparison.includesEqual ? "=" : "")
-            return "\(Self.tuple(names)) \(symbol) \(Self.tuple(operands))"
+    /// - Parameter shared: How many of the first columns are left out, which are equal.
+    func compares(
+        _ names: [String],
+        _ comparison: Comparison,
+        _ operands: [String],
+        sharing shared: Int = 0
+    ) -> String {
+        let (names, operands) = (Array(names.dropFirst(shared)), Array(operands.dropFirst(shared)))
+        let descends = Array(self.descends.dropFirst(shared).prefix(names.count))
+        guard Set(descends).count > 1 else {
+            let isLess = comparison.isLess != descends.contains(true)
+            return
+                "\(Self.tuple(names)) \(isLess ? "<" : ">")\(comparison.includesEqual ? "=" : "") \(Self.tuple(operands))"
         }
         // A row value cannot say that some columns descend. The first term is for an index to seek by.
         func symbol(_ position: Int) -> String { descends[position] == comparison.isLess ? ">" : "<" }
@@ -101,6 +118,34 @@ struct KeySQL: Sendable {
         }
         if comparison.includesEqual { alternatives.append(equals(names, operands)) }
         return "(\(names[0]) \(symbol(0))= \(operands[0]) AND (\(alternatives.joined(separator: " OR "))))"
+    }
+
+    // MARK: Ranges
+
+    /// What holds for the keys of a range: first what its ends share.
+    func terms(_ names: [String], _ range: KeyRange) -> [String] {
+        let (first, second) = (parameters(from: 1), parameters(from: 1 + count))
+        return (0..<range.shared).map { "\(names[$0]) = \(first[$0])" }
+            + (range.first.map { [compares(names, $0, first, sharing: range.shared)] } ?? [])
+            + (range.second.map { [compares(names, $0, second, sharing: range.shared)] } ?? [])
+    }
+
+    /// How many of the first columns two keys have alike, as far as SQLite is to seek by them.
+    private func shared(_ key: RowKey?, _ other: RowKey?) -> Int {
+        guard isSoughtByFirst, let key, let other else { return 0 }
+        // The last one is always to be compared.
+        return zip(key.values, other.values).dropLast().prefix { $0 == $1 }.count
+    }
+
+    /// Looks for a key beside another one, first among those that share most columns with that: what is behind all of them is
+    /// sought by fewer columns.
+    func nearest(_ key: RowKey?, _ find: (_ shared: Int) throws -> RowKey?) rethrows -> RowKey? {
+        if isSoughtByFirst, key != nil {
+            for shared in (1..<count).reversed() {
+                if let found = try find(shared) { return found }
+            }
+        }
+        return try find(0)
     }
 
     /// How keys compare with those before them, where the columns have these directions; `nil` where that is neither the key's
@@ -136,5 +181,31 @@ struct KeySQL: Sendable {
     func folded(_ key: RowKey) -> RowKey {
         guard case .columns(let values) = key else { return key }
         return .columns(zip(values, collations).map { $0.folded($1) })
+    }
+}
+
+/// A range of keys, as far as a statement is made for it.
+struct KeyRange {
+    /// How its keys compare with the one whose parameters are ?1…, and with the one whose parameters follow.
+    var first: KeySQL.Comparison?
+    var second: KeySQL.Comparison?
+    /// How many of the first columns they have like those.
+    var shared = 0
+}
+
+extension KeySQL {
+    /// The range after a key, if there is one, and through another one, if there is one.
+    func range(after lower: RowKey?, through upper: RowKey?) -> KeyRange {
+        range((.after, lower), (.through, upper))
+    }
+
+    func range(_ first: (comparison: Comparison, key: RowKey?), _ second: (comparison: Comparison, key: RowKey?))
+        -> KeyRange
+    {
+        KeyRange(
+            first: first.key.map { _ in first.comparison },
+            second: second.key.map { _ in second.comparison },
+            shared: shared(first.key, second.key)
+        )
     }
 }

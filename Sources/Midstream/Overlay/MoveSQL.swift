@@ -282,13 +282,6 @@ struct MoveSQL: Sendable {
 
     // MARK: Many rows
 
-    /// The terms of a WHERE that say which range of keys is meant: after ?1…, or from the first, and through the key of the
-    /// parameters that follow, or to the last.
-    private func range(isBounded: Bool, isEnded: Bool) -> [String] {
-        (isBounded ? [key.compares(key.source, .after, key.parameters(from: 1))] : [])
-            + (isEnded ? [key.compares(key.source, .through, key.parameters(from: 1 + key.count))] : [])
-    }
-
     func whereClause(_ terms: [String], _ rest: String) -> String {
         terms.isEmpty && rest.isEmpty
             ? "" : " WHERE \((terms.isEmpty ? ["1"] : terms).joined(separator: " AND "))\(rest)"
@@ -297,11 +290,13 @@ struct MoveSQL: Sendable {
     /// The key of the row which many rows after the first one of a range: as many as the parameter after those of the range
     /// says.
     ///
-    /// - Parameter isPending: Whether pending rows alone are counted.
-    func upperKey(isBounded: Bool, isPending: Bool) -> String {
+    /// - Parameters:
+    ///   - shared: How many of the first columns it is to have like the key that the range begins behind.
+    ///   - isPending: Whether pending rows alone are counted.
+    func upperKey(isBounded: Bool, sharing shared: Int, isPending: Bool) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
             + whereClause(
-                range(isBounded: isBounded, isEnded: false) + key.belonging,
+                key.terms(key.source, KeyRange(first: isBounded ? .after : nil, shared: shared)) + key.belonging,
                 isPending ? " AND \(isUnsettled)" : ""
             )
             + " ORDER BY \(key.order(key.source)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
@@ -317,17 +312,17 @@ struct MoveSQL: Sendable {
     }
 
     /// Copies the pending rows of a range.
-    func copyRange(isBounded: Bool, isEnded: Bool, withLedger: Bool, undoing refusal: Refusal) -> String {
+    func copyRange(_ range: KeyRange, withLedger: Bool, undoing refusal: Refusal) -> String {
         "\(insert(undoing: refusal)) SELECT \(KeySQL.list(selected)) FROM \(source)"
-            + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger)
+            + rangeClause(range, withLedger: withLedger)
             // What is copied in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
     }
 
     /// The WHERE clause for the rows of a range that belong, or for the pending ones among them.
-    func rangeClause(isBounded: Bool, isEnded: Bool, withLedger: Bool, _ more: String = "") -> String {
+    func rangeClause(_ range: KeyRange, withLedger: Bool, _ more: String = "") -> String {
         whereClause(
-            range(isBounded: isBounded, isEnded: isEnded),
+            key.terms(key.source, range),
             (withLedger ? " AND \(isUnsettled)" : condition) + more
         )
     }
@@ -347,17 +342,17 @@ struct MoveSQL: Sendable {
     static func valueAlias(_ column: Int) -> String { "midstream_source.midstream_value\(column)" }
 
     /// The pending keys of a range.
-    func pendingKeys(isBounded: Bool, isEnded: Bool) -> String {
+    func pendingKeys(_ range: KeyRange) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
-            + rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: true)
+            + rangeClause(range, withLedger: true)
             + " ORDER BY \(key.order(key.source))"
     }
 
-    /// Forgets the ledger's entries up to the key ?1…, or all.
-    func forgetSettled(isEnded: Bool) -> String {
+    /// Forgets the ledger's entries of a range.
+    func forgetSettled(_ range: KeyRange) -> String {
+        let terms = key.terms(key.ledger, range)
         // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.
-        "DELETE FROM \(ledger) WHERE "
-            + (isEnded ? key.compares(key.ledger, .through, key.parameters(from: 1)) : "1")
+        return "DELETE FROM \(ledger) WHERE \(terms.isEmpty ? "1" : terms.joined(separator: " AND "))"
     }
 
     /// Moves the watermark to ?1, a rowid not back, and counts ?2 rows copied and ?3 settled.
@@ -376,22 +371,20 @@ struct MoveSQL: Sendable {
 
     /// Of the rows before the key ?1…, or of all, from the last one down: the key of the one that so many follow as the
     /// parameter after the key says.
-    func sliceStart(isEnded: Bool) -> String {
-        let terms = isEnded ? [key.compares(key.source, .before, key.parameters(from: 1))] : []
+    ///
+    /// - Parameter shared: How many of the first columns it is to have like that key.
+    func sliceStart(isEnded: Bool, sharing shared: Int) -> String {
+        let terms = key.terms(key.source, KeyRange(first: isEnded ? .before : nil, shared: shared))
         return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause(terms + key.belonging, "")
             + " ORDER BY \(key.order(key.source, isReversed: true)) LIMIT 1 OFFSET ?\(key.count + 1)"
     }
 
-    /// How many rows belong of those before the key ?1…, or of all, from the key on that follows it among the parameters, or
-    /// from the first.
+    /// How many rows of a range belong.
     ///
     /// - Parameter hashes: Whether the sum of their hashes is asked for as well.
-    func countSlice(isEnded: Bool, isBounded: Bool, hashes: Bool) -> String {
-        let terms =
-            (isEnded ? [key.compares(key.source, .before, key.parameters(from: 1))] : [])
-            + (isBounded ? [key.compares(key.source, .from, key.parameters(from: 1 + key.count))] : [])
-        return "SELECT count(*)\(hashes ? ", sum(\(VerificationSQL(self).sourceHash))" : "") FROM \(source)"
-            + whereClause(terms, condition)
+    func countSlice(_ range: KeyRange, hashes: Bool) -> String {
+        "SELECT count(*)\(hashes ? ", sum(\(VerificationSQL(self).sourceHash))" : "") FROM \(source)"
+            + whereClause(key.terms(key.source, range), condition)
     }
 
     // MARK: Triggers of the target

@@ -115,7 +115,11 @@ final class MovingTable {
         if !isReturning, let known = knownLargestSourceKey { return known }
         var key: Int64? = .max
         do {
-            key = try integer(sql.largestSourceKey)
+            // It is kept, and so must not be another table's.
+            key = try connection.holdingSnapshots(of: [SQLIdentifier.quoted(sourceSchema)]) {
+                try knownSource.confirm()
+                return try integer(sql.largestSourceKey)
+            }
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {}
         knownLargestSourceKey = .some(key)
         return key
@@ -147,9 +151,13 @@ final class MovingTable {
     ///
     /// Read once for each statement of the application, and again after a promotion: within a statement nothing else can
     /// change it.
+    ///
+    /// - Throws: ``MigrationError`` where the source's table is another than it was: what it lacks tells as much as what it has.
     func state() throws -> LiveState {
         if stateEpoch == statements.epoch { return knownState }
-        knownState = try readState()
+        let state = try readState()
+        if state.lowerBound != nil { try knownSource.confirm() }
+        knownState = state
         stateEpoch = statements.epoch
         return knownState
     }

@@ -34,7 +34,7 @@ extension Overlay {
         var tables: [String: TableSchema]
         var claims: Claims
         var staked: [Claims.Claim]
-        var fences: [Claims.Fence]
+        var fenced: [Int64: String]
     }
 
     private func side(_ migration: MigrationRecord, _ moving: [TableRecord]) throws -> Side {
@@ -48,7 +48,7 @@ extension Overlay {
             ),
             claims: claims,
             staked: claims.isSameFile ? [] : try claims.all(),
-            fences: try claims.fences()
+            fenced: try claims.fencedTables()
         )
     }
 
@@ -73,7 +73,7 @@ extension Overlay {
                 throw Self.goneSource(record, side.migration)
             }
             try GuardedTable(record, guards).check(target, source)
-            try side.claims.checkFence(record, side.fences, among: side.staked)
+            try side.claims.checkFence(record, side.fenced, among: side.staked)
             if let claim { try side.claims.checkRowIDs(claim, record, of: source, target) }
             return Move(
                 record: record,

@@ -17,6 +17,8 @@ final class Overlay {
     private(set) var byName: [String: MovingTable] = [:] { didSet { knownNames = nil } }
     /// The functions that the guard triggers of those name, and of tables that have moved.
     private var fences: Set<String> = []
+    /// What the overlay was made for.
+    private var installed: [Move] = []
     /// Raised with every change of the overlay: what was routed before must be routed anew.
     private(set) var generation = 0
     /// The target's schema version that the overlay was made for; `nil` before the first time.
@@ -299,17 +301,50 @@ final class Overlay {
         let (migrations, records) = try store.load()
         let moving = records.filter { $0.phase == .copying }
         try admission?(migrations, moving)
-        try removeTables()
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
         let needed = Set(moving.compactMap { sources[$0.migration] }.filter { $0.sourcePath != nil })
         unneeded = Set(attached.keys).subtracting(needed.map(\.schema))
+        // The overlay stays as it was where a source cannot be reached, or is not what it was: what other code runs on its connection
+        // would find a part of the rows without it.
+        do {
+            for migration in needed { try attach(migration) }
+        } catch {
+            // SQLite may have attached as many files as it can.
+            guard !unneeded.isEmpty else { throw error }
+            releaseStatements()
+            try detachUnneeded()
+            for migration in needed { try attach(migration) }
+        }
+        let moves = try currentMoves(migrations, records)
+        let former = installed
+        do {
+            try replace(by: moves)
+        } catch {
+            if connection.isBorrowed { restore(former) }
+            throw error
+        }
         try detachUnneeded()
-        for migration in needed { try attach(migration) }
-        drained.removeAll()
-        formerTwins.removeAll()
-        try install(migrations, records)
         isSuspended = false
         hasResumed = false
+    }
+
+    private func replace(by moves: [Move]) throws {
+        try removeTables()
+        drained.removeAll()
+        formerTwins.removeAll()
+        try install(moves)
+        installed = moves
+    }
+
+    /// Puts an overlay back that could not be replaced; where that fails as well, the connection cannot write moving tables.
+    private func restore(_ moves: [Move]) {
+        do { try replace(by: moves) } catch { removeFences() }
+    }
+
+    /// Has writes of moving tables fail: other code's connection has no overlay.
+    private func removeFences() {
+        for fence in fences { try? connection.removeFunction(fence, argumentCount: 0) }
+        fences.removeAll()
     }
 
     /// Whether sources can be detached that stayed when they were needed no more.
@@ -330,9 +365,9 @@ final class Overlay {
     }
 
     /// Makes the TEMP objects. The sources are attached.
-    private func install(_ migrations: [MigrationRecord], _ records: [TableRecord]) throws {
+    private func install(_ moves: [Move]) throws {
         hiddenByTemporaryTables.removeAll()
-        for move in try currentMoves(migrations, records) { try install(move) }
+        for move in moves { try install(move) }
         foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
         try installTwins()
         if !byName.isEmpty {
@@ -518,9 +553,14 @@ final class Overlay {
 
     /// Puts the overlay back that a statement of the open transaction has had taken down.
     func resume() throws {
-        try removeTables()
-        let (migrations, records) = try store.load()
-        try install(migrations, records)
+        do {
+            try removeTables()
+            let (migrations, records) = try store.load()
+            try install(currentMoves(migrations, records))
+        } catch {
+            if connection.isBorrowed { removeFences() }
+            throw error
+        }
         isSuspended = false
         hasResumed = true
     }
@@ -761,6 +801,7 @@ final class Overlay {
         connection.clearStatementCache()
         schemaVersion = nil
         fences.removeAll()
+        installed.removeAll()
     }
 
     /// Lets go of the statements that can be prepared again.

@@ -577,35 +577,39 @@ struct Claims {
         try Self.fences(of: source, in: schema, connection)
     }
 
-    /// The fences of the source's file.
-    func fences() throws -> [Fence] { try Self.fences(in: schema, connection) }
-
-    /// The same as below, of what there is now.
-    func checkFence(_ record: TableRecord) throws {
-        try checkFence(record, fences(), among: isSameFile ? [] : all())
+    /// The tables of the source's file that fences are on, by the numbers of the moves which have put these up.
+    func fencedTables() throws -> [Int64: String] {
+        let fences = try Self.fences(in: schema, connection)
+        return Dictionary(fences.compactMap { fence in fence.id.map { ($0, fence.table) } }) { first, _ in first }
     }
 
     /// Makes sure that the source's table of a move is the one that was fenced, and none that has got its name: a fence goes with
     /// the table when another program renames that. A table that was made anew has none.
     ///
     /// - Parameters:
-    ///   - fences: All of the source's file.
+    ///   - fenced: See ``fencedTables()``.
     ///   - claims: All of the source's file.
-    func checkFence(_ record: TableRecord, _ fences: [Fence], among claims: [Claim]) throws {
-        let sharing = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped }.map(\.id)
-        // Where several take a table's rows, it has the fence of one of them.
-        let own =
-            [[record.id], sharing].lazy.map { ids in fences.filter { $0.id.map(ids.contains) ?? false } }
-            .first { !$0.isEmpty } ?? []
-        guard let fence = own.first, !own.contains(where: { SQLIdentifier.equal($0.table, record.source) }) else {
+    func checkFence(_ record: TableRecord, _ fenced: [Int64: String], among claims: [Claim]) throws {
+        var tables = fenced[record.id].map { [$0] } ?? []
+        if tables.isEmpty {
+            // Where several take a table's rows, it has the fence of one of them.
+            tables = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped }
+                .compactMap { fenced[$0.id] }
+        }
+        guard let other = tables.first, !tables.contains(where: { SQLIdentifier.equal($0, record.source) }) else {
             return
         }
         throw MigrationError(
             .sourceChanged,
-            "source table \(record.source), from which table \(record.target) is moving, was renamed to \(fence.table) by a program "
+            "source table \(record.source), from which table \(record.target) is moving, was renamed to \(other) by a program "
                 + "without Midstream, and another table has its name: give both their names again",
             table: record.target
         )
+    }
+
+    /// The same, of what there is now.
+    func checkFence(_ record: TableRecord) throws {
+        try checkFence(record, fencedTables(), among: isSameFile ? [] : all())
     }
 
     /// Those for tables of other files, which go with the last claim.
@@ -654,7 +658,7 @@ struct Claims {
         }
         // What has been made anew since then is none of this move's.
         if claim.isDropped { return nil }
-        try checkFence(record, fences(), among: claims)
+        try checkFence(record, fencedTables(), among: claims)
         try connection.execute(
             "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
             [moved, StateStore.schemaVersion(connection), record.id]

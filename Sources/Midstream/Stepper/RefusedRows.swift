@@ -28,7 +28,7 @@ struct RefusedRows {
         let aside = record.refusedRows == .setAside ? try table() : nil
         var outcome = Outcome()
         let keys = try mover.statements.statement(
-            mover.sql.pendingKeys(isBounded: position.key != nil, isEnded: upper != nil)
+            mover.sql.pendingKeys(mover.sql.key.range(after: position.key, through: upper))
         )
         defer { keys.reset() }
         try mover.bindRange(keys, position, upper)

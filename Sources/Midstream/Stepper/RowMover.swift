@@ -45,26 +45,31 @@ struct RowMover {
     ) throws -> Int64 {
         let copied = try statements.movingRows(of: sql) {
             let text = sql.copyRange(
-                isBounded: position.key != nil,
-                isEnded: upper != nil,
+                sql.key.range(after: position.key, through: upper),
                 withLedger: hasLedger,
                 undoing: refusal
             )
             return try copy(text) { try bindRange($0, position, upper) }
         }
         try verify(record, from: position, through: upper, hasLedger: hasLedger, copied: copied)
-        try advance(to: upper, copied: copied, hasLedger: hasLedger)
+        try advance(from: position, to: upper, copied: copied, hasLedger: hasLedger)
         return copied
     }
 
     /// Moves the watermark to a key, or past all.
     ///
-    /// - Parameter others: The rows that it passes which are in neither the target nor the ledger: those that were set aside,
-    ///   or deleted.
-    func advance(to upper: RowKey?, copied: Int64, hasLedger: Bool, others: Int64 = 0) throws {
+    /// - Parameters:
+    ///   - position: Where it is; the ledger has nothing of what is before that.
+    ///   - others: The rows that it passes which are in neither the target nor the ledger: those that were set aside,
+    ///     or deleted.
+    func advance(from position: Position = .start, to upper: RowKey?, copied: Int64, hasLedger: Bool, others: Int64 = 0)
+        throws
+    {
         let settled =
             hasLedger
-            ? try run(sql.forgetSettled(isEnded: upper != nil)) { if let upper { try $0.bind(upper, at: 1) } } : 0
+            ? try run(sql.forgetSettled(sql.key.range(after: position.key, through: upper))) {
+                try bindRange($0, position, upper)
+            } : 0
         if let upper, !sql.key.isRowID { _ = try run(sql.storeWatermarkKey) { try $0.bind(upper, at: 1) } }
         let advanced = try run(sql.advance) {
             try $0.bind(upper.map { $0.rowID ?? 0 } ?? .max, at: 1)
@@ -90,11 +95,15 @@ struct RowMover {
 
     /// The key of the row that is `offset` rows after the first one of a position; `nil` when there are not so many.
     func key(at offset: Int64, from position: Position, isPending: Bool) throws -> RowKey? {
-        let statement = try statements.statement(sql.upperKey(isBounded: position.key != nil, isPending: isPending))
-        defer { statement.reset() }
-        try bindRange(statement, position, nil)
-        try statement.bind(offset, at: 2 * sql.key.count + 1)
-        return try statement.step() ? sql.key.read(statement) : nil
+        try sql.key.nearest(position.key) { shared in
+            let statement = try statements.statement(
+                sql.upperKey(isBounded: position.key != nil, sharing: shared, isPending: isPending)
+            )
+            defer { statement.reset() }
+            try bindRange(statement, position, nil)
+            try statement.bind(offset, at: 2 * sql.key.count + 1)
+            return try statement.step() ? sql.key.read(statement) : nil
+        }
     }
 
     /// Moves all that is left.
@@ -149,7 +158,7 @@ struct RowMover {
     /// Counts the source's rows that belong, at once.
     func countSource(_ record: TableRecord) throws -> (rows: Int64, hashes: Int64?) {
         let hashes = record.verification == .complete
-        let statement = try statements.prepare(sql.countSlice(isEnded: false, isBounded: false, hashes: hashes))
+        let statement = try statements.prepare(sql.countSlice(KeyRange(), hashes: hashes))
         guard try statement.step() else { return (0, nil) }
         return (statement.int64(at: 0), hashes ? statement.int64(at: 1) : nil)
     }

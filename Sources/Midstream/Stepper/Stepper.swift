@@ -1055,14 +1055,15 @@ final class Stepper {
         let hashes = record.verification == .complete && isLast
         var count = counts[record.id].flatMap { $0.isLast == isLast ? $0 : nil } ?? SourceCount(isLast: isLast)
         while !count.isComplete {
-            let edge = try statements.statement(sql.sliceStart(isEnded: count.end != nil))
-            defer { edge.reset() }
-            if let end = count.end { try edge.bind(end, at: 1) }
-            try edge.bind(SourceCount.rowsPerSlice - 1, at: sql.key.count + 1)
-            let first = try edge.step() ? sql.key.read(edge) : nil
-            let slice = try statements.statement(
-                sql.countSlice(isEnded: count.end != nil, isBounded: first != nil, hashes: hashes)
-            )
+            let first = try sql.key.nearest(count.end) { shared in
+                let edge = try statements.statement(sql.sliceStart(isEnded: count.end != nil, sharing: shared))
+                defer { edge.reset() }
+                if let end = count.end { try edge.bind(end, at: 1) }
+                try edge.bind(SourceCount.rowsPerSlice - 1, at: sql.key.count + 1)
+                return try edge.step() ? sql.key.read(edge) : nil
+            }
+            let range = sql.key.range((.before, count.end), (.from, first))
+            let slice = try statements.statement(sql.countSlice(range, hashes: hashes))
             defer { slice.reset() }
             if let end = count.end { try slice.bind(end, at: 1) }
             if let first { try slice.bind(first, at: 1 + sql.key.count) }

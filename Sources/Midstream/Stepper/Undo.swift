@@ -234,7 +234,7 @@ struct Undo {
                 if !progress.target.isOver {
                     let upper = try upperKey(sql, of: .target, progress.target)
                     progress.collected += try run(
-                        sql.settle(ofTarget: true, isBounded: progress.target.last != nil, isEnded: upper != nil),
+                        sql.settle(ofTarget: true, sql.sql.key.range(after: progress.target.last, through: upper)),
                         progress.target.last,
                         upper
                     )
@@ -245,7 +245,7 @@ struct Undo {
             if !progress.ledger.isOver {
                 let upper = try upperKey(sql, of: .ledger, progress.ledger)
                 let collected = try run(
-                    sql.collect(isBounded: progress.ledger.last != nil, isEnded: upper != nil),
+                    sql.collect(sql.sql.key.range(after: progress.ledger.last, through: upper)),
                     progress.ledger.last,
                     upper
                 )
@@ -268,7 +268,7 @@ struct Undo {
         var settled: Int64 = 0
         for isTarget in [true, false] {
             settled += try run(
-                sql.settle(ofTarget: isTarget, isBounded: bottom != nil, isEnded: top != nil),
+                sql.settle(ofTarget: isTarget, sql.sql.key.range(after: bottom, through: top)),
                 bottom,
                 top
             )
@@ -289,7 +289,7 @@ struct Undo {
     private func lowerKey(_ sql: UndoSQL, ofTarget isTarget: Bool, above lower: RowKey?, through upper: RowKey?) throws
         -> RowKey?
     {
-        let text = sql.lowerKey(ofTarget: isTarget, isBounded: lower != nil, isEnded: upper != nil)
+        let text = sql.lowerKey(ofTarget: isTarget, sql.sql.key.range(after: lower, through: upper))
         return try key(text, sql, lower, upper)
     }
 
@@ -340,7 +340,7 @@ struct Undo {
             let upper = try upperKey(sql, of: .returning, progress.clearing)
             try confirm(record)
             _ = try run(
-                sql.clear(isBounded: progress.clearing.last != nil, isEnded: upper != nil),
+                sql.clear(sql.sql.key.range(after: progress.clearing.last, through: upper)),
                 progress.clearing.last,
                 upper
             )
@@ -405,12 +405,12 @@ struct Undo {
         let before = Set(try strangers(sql, lower, upper, others).map(sql.sql.key.folded))
         var refusals: [Progress.Refusal] = []
         do {
-            let copy = sql.copy(isBounded: lower != nil, isEnded: upper != nil)
+            let copy = sql.copy(sql.sql.key.range(after: lower, through: upper))
             _ = try run(copy, by: { try $0.stepOfCopy() }, lower, upper)
         } catch let error as SQLiteError where error.isRefusal {
             refusals = try copyOneByOne(sql, lower, upper)
         }
-        if let misplaced = sql.misplaced(isBounded: lower != nil, isEnded: upper != nil) {
+        if let misplaced = sql.misplaced(sql.sql.key.range(after: lower, through: upper)) {
             let cause = SQLiteError(
                 code: .constraint,
                 message: "the target's column for the source's rowid is NULL, or has another value than the target's"
@@ -433,23 +433,23 @@ struct Undo {
     ) throws -> [RowKey] {
         guard sql.hasConditions(others) else { return [] }
         do {
-            return try keys(sql.strangers(isBounded: lower != nil, isEnded: upper != nil, others), sql, lower, upper)
+            return try keys(sql.strangers(sql.sql.key.range(after: lower, through: upper), others), sql, lower, upper)
         } catch let error as SQLiteError where error.code == .error {
             // What a function of the condition fails on does not meet it.
-            return try keys(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil), sql, lower, upper).filter
-            {
-                do {
-                    return try !keys(sql.strangerRow(others), sql, $0, nil).isEmpty
-                } catch let error as SQLiteError where error.code == .error {
-                    return true
+            return try keys(sql.returningKeys(sql.sql.key.range(after: lower, through: upper)), sql, lower, upper)
+                .filter {
+                    do {
+                        return try !keys(sql.strangerRow(others), sql, $0, nil).isEmpty
+                    } catch let error as SQLiteError where error.code == .error {
+                        return true
+                    }
                 }
-            }
         }
     }
 
     private func copyOneByOne(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> [Progress.Refusal] {
         var refusals: [Progress.Refusal] = []
-        let keys = try stepper.statements.prepare(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil))
+        let keys = try stepper.statements.prepare(sql.returningKeys(sql.sql.key.range(after: lower, through: upper)))
         defer { keys.reset() }
         try bind(keys, sql, lower, upper)
         let copy = try stepper.statements.prepare(sql.copyRow)
@@ -471,7 +471,7 @@ struct Undo {
     private func settle(_ sql: UndoSQL, _ lower: RowKey?, _ upper: RowKey?) throws -> Int64 {
         try connection.execute(sql.createReturned)
         try connection.execute(sql.clearReturned)
-        _ = try run(sql.findReturned(isBounded: lower != nil, isEnded: upper != nil), lower, upper)
+        _ = try run(sql.findReturned(sql.sql.key.range(after: lower, through: upper)), lower, upper)
         return try sql.forgetReturned.map { try run($0, nil, nil) }.first ?? 0
     }
 
@@ -485,7 +485,7 @@ struct Undo {
         let refused = Set(refusals.map { sql.sql.key.folded($0.key) })
         // Strangers are told of by their first.
         if refusals.contains(where: { $0.cause == nil }) { return nil }
-        let keys = try stepper.statements.prepare(sql.returningKeys(isBounded: lower != nil, isEnded: upper != nil))
+        let keys = try stepper.statements.prepare(sql.returningKeys(sql.sql.key.range(after: lower, through: upper)))
         try bind(keys, sql, lower, upper)
         while try keys.step() {
             let key = try sql.sql.key.read(keys)
@@ -573,7 +573,10 @@ struct Undo {
         _ walk: Walk,
         atMost rows: Int64 = .max
     ) throws -> RowKey? {
-        try key(sql.upperKey(of: walked, isBounded: walk.last != nil), sql, walk.last, nil, atMost: rows)
+        try sql.sql.key.nearest(walk.last) { shared in
+            let text = sql.upperKey(of: walked, isBounded: walk.last != nil, sharing: shared)
+            return try key(text, sql, walk.last, nil, atMost: rows)
+        }
     }
 
     /// The key that a query gives which asks for one behind a batch.

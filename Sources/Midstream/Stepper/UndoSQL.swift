@@ -117,11 +117,8 @@ struct UndoSQL: Sendable {
 
     // MARK: Ranges
 
-    /// After the key ?1…, if there is one, and through the key of the parameters that follow, if there is one.
-    private func range(_ names: [String], isBounded: Bool, isEnded: Bool = true) -> String {
-        let terms =
-            (isBounded ? [key.compares(names, .after, key.parameters(from: 1))] : [])
-            + (isEnded ? [key.compares(names, .through, key.parameters(from: 1 + key.count))] : [])
+    private func condition(_ names: [String], _ range: KeyRange) -> String {
+        let terms = key.terms(names, range)
         return terms.isEmpty ? "1" : terms.joined(separator: " AND ")
     }
 
@@ -134,33 +131,36 @@ struct UndoSQL: Sendable {
     }
 
     /// The key at which a batch ends: so many after the first of a range as the parameter behind the range says.
-    func upperKey(of walked: Walked, isBounded: Bool) -> String {
+    ///
+    /// - Parameter shared: How many of the first columns it is to have like the key that the range begins behind.
+    func upperKey(of walked: Walked, isBounded: Bool, sharing shared: Int) -> String {
         let (names, table) =
             switch walked {
             case .target: (key.target, sql.target)
             case .ledger: (key.ledger, sql.ledger)
             case .returning: (key.ledger, returning)
             }
-        return "SELECT \(KeySQL.list(names)) FROM \(table) WHERE \(range(names, isBounded: isBounded, isEnded: false)) "
+        let range = KeyRange(first: isBounded ? .after : nil, shared: shared)
+        return "SELECT \(KeySQL.list(names)) FROM \(table) WHERE \(condition(names, range)) "
             + "ORDER BY \(key.order(names)) LIMIT 1 OFFSET ?\(offsetParameter)"
     }
 
     // MARK: Collecting keys
 
     /// The key above which so many rows of a side are in a range as the parameter behind it says.
-    func lowerKey(ofTarget isTarget: Bool, isBounded: Bool, isEnded: Bool) -> String {
+    func lowerKey(ofTarget isTarget: Bool, _ range: KeyRange) -> String {
         let names = isTarget ? key.target : key.source
-        let terms = [range(names, isBounded: isBounded, isEnded: isEnded)] + (isTarget ? [] : key.belonging)
+        let terms = [condition(names, range)] + (isTarget ? [] : key.belonging)
         return "SELECT \(KeySQL.list(names)) FROM \(isTarget ? sql.target : sql.source) "
             + "WHERE \(terms.joined(separator: " AND ")) "
             + "ORDER BY \(key.order(names, isReversed: true)) LIMIT 1 OFFSET ?\(offsetParameter)"
     }
 
     /// Puts the keys of a range into the ledger: those of the target's rows, or of the source's.
-    func settle(ofTarget isTarget: Bool, isBounded: Bool, isEnded: Bool) -> String {
+    func settle(ofTarget isTarget: Bool, _ range: KeyRange) -> String {
         let names = isTarget ? key.target : key.source
         return "INSERT OR IGNORE INTO \(sql.ledger)(\(keys)) SELECT \(KeySQL.list(names)) "
-            + "FROM \(isTarget ? sql.target : sql.source) WHERE \(range(names, isBounded: isBounded, isEnded: isEnded))"
+            + "FROM \(isTarget ? sql.target : sql.source) WHERE \(condition(names, range))"
             + (isTarget ? "" : sql.condition)
     }
 
@@ -170,20 +170,20 @@ struct UndoSQL: Sendable {
     }
 
     /// Notes that the ledger's rows of a range are to be brought back.
-    func collect(isBounded: Bool, isEnded: Bool) -> String {
+    func collect(_ range: KeyRange) -> String {
         "INSERT OR IGNORE INTO \(returning)(\(keys)) SELECT \(keys) FROM \(sql.ledger) "
-            + "WHERE \(range(key.ledger, isBounded: isBounded, isEnded: isEnded))"
+            + "WHERE \(condition(key.ledger, range))"
     }
 
     // MARK: Bringing rows back
 
-    private func keysOfRange(isBounded: Bool, isEnded: Bool) -> String {
-        "SELECT \(keys) FROM \(returning) WHERE \(range(key.ledger, isBounded: isBounded, isEnded: isEnded))"
+    private func keysOfRange(_ range: KeyRange) -> String {
+        "SELECT \(keys) FROM \(returning) WHERE \(condition(key.ledger, range))"
     }
 
     /// Deletes what the source had of the rows of a range.
-    func clear(isBounded: Bool, isEnded: Bool) -> String {
-        "DELETE FROM \(sql.source) WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded)))"
+    func clear(_ range: KeyRange) -> String {
+        "DELETE FROM \(sql.source) WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(range)))"
             + sql.condition
     }
 
@@ -194,20 +194,20 @@ struct UndoSQL: Sendable {
     }
 
     /// The keys of the target's rows of a range that would get another one in the source; `nil` where there can be none.
-    func misplaced(isBounded: Bool, isEnded: Bool) -> String? {
+    func misplaced(_ range: KeyRange) -> String? {
         let isMisplaced =
             separateKey.map { "\(SQLIdentifier.quoted($0)) IS NOT \(key.target[0])" }
             ?? rowIDColumn.map { "\(SQLIdentifier.quoted($0)) IS NULL" }
         return isMisplaced.map { isMisplaced in
             "SELECT \(KeySQL.list(key.target)) FROM \(sql.target) "
-                + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded))) AND \(isMisplaced)"
+                + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(range))) AND \(isMisplaced)"
         }
     }
 
     /// Copies the target's rows of a range into the source.
-    func copy(isBounded: Bool, isEnded: Bool) -> String {
+    func copy(_ range: KeyRange) -> String {
         "INSERT OR ABORT INTO \(sql.source)(\(inserted)) SELECT \(selected) FROM \(sql.target) "
-            + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded)))\(areKeyed) "
+            + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(range)))\(areKeyed) "
             + "ORDER BY \(key.order(key.target))"
     }
 
@@ -218,8 +218,8 @@ struct UndoSQL: Sendable {
     }
 
     /// The keys of a range whose rows are to be brought back.
-    func returningKeys(isBounded: Bool, isEnded: Bool) -> String {
-        keysOfRange(isBounded: isBounded, isEnded: isEnded) + " ORDER BY \(key.order(key.ledger))"
+    func returningKeys(_ range: KeyRange) -> String {
+        keysOfRange(range) + " ORDER BY \(key.order(key.ledger))"
     }
 
     /// Whether rows of the source may be none of this table's.
@@ -229,8 +229,8 @@ struct UndoSQL: Sendable {
 
     /// The keys of a range whose rows in the source are none of this table's: nobody would find them, or another table that
     /// takes rows from the source would.
-    func strangers(isBounded: Bool, isEnded: Bool, _ others: [String]) -> String {
-        strangers("\(KeySQL.tuple(key.source)) IN (\(keysOfRange(isBounded: isBounded, isEnded: isEnded)))", others)
+    func strangers(_ range: KeyRange, _ others: [String]) -> String {
+        strangers("\(KeySQL.tuple(key.source)) IN (\(keysOfRange(range)))", others)
     }
 
     /// The same of the row with the key ?1….
@@ -263,8 +263,8 @@ struct UndoSQL: Sendable {
     var dropReturned: String { "DROP TABLE IF EXISTS \(returned)" }
 
     /// Finds the rows of a range that the source has as the target has them, and the keys that neither has.
-    func findReturned(isBounded: Bool, isEnded: Bool) -> String {
-        let keysOfRange = keysOfRange(isBounded: isBounded, isEnded: isEnded)
+    func findReturned(_ range: KeyRange) -> String {
+        let keysOfRange = keysOfRange(range)
         let comparison = VerificationSQL(sql)
         let rows = sql.renamedRows(
             sql.written,
@@ -278,7 +278,7 @@ struct UndoSQL: Sendable {
         return "INSERT OR IGNORE INTO \(returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
             + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isIdenticalRow) "
             + "UNION ALL SELECT \(KeySQL.list(names)) FROM \(returning) AS midstream_returning "
-            + "WHERE \(range(names, isBounded: isBounded, isEnded: isEnded)) "
+            + "WHERE \(condition(names, range)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target WHERE \(inTarget)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.source) WHERE \(inSource)\(sql.condition))"
     }

@@ -28,9 +28,9 @@ struct VerificationSQL {
     }
 
     /// How many rows of a range the target has as the source has them, and the sum of their hashes.
-    func equalRows(isBounded: Bool, isEnded: Bool, withLedger: Bool, hashes: Bool) -> String {
+    func equalRows(_ range: KeyRange, withLedger: Bool, hashes: Bool) -> String {
         "SELECT count(*)\(hashes ? ", sum(\(RowHash.call(targetKeys + target)))" : "") "
-            + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
+            + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(range, withLedger: withLedger))) "
             + "CROSS JOIN \(sql.target) AS midstream_target "
             + "WHERE \(isSameRow)"
     }
@@ -48,20 +48,19 @@ struct VerificationSQL {
     }
 
     /// The first key of a range for which the target has another row, or none.
-    func firstDifference(isBounded: Bool, isEnded: Bool, withLedger: Bool) -> String {
+    func firstDifference(_ range: KeyRange, withLedger: Bool) -> String {
         "SELECT \(KeySQL.list(sql.keyAliases)) "
-            + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(isBounded: isBounded, isEnded: isEnded, withLedger: withLedger))) "
+            + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(range, withLedger: withLedger))) "
             + "WHERE NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target "
             + "WHERE \(isSameRow)) LIMIT 1"
     }
 
     /// The sum of the hashes of a range's rows that statements have brought over.
-    func settledHashes(isBounded: Bool, isEnded: Bool) -> String {
+    func settledHashes(_ range: KeyRange) -> String {
         "SELECT sum(\(sourceHash)) FROM \(sql.source)"
             // As it stands, SQLite would go through the whole ledger rather than the range.
             + sql.rangeClause(
-                isBounded: isBounded,
-                isEnded: isEnded,
+                range,
                 withLedger: false,
                 " AND CASE WHEN \(sql.isSettled) THEN 1 ELSE 0 END"
             )
@@ -143,10 +142,10 @@ extension RowMover {
     ) throws {
         guard record.verification != .count else { return }
         let verification = VerificationSQL(sql)
-        let (isBounded, isEnded) = (position.key != nil, upper != nil)
+        let range = sql.key.range(after: position.key, through: upper)
         let hashes = record.verification == .complete
         let check = try statements.statement(
-            verification.equalRows(isBounded: isBounded, isEnded: isEnded, withLedger: hasLedger, hashes: hashes)
+            verification.equalRows(range, withLedger: hasLedger, hashes: hashes)
         )
         defer { check.reset() }
         try bindRange(check, position, upper)
@@ -154,7 +153,7 @@ extension RowMover {
         guard equal == copied else {
             check.reset()
             let search = try statements.statement(
-                verification.firstDifference(isBounded: isBounded, isEnded: isEnded, withLedger: hasLedger)
+                verification.firstDifference(range, withLedger: hasLedger)
             )
             defer { search.reset() }
             try bindRange(search, position, upper)
@@ -163,7 +162,7 @@ extension RowMover {
         guard hashes else { return }
         var sum = check.isNull(at: 1) ? 0 : check.int64(at: 1)
         if hasLedger {
-            let text = verification.settledHashes(isBounded: isBounded, isEnded: isEnded)
+            let text = verification.settledHashes(range)
             guard let settled = try sumOfHashes(text, position, upper) else { return try leaveHashesOut() }
             sum &+= settled
         }
@@ -175,8 +174,7 @@ extension RowMover {
         guard record.verification != .count else { return }
         let check = try statements.statement(
             VerificationSQL(sql).equalRows(
-                isBounded: position.key != nil,
-                isEnded: true,
+                sql.key.range(after: position.key, through: key),
                 withLedger: true,
                 hashes: false
             )
@@ -191,7 +189,7 @@ extension RowMover {
         guard record.verification == .complete else { return }
         let text =
             "SELECT sum(\(VerificationSQL(sql).sourceHash)) FROM \(sql.source)"
-            + sql.rangeClause(isBounded: position.key != nil, isEnded: upper != nil, withLedger: false)
+            + sql.rangeClause(sql.key.range(after: position.key, through: upper), withLedger: false)
         if let sum = try sumOfHashes(text, position, upper) { try addHashes(sum, record) } else { try leaveHashesOut() }
     }
 

@@ -40,6 +40,90 @@ import Testing
         withExtendedLifetime(sum) {}
     }
 
+    enum Obstacle: CaseIterable, Sendable {
+        case columnOfTheSource, nameOfTheSource, sourceOfAnotherMove, temporaryTable, interruption
+    }
+
+    /// What other code runs next would find a part of the rows.
+    @Test(arguments: Obstacle.allCases) func anOverlayThatCannotBeRenewedStaysAsItWas(_ obstacle: Obstacle) throws {
+        guard obstacle != .columnOfTheSource || SQLiteFeature.renameColumn.isAvailable else { return }
+        let pair = try Self.pair("CREATE TABLE c(id INTEGER PRIMARY KEY, n INTEGER)")
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        let count = "SELECT count(*) FROM a"
+        #expect(try foreign.rows(count) == ["300"])
+        let old = try Connection(path: pair.source)
+        let more = pair.folder.file("more.db")
+        var mend = {}
+        switch obstacle {
+        case .columnOfTheSource:
+            try old.execute("ALTER TABLE a RENAME COLUMN n TO z")
+            mend = { try! old.execute("ALTER TABLE a RENAME COLUMN z TO n") }
+        case .nameOfTheSource:
+            try old.execute("ALTER TABLE a RENAME TO z")
+            mend = { try! old.execute("ALTER TABLE z RENAME TO a") }
+        case .sourceOfAnotherMove:
+            try Connection(path: more).execute(
+                script: "CREATE TABLE c(id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO c VALUES (1, 1)"
+            )
+            try pair.database.addMigration(source: .file(more)) { if $0.name == "c" { $0.sourceTable = "c" } }
+            rename(more, more + ".away")
+            mend = { rename(more + ".away", more) }
+        case .temporaryTable:
+            try foreign.execute("CREATE TEMP VIEW v AS SELECT 1; CREATE TEMP TABLE c(x)")
+            try Connection(path: more).execute(
+                script: "CREATE TABLE c(id INTEGER PRIMARY KEY, n INTEGER); INSERT INTO c VALUES (1, 1)"
+            )
+            try pair.database.addMigration(source: .file(more)) { if $0.name == "c" { $0.sourceTable = "c" } }
+            mend = { try! foreign.execute("DROP TABLE temp.c") }
+        case .interruption: break
+        }
+        try Connection(path: pair.target).execute("CREATE TABLE other(x)")
+        if obstacle == .interruption {
+            var number: Int32 = 1
+            while true {
+                sqlite3_progress_handler(foreign.handle, number, { _ in 1 }, nil)
+                let isOver = (try? overlay.refresh()) != nil
+                sqlite3_progress_handler(foreign.handle, 0, nil, nil)
+                #expect((try? foreign.rows(count)) ?? ["300"] == ["300"])
+                if isOver { break }
+                #expect(
+                    (try? foreign.execute("UPDATE a SET n = n + 1 WHERE id = 290")) == nil
+                        || foreign.wrapped.changes == 1
+                )
+                number += number / 8 + 1
+            }
+            #expect(number > 50)
+        } else {
+            #expect(throws: (any Error).self) { try overlay.refresh() }
+            for sql in [
+                "UPDATE a SET n = 5 WHERE id = 200", "DELETE FROM a WHERE id = 201", "INSERT INTO a(n) VALUES (7)",
+            ] {
+                #expect(throws: (any Error).self) { try foreign.execute(sql) }
+            }
+            #expect(throws: (any Error).self) { try foreign.rows(count) }
+            mend()
+            try overlay.refresh()
+        }
+        #expect(try foreign.rows(count) == ["300"])
+        try foreign.execute("UPDATE a SET n = 5 WHERE id = 200")
+        #expect(foreign.wrapped.changes == 1)
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
+    /// Before the next of its own statements.
+    @Test func whatTakesTheOverlayDownPutsItBack() throws {
+        let pair = try Self.pair()
+        let foreign = try ForeignConnection(pair.target)
+        let overlay = try foreign.install()
+        for sql in [
+            "ALTER TABLE b ADD COLUMN z", "BEGIN; ALTER TABLE b ADD COLUMN y", "COMMIT", "ALTER TABLE b RENAME TO c",
+        ] {
+            try overlay.execute(sql)
+            #expect(try foreign.rows("SELECT count(*) FROM a") == ["300"], "\(sql)")
+        }
+    }
+
     @Test func aTableThatHasMovedIsRightWithoutRefreshing() throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target, as: .grdb)

@@ -267,7 +267,7 @@ import Testing
         try plain(old, swap)
         database = try Database(path: target)
         try finishMigration(database)
-        let moved = "SELECT id, CASE WHEN id % 3 = 0 AND \(when != .moved) THEN 'mine' ELSE a END FROM old_t"
+        let moved = "SELECT id, CASE WHEN id % 3 = 0 AND \(when != .moved ? 1 : 0) THEN 'mine' ELSE a END FROM old_t"
         let isBack = when == .cancelled || when == .returning
         let found = try Connection(path: isBack ? old : target).fetchAll("SELECT * FROM \(isBack ? "old_t" : "t")")
         #expect(MidstreamTests.texts(found) == MidstreamTests.texts(try native.fetchAll(moved)))
@@ -276,6 +276,101 @@ import Testing
             try MidstreamTests.texts(Connection(path: old).fetchAll(others))
                 == MidstreamTests.texts(native.fetchAll(others))
         )
+    }
+
+    @Test func noRowIsLookedForInASourceThatWasVacuumed() throws {
+        try make("id INTEGER, a TEXT, b TEXT")
+        try plain(source, "DELETE FROM old_t WHERE rowid < 3")
+        let database = try begin()
+        try database.execute("UPDATE t SET a = a WHERE rowid = 15")
+        try plain(source, "VACUUM")
+        try refuse(
+            [
+                "INSERT INTO t(rowid, a) VALUES (19, 'n')", "INSERT INTO t(a) VALUES ('n')",
+                "UPDATE t SET rowid = 19 WHERE rowid = 4",
+                "INSERT OR REPLACE INTO t(rowid, a) VALUES (19, 'n')", "SELECT * FROM t WHERE rowid = 20",
+                "DELETE FROM t WHERE rowid = 20",
+                "UPDATE t SET a = 'n' WHERE rowid = 20",
+            ],
+            by: database
+        )
+    }
+
+    private func refuse(_ statements: [String], by database: Database) throws {
+        for sql in statements {
+            let bodies = [
+                { if sql.hasPrefix("SELECT") { _ = try database.fetchAll(sql) } else { try database.execute(sql) } },
+                { _ = try database.write { try $0.fetchAll(sql) } },
+            ]
+            for body in bodies {
+                let error = #expect(throws: (any Error).self, "\(sql)") { try body() }
+                #expect(error.map { "\($0)".contains("sourceChanged") } == true, "\(sql): \(String(describing: error))")
+            }
+        }
+    }
+
+    /// That no key is found there says nothing.
+    @Test(arguments: [true, false], ["id INTEGER PRIMARY KEY", "id INTEGER UNIQUE", "id PRIMARY KEY"])
+    func noKeyIsLookedForInASourceThatIsAnother(_ swapsTables: Bool, _ key: String) throws {
+        let isKeyed = key == "id PRIMARY KEY"
+        guard swapsTables || SQLiteFeature.renameColumn.isAvailable else { return }
+        let columns = "(\(key), a, b TEXT UNIQUE)\(isKeyed ? " WITHOUT ROWID" : "")"
+        for (table, rows) in [("old_t", 1...99), ("other", -60...(-1))] {
+            let left = columns.replacing("a, b", with: "a, k TEXT UNIQUE, b")
+            try plain(
+                source,
+                "CREATE TABLE \(table)\(left); WITH n(i) AS (SELECT \(rows.lowerBound) UNION ALL SELECT i + 1 FROM n WHERE i < \(rows.upperBound)) "
+                    + "INSERT INTO \(table)(id, a, k, b) SELECT i, 1, 'k' || i, 'b' || i FROM n WHERE i % 3 = 0 OR i < 0"
+            )
+        }
+        try plain(target, "CREATE TABLE t\(columns)")
+        let database = try begin { $0.unmatchedColumns = .ignored }
+        try database.execute("UPDATE t SET a = 2 WHERE id = 90")
+        let expected = MidstreamTests.texts(try database.fetchAll("SELECT * FROM t ORDER BY id"))
+        let (there, back) =
+            swapsTables
+            ? (
+                "ALTER TABLE old_t RENAME TO z; ALTER TABLE other RENAME TO old_t; ALTER TABLE z RENAME TO other",
+                "ALTER TABLE old_t RENAME TO z; ALTER TABLE other RENAME TO old_t; ALTER TABLE z RENAME TO other"
+            )
+            : (
+                "ALTER TABLE old_t RENAME COLUMN b TO z; ALTER TABLE old_t RENAME COLUMN k TO b",
+                "ALTER TABLE old_t RENAME COLUMN b TO k; ALTER TABLE old_t RENAME COLUMN z TO b"
+            )
+        try plain(source, there)
+        try refuse(
+            [
+                "INSERT INTO t VALUES (81, 1, 'n')", "INSERT OR REPLACE INTO t VALUES (81, 1, 'n')",
+                "INSERT OR IGNORE INTO t VALUES (81, 1, 'n')", "INSERT INTO t VALUES (500, 1, 'b81')",
+                "REPLACE INTO t VALUES (500, 1, 'b81')", "UPDATE t SET id = 81 WHERE id = 3",
+                "UPDATE OR REPLACE t SET b = 'b81' WHERE id = 3", "SELECT * FROM t WHERE id = 81",
+                "SELECT * FROM t WHERE b = 'b81'",
+                "SELECT EXISTS (SELECT 1 FROM t WHERE id = 81)", "UPDATE t SET a = 9 WHERE id = 81",
+                "DELETE FROM t WHERE id = 81",
+                "DELETE FROM t WHERE b = 'b81'", "SELECT max(id) FROM t",
+            ] + (isKeyed ? [] : ["INSERT INTO t(a, b) VALUES (1, 'n')"])
+                + SQLiteFeature.upsert.ifAvailable([
+                    "INSERT INTO t VALUES (81, 1, 'n') ON CONFLICT(id) DO UPDATE SET a = 5"
+                ]),
+            by: database
+        )
+        try plain(source, back)
+        // Nothing of the other table is kept.
+        #expect(MidstreamTests.texts(try database.fetchAll("SELECT id FROM t WHERE id = 81")) == ["81"])
+        let error = #expect(throws: SQLiteError.self) { try database.execute("INSERT INTO t VALUES (81, 1, 'n')") }
+        #expect(error?.code.primary == .constraint)
+        if !isKeyed, key.hasSuffix("KEY") {
+            try database.write {
+                try $0.execute("INSERT INTO t(a, b) VALUES (1, 'n')")
+                #expect(try $0.fetchValue(Int.self, "SELECT id FROM t WHERE b = 'n'") == 100)
+                try $0.execute("DELETE FROM t WHERE b = 'n'")
+            }
+        }
+        database.close()
+        let again = try Database(path: target)
+        #expect(MidstreamTests.texts(try again.fetchAll("SELECT * FROM t ORDER BY id")) == expected)
+        try finishMigration(again)
+        #expect(MidstreamTests.texts(try again.fetchAll("SELECT * FROM t ORDER BY id")) == expected)
     }
 
     /// A column that is not taken has the name of one that is.

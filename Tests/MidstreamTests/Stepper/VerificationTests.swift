@@ -50,7 +50,7 @@ import Testing
             let (migrations, records) = try stepper.load()
             let sql = VerificationSQL(try stepper.sql(for: records[0], migrations[0]))
             let plan = try stepper.connection.fetchAll(
-                "EXPLAIN QUERY PLAN \(sql.settledHashes(isBounded: true, isEnded: true))"
+                "EXPLAIN QUERY PLAN \(sql.settledHashes(KeyRange(first: .after, second: .through)))"
             ).map { try $0.get(3, as: String.self) }
             #expect(plan.contains { $0.contains("id>? AND ") && $0.contains("id<?") }, "\(plan)")
         }
@@ -78,7 +78,7 @@ import Testing
         let sql = MoveSQL(record: records[0], migration: migrations[0], target: target, source: source)
         let mover = RowMover(statements: InternalStatements(connection: connection, canPromote: false), sql: sql)
         try connection.execute("BEGIN")
-        let text = sql.copyRange(isBounded: false, isEnded: false, withLedger: false, undoing: .statement)
+        let text = sql.copyRange(KeyRange(), withLedger: false, undoing: .statement)
         let copied = try mover.run(text) { _ in }
         #expect(copied == 6)
         try connection.execute(tampering)

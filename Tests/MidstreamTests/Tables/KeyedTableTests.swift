@@ -1,7 +1,8 @@
-import Midstream
 import SQLiteConnection
 import SQLiteFeatures
 import Testing
+
+@testable import Midstream
 
 /// Tables without rowids, whose rows are known by their PRIMARY KEY.
 @Suite struct KeyedTableTests {
@@ -230,6 +231,84 @@ import Testing
         try pair.finish()
         try compare("moved")
         #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
+    }
+
+    /// Keys of which SQLite seeks what comes behind one by the first column alone.
+    private static let groupedKeys = [
+        ("(id INTEGER, a INTEGER, b, PRIMARY KEY (a DESC, id)) WITHOUT ROWID", nil),
+        ("(id INTEGER, a INTEGER, b, PRIMARY KEY (b, a DESC, id)) WITHOUT ROWID", nil),
+        (
+            "(id INTEGER, a INTEGER, b, PRIMARY KEY (a, id)) WITHOUT ROWID",
+            "(id INTEGER PRIMARY KEY, a INTEGER NOT NULL, b)"
+        ),
+    ]
+
+    /// A batch does not go through all rows that are like its own in the first columns.
+    @Test(arguments: groupedKeys, [true, false])
+    func manyRowsMayBeAlikeInTheFirstColumnsOfTheirKeys(_ tables: (target: String, source: String?), _ returns: Bool)
+        throws
+    {
+        let folder = TemporaryFolder()
+        let (native, old) = (try Connection(path: ":memory:"), try Connection(path: folder.file("old.db")))
+        for connection in [native, old] {
+            try connection.execute("CREATE TABLE t\(tables.source ?? tables.target)")
+            if tables.source != nil { try connection.execute("CREATE UNIQUE INDEX ti ON t(a, id)") }
+            try connection.execute(
+                "WITH n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) INSERT INTO t(id, a, b) SELECT i, i % 7 / 3, 1 FROM n"
+            )
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(tables.target)")
+        try database.addMigration(source: .file(folder.file("old.db"))) {
+            ($0.sourceTable, $0.verification) = ("t", .complete)
+        }
+        for _ in 0..<10 { try database.stepMigration(rows: 750) }
+        for connection in [native.execute, { _ = try database.execute($0, $1) }] {
+            try connection("UPDATE t SET id = id + 100000 WHERE id % 30 = 0", [])
+            try connection("DELETE FROM t WHERE id % 50 = 1", [])
+        }
+        if returns { try database.cancelMigration() }
+        var steps = 0
+        while try !database.stepMigration().isFinished, steps < 2000 { steps += 1 }
+        #expect(steps < 2000)
+        let rows = "SELECT a, id, b FROM t ORDER BY a, id"
+        let found = try Connection(path: folder.file(returns ? "old.db" : "new.db")).fetchAll(rows)
+        #expect(texts(found) == texts(try native.fetchAll(rows)))
+    }
+
+    @Test(arguments: groupedKeys) func theRowsOfABatchAreSoughtByAllColumns(_ tables: (target: String, source: String?))
+        throws
+    {
+        let connection = try Connection(path: ":memory:")
+        try connection.execute("CREATE TABLE t\(tables.target)")
+        try connection.execute("CREATE TABLE s\(tables.source ?? tables.target)")
+        if tables.source != nil { try connection.execute("CREATE UNIQUE INDEX si ON s(a, id)") }
+        let reader = SchemaReader(connection: connection, schema: "main")
+        let (target, source) = (try #require(try reader.table("t")), try #require(try reader.table("s")))
+        let migration = MigrationRecord(id: 1, sourcePath: nil, retirement: .keep)
+        let record = TableRecord(id: 2, migration: 1, target: "t", source: "s", phase: .copying, copied: 0, settled: 0)
+        let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+        for text in sql.createTables { try connection.execute(text) }
+        try RowHash.define(on: connection)
+        let shared = target.primaryKey.count - 1
+        let range = KeyRange(first: .after, second: .through, shared: shared)
+        let before = KeyRange(first: .before, second: .from, shared: shared)
+        let names = tables.target.contains("(b, a") ? "b=? AND a=? AND " : "a=? AND "
+        for (text, ends) in [
+            (sql.upperKey(isBounded: true, sharing: shared, isPending: true), 1),
+            (sql.copyRange(range, withLedger: true, undoing: .statement), 2), (sql.pendingKeys(range), 2),
+            (VerificationSQL(sql).equalRows(range, withLedger: true, hashes: true), 2),
+            (VerificationSQL(sql).settledHashes(range), 2), (sql.sliceStart(isEnded: true, sharing: shared), 1),
+            (sql.countSlice(before, hashes: true), 2), (sql.forgetSettled(range), 2),
+        ] {
+            let plan = try connection.fetchAll("EXPLAIN QUERY PLAN \(text)").map { try $0.get(3, as: String.self) }
+            let sought = plan.contains { line in
+                (text.hasPrefix("DELETE") || line.contains(names))
+                    && line.split(separator: "?", omittingEmptySubsequences: false).count > shared + ends
+            }
+            #expect(sought, "\(text): \(plan)")
+            #expect(!plan.contains { $0.contains("TEMP B-TREE") }, "\(text): \(plan)")
+        }
     }
 
     /// A source with rows that a condition leaves out, which have keys that no row of the target can have.
