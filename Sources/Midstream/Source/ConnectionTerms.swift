@@ -21,7 +21,7 @@ struct ConnectionTerms {
     /// Functions that have a value for whatever they are given. To be left out here costs a look at each row.
     private static let unfailing = timeFunctions.union(
         words(
-            "coalesce glob hex ifnull iif instr json_valid length likelihood likely lower ltrim max min nullif octet_length quote "
+            "coalesce hex ifnull iif instr json_valid length likelihood likely lower ltrim max min nullif octet_length quote "
                 + "replace round rtrim sign substr substring trim typeof unhex unicode unlikely upper"
         )
     )
@@ -35,7 +35,7 @@ struct ConnectionTerms {
     init(_ text: String, of source: TableSchema) {
         let words = Words(text, source)
         mayFail = words.tokens.indices.contains { index in
-            words.isPathOperator(at: index)
+            words.isPathOperator(at: index) || words.isPattern(at: index)
                 || words.isCall(at: index) && !Self.unfailing.contains(words.name(at: index))
                     && !Self.keywords.contains(words.name(at: index))
         }
@@ -78,6 +78,9 @@ struct ConnectionTerms {
         func isPathOperator(at index: Int) -> Bool {
             tokens[index].kind == .operator && text(at: index).hasPrefix("->")
         }
+
+        /// Whether a word is GLOB with a pattern that is computed: it may be too long.
+        func isPattern(at index: Int) -> Bool { isKeyword("glob", at: index) && kind(at: index + 1) != .string }
 
         /// Whether a word is that operator or function, and no column.
         func isKeyword(_ word: String, at index: Int) -> Bool {

@@ -150,13 +150,14 @@ import Testing
 
     /// The table could not be read, and its source is fenced by then.
     @Test(
-        arguments: ["abs(x) > 1", "x > 5 AND ABS (y) > 1", "\"abs\"(x) > 1"]
+        arguments: ["abs(x) > 1", "x > 5 AND ABS (y) > 1", "\"abs\"(x) > 1", "x GLOB y"]
             + SQLiteFeature.jsonFunctions.ifAvailable(["json_extract(y, '$.k') > 1", "json_type(y) = 'object'"])
             + SQLiteFeature.jsonOperators.ifAvailable(["y ->> '$.k' > 1", "y->'$.k' IS NOT NULL"])
     )
     func aConditionThatFailsOnARow(_ condition: String) throws {
         let source =
-            "CREATE TABLE s(x, y); INSERT INTO s VALUES (1, '{}'), (\(Int64.min), 2), (7, 'no JSON'), (8, \(Int64.min))"
+            "CREATE TABLE s(x, y); INSERT INTO s VALUES (1, '{}'), (\(Int64.min), 2), (7, 'no JSON'), (8, \(Int64.min)), "
+            + "(9, printf('%.60000c', '*'))"
         let error = try refusal(source: source, target: "CREATE TABLE t(x, y)", condition: condition)
         #expect(error?.code == .unsupported && error?.message.contains("fails on a row") == true)
         let folder = TemporaryFolder()
