@@ -230,6 +230,8 @@ struct Claims {
 
     /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
     func withdraw(_ record: TableRecord) throws {
+        // It has another name where a program without Midstream has renamed the table.
+        var fences = MoveSQL.guards.map { Self.fence($0, record) }
         if !isSameFile {
             let claims = try all()
             if claims.isEmpty { return }
@@ -239,10 +241,11 @@ struct Claims {
             if let other = others.first(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) {
                 return try passFence(of: record, to: TableRecord(other, of: migration), of: other.targetFile)
             }
+            // Another's is there where its table has got this one's name.
+            fences += try claimFences(of: record.source).filter { fence in !others.contains { $0.id == fence.id } }
+                .map(\.name)
         }
-        // It has another name where a program without Midstream has renamed the table.
-        let own = MoveSQL.guards.map { Self.fence($0, record) }
-        for name in Set(own + (isSameFile ? [] : try claimFences(of: record.source).map(\.name))) {
+        for name in Set(fences) {
             try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
         }
     }

@@ -59,8 +59,9 @@ final class KnownSource {
         }
         try GuardedTable.checkWords(of: record, found)
         let claims = Claims(connection: connection, migration: migration)
-        try claims.confirm(record)
+        // First, since another table has other rowids as well.
         try claims.checkFence(record)
+        try claims.confirm(record)
         version = now
     }
 

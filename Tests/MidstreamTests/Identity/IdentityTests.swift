@@ -276,6 +276,37 @@ import Testing
         #expect(try first.all().map(\.targetFile) == ["a.db"])
     }
 
+    @Test func whoWithdrawsTakesDownNoFenceOfATableThatHasGotTheName() throws {
+        let folder = TemporaryFolder()
+        let plain = try Connection(path: folder.file("old.db"))
+        try plain.execute(
+            script: "CREATE TABLE s(id INTEGER PRIMARY KEY, x); CREATE TABLE other(id INTEGER PRIMARY KEY, x)"
+        )
+        try plain.execute("INSERT INTO s VALUES (1, 1)")
+        let migration = MigrationRecord(id: 6, sourcePath: "old.db", retirement: .drop)
+        let connection = try Connection(path: folder.file("new.db"))
+        try connection.attach(folder.file("old.db"), as: migration.schema)
+        let claims = Claims(connection: connection, migration: migration)
+        let records = ["s", "other"].enumerated().map { index, name in
+            TableRecord(
+                id: Int64(index),
+                migration: 6,
+                target: name,
+                source: name,
+                phase: .starting,
+                copied: 0,
+                settled: 0
+            )
+        }
+        for record in records { try claims.stake(record) }
+        try plain.execute(
+            script: "ALTER TABLE s RENAME TO z; ALTER TABLE other RENAME TO s; ALTER TABLE z RENAME TO other"
+        )
+        try claims.withdraw(records[1])
+        #expect(throws: SQLiteError.self) { try plain.execute("UPDATE other SET x = 2") }
+        try plain.execute("INSERT INTO s VALUES (1, 1)")
+    }
+
     /// A row that comes before the first of them has fenced the table would move into both.
     @Test(arguments: [true, false]) func rowsThatTwoMovesOfAFileMeetAreSeenAgainWhenTheyBegin(_ meetsBoth: Bool) throws
     {
