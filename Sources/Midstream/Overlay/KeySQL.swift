@@ -130,6 +130,27 @@ struct KeySQL: Sendable {
             + (range.second.map { [compares(names, $0, second, sharing: range.shared)] } ?? [])
     }
 
+    /// The same in one condition.
+    func condition(_ names: [String], _ range: KeyRange) -> String {
+        let terms = terms(names, range)
+        return terms.isEmpty ? "1" : terms.joined(separator: " AND ")
+    }
+
+    /// The range after a key, if there is one, and through another one, if there is one.
+    func range(after lower: RowKey?, through upper: RowKey?) -> KeyRange {
+        range((.after, lower), (.through, upper))
+    }
+
+    func range(_ first: (comparison: Comparison, key: RowKey?), _ second: (comparison: Comparison, key: RowKey?))
+        -> KeyRange
+    {
+        KeyRange(
+            first: first.key.map { _ in first.comparison },
+            second: second.key.map { _ in second.comparison },
+            shared: shared(first.key, second.key)
+        )
+    }
+
     /// How many of the first columns two keys have alike, as far as SQLite is to seek by them.
     private func shared(_ key: RowKey?, _ other: RowKey?) -> Int {
         guard isSoughtByFirst, let key, let other else { return 0 }
@@ -191,21 +212,4 @@ struct KeyRange {
     var second: KeySQL.Comparison?
     /// How many of the first columns they have like those.
     var shared = 0
-}
-
-extension KeySQL {
-    /// The range after a key, if there is one, and through another one, if there is one.
-    func range(after lower: RowKey?, through upper: RowKey?) -> KeyRange {
-        range((.after, lower), (.through, upper))
-    }
-
-    func range(_ first: (comparison: Comparison, key: RowKey?), _ second: (comparison: Comparison, key: RowKey?))
-        -> KeyRange
-    {
-        KeyRange(
-            first: first.key.map { _ in first.comparison },
-            second: second.key.map { _ in second.comparison },
-            shared: shared(first.key, second.key)
-        )
-    }
 }

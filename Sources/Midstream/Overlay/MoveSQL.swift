@@ -350,9 +350,8 @@ struct MoveSQL: Sendable {
 
     /// Forgets the ledger's entries of a range.
     func forgetSettled(_ range: KeyRange) -> String {
-        let terms = key.terms(key.ledger, range)
         // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.
-        return "DELETE FROM \(ledger) WHERE \(terms.isEmpty ? "1" : terms.joined(separator: " AND "))"
+        "DELETE FROM \(ledger) WHERE \(key.condition(key.ledger, range))"
     }
 
     /// Moves the watermark to ?1, a rowid not back, and counts ?2 rows copied and ?3 settled.

@@ -208,7 +208,7 @@ struct Claims {
 
     /// Has a fence that a move has made say where the rows are to be written from now on.
     private func passFence(of record: TableRecord, to other: TableRecord, of file: String) throws {
-        let own = try fences(of: record.source).map(\.name).filter { $0.hasSuffix("_\(record.id)") }
+        let own = try fences(of: record.source).filter { $0.id == record.id }.map(\.name)
         guard !own.isEmpty else { return }
         for name in own { try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))") }
         let view = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"
@@ -530,8 +530,7 @@ struct Claims {
 
     /// What the fence of a move within a file tells: each move has three of them.
     private static func claim(of fence: Fence, targetFile: String) -> Claim? {
-        let prefix = "midstream_fence_insert_"
-        guard fence.name.hasPrefix(prefix), let id = Int64(fence.name.dropFirst(prefix.count)) else { return nil }
+        guard fence.name.hasPrefix("midstream_fence_insert_"), let id = fence.id else { return nil }
         let strings = fence.strings
         // Those of an older release do not tell, and those of other files have claims for it.
         guard strings.count > 1 else { return nil }

@@ -117,11 +117,6 @@ struct UndoSQL: Sendable {
 
     // MARK: Ranges
 
-    private func condition(_ names: [String], _ range: KeyRange) -> String {
-        let terms = key.terms(names, range)
-        return terms.isEmpty ? "1" : terms.joined(separator: " AND ")
-    }
-
     /// The parameter behind those of a range.
     var offsetParameter: Int { 2 * key.count + 1 }
 
@@ -141,7 +136,7 @@ struct UndoSQL: Sendable {
             case .returning: (key.ledger, returning)
             }
         let range = KeyRange(first: isBounded ? .after : nil, shared: shared)
-        return "SELECT \(KeySQL.list(names)) FROM \(table) WHERE \(condition(names, range)) "
+        return "SELECT \(KeySQL.list(names)) FROM \(table) WHERE \(key.condition(names, range)) "
             + "ORDER BY \(key.order(names)) LIMIT 1 OFFSET ?\(offsetParameter)"
     }
 
@@ -150,7 +145,7 @@ struct UndoSQL: Sendable {
     /// The key above which so many rows of a side are in a range as the parameter behind it says.
     func lowerKey(ofTarget isTarget: Bool, _ range: KeyRange) -> String {
         let names = isTarget ? key.target : key.source
-        let terms = [condition(names, range)] + (isTarget ? [] : key.belonging)
+        let terms = [key.condition(names, range)] + (isTarget ? [] : key.belonging)
         return "SELECT \(KeySQL.list(names)) FROM \(isTarget ? sql.target : sql.source) "
             + "WHERE \(terms.joined(separator: " AND ")) "
             + "ORDER BY \(key.order(names, isReversed: true)) LIMIT 1 OFFSET ?\(offsetParameter)"
@@ -160,7 +155,7 @@ struct UndoSQL: Sendable {
     func settle(ofTarget isTarget: Bool, _ range: KeyRange) -> String {
         let names = isTarget ? key.target : key.source
         return "INSERT OR IGNORE INTO \(sql.ledger)(\(keys)) SELECT \(KeySQL.list(names)) "
-            + "FROM \(isTarget ? sql.target : sql.source) WHERE \(condition(names, range))"
+            + "FROM \(isTarget ? sql.target : sql.source) WHERE \(key.condition(names, range))"
             + (isTarget ? "" : sql.condition)
     }
 
@@ -172,13 +167,13 @@ struct UndoSQL: Sendable {
     /// Notes that the ledger's rows of a range are to be brought back.
     func collect(_ range: KeyRange) -> String {
         "INSERT OR IGNORE INTO \(returning)(\(keys)) SELECT \(keys) FROM \(sql.ledger) "
-            + "WHERE \(condition(key.ledger, range))"
+            + "WHERE \(key.condition(key.ledger, range))"
     }
 
     // MARK: Bringing rows back
 
     private func keysOfRange(_ range: KeyRange) -> String {
-        "SELECT \(keys) FROM \(returning) WHERE \(condition(key.ledger, range))"
+        "SELECT \(keys) FROM \(returning) WHERE \(key.condition(key.ledger, range))"
     }
 
     /// Deletes what the source had of the rows of a range.
@@ -278,7 +273,7 @@ struct UndoSQL: Sendable {
         return "INSERT OR IGNORE INTO \(returned)(\(keys)) SELECT \(KeySQL.list(sql.keyAliases)) FROM \(rows) "
             + "CROSS JOIN \(sql.target) AS midstream_target WHERE \(comparison.isIdenticalRow) "
             + "UNION ALL SELECT \(KeySQL.list(names)) FROM \(returning) AS midstream_returning "
-            + "WHERE \(condition(names, range)) "
+            + "WHERE \(key.condition(names, range)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.target) AS midstream_target WHERE \(inTarget)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.source) WHERE \(inSource)\(sql.condition))"
     }
