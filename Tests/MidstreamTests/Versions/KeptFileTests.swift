@@ -12,8 +12,8 @@ import Testing
 /// Files as an earlier release has left them in the midst of a migration: each later one reads them, and goes on.
 ///
 /// `Kept/` has a folder for each format and state, which is never made again. After a change of the format, or of what a file
-/// of the same format may hold (1.1: columns that the source alone has), `MIDSTREAM_KEEP_FILES=folder` writes those of the
-/// present one.
+/// of the same format may hold (1.1: columns that the source alone has; 1.2: a ledger whose keys go as the table's,
+/// descending columns too), `MIDSTREAM_KEEP_FILES=folder` writes those of the present one.
 @Suite struct KeptFileTests {
     enum State: String, CaseIterable, Sendable {
         /// Three tables that have moved in part: with rowids, without, and with mapped columns and rows set aside.
@@ -28,7 +28,7 @@ import Testing
         "\(#filePath)".split(separator: "/", omittingEmptySubsequences: false).dropLast()
         .joined(separator: "/") + "/Kept"
 
-    @Test(arguments: ["1", "1.1"], State.allCases)
+    @Test(arguments: ["1", "1.1", "1.2"], State.allCases)
     func aMigrationThatAnEarlierReleaseHasBegunGoesOn(_ format: String, _ state: State) throws {
         let kept = "\(Self.folder)/\(format)-\(state)"
         let folder = TemporaryFolder()
