@@ -13,8 +13,8 @@ struct Torture {
     let seed: UInt64
     let round: Int
 
-    /// The longest that a round may take.
-    private static let patience: Duration = .seconds(300)
+    /// The longest that a round may take: twice what the longest took under the thread sanitizer, beside other work.
+    private static let patience: Duration = .seconds(600)
     /// Rounds that fail until it is enough.
     private static let failuresWanted = 5
     /// In so many rounds somebody is killed, or cancels while there is something to bring back. One may be over before.

@@ -404,7 +404,8 @@ struct MoveSQL: Sendable {
         let keys = columns.map { column in
             let new = "NEW.\(SQLIdentifier.quoted(column.name))"
             // REPLACE puts the default in the place of NULL after the trigger has run.
-            return column.replacement.map { "ifnull(\(new), \($0))" } ?? new
+            guard let replacement = column.replacement, !column.isReplacementVolatile else { return new }
+            return "ifnull(\(new), \(replacement))"
         }
         let values = ["\(id)"] + (key.isRowID ? ["NEW.\(key.target[0])"] : ["NULL"]) + keys
         let call = "SELECT CASE WHEN 1 THEN midstream_conflict(\(KeySQL.list(values))) ELSE \(fence) END;"

@@ -33,6 +33,8 @@ final class MovingTable {
     /// See `TableSchema.comparableKeys`, and how many columns they have.
     let comparableKeys: [TableSchema.Index]
     let keyCount: Int
+    /// The columns of those keys, by their offsets, in which REPLACE puts what nobody can tell in the place of NULL.
+    let untoldKeyColumns: [Int]
     /// Whether a new row may be unique by what the guard triggers do not tell of.
     let hasOtherKeys: Bool
     let statements: InternalStatements
@@ -72,7 +74,9 @@ final class MovingTable {
         keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
         comparableKeys = target.comparableKeys
         self.hasOtherKeys = hasOtherKeys
-        keyCount = MoveSQL.keyColumns(of: target).count
+        let keyColumns = MoveSQL.keyColumns(of: target)
+        keyCount = keyColumns.count
+        untoldKeyColumns = keyColumns.indices.filter { target.columns[keyColumns[$0]].isReplacementVolatile }
         self.statements = statements
         coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
         connection = statements.connection
@@ -204,6 +208,12 @@ struct LiveState {
     /// What ``MoveSQL/isBeyond(_:isIndexed:)`` compares keys with: the smallest rowid that may be pending, or of other keys
     /// the last one that has been passed. `nil` where none has been.
     var bound: RowKey?
+
+    /// Behind what the pending rows come.
+    var position: Position {
+        guard case .rowID(let first) = bound else { return bound.map(Position.after) ?? .start }
+        return first == .min ? .start : .after(.rowID(first - 1))
+    }
 
     /// Binds the bound, if there is one.
     func bindBound(_ statement: Statement, at index: Int) throws {

@@ -27,7 +27,8 @@ extension InternalStatements {
         let text =
             before.isEmpty
             ? "DELETE FROM main.sqlite_sequence WHERE name = ?1"
-            : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE name = ?1"
+            // Of several, which only the application can have made, SQLite takes the first.
+            : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE rowid = (SELECT min(rowid) FROM main.sqlite_sequence WHERE name = ?1)"
         let restore = try statement(text)
         defer { restore.reset() }
         try restore.bind(name, at: 1)

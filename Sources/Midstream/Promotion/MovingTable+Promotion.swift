@@ -113,6 +113,9 @@ extension MovingTable {
                 message: "the unique keys of table \(name) were changed without Midstream while it moves"
             )
         }
+        if untoldKeyColumns.contains(where: { values[first + 1 + $0].storageClass == .null }) {
+            return try promoteAll(state)
+        }
         let rowID = values[first]
         if rowID.storageClass == .integer, key.isRowID {
             try promoteIfPending(.rowID(rowID.int64), state)
@@ -135,6 +138,18 @@ extension MovingTable {
                 lookup.reset()
                 try promote(found)
             }
+        }
+    }
+
+    /// Promotes all pending rows, one by one, so that open cursors and blobs learn of each.
+    ///
+    /// - Complexity: O(n log n)
+    private func promoteAll(_ state: LiveState) throws {
+        let mover = RowMover(statements: statements, sql: sql)
+        var position = state.position
+        while let next = try mover.key(at: 0, from: position, isPending: true) {
+            try promote(next)
+            position = .after(next)
         }
     }
 

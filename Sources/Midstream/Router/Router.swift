@@ -520,21 +520,23 @@ struct Router {
             let promotion = Promotion(outline: outline, text: text, table: table)
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
+            let mayChange = table.firesTriggers && asksOtherTables(outline)
             // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
             // which a trigger may tell from the order that it would have.
-            if isChosen, outline.from != nil || overlay.watch.triggers.tables.contains(table.id) {
-                return route.draining([table.id], .chosenRows)
-            }
-            let relation = isChosen ? table.name : Overlay.pendingName(table.id)
+            let isInOrder = isChosen && overlay.watch.triggers.tables.contains(table.id)
+            let isCollected = isChosen || mayChange
+            if isInOrder || isCollected && outline.from != nil { return route.draining([table.id], .chosenRows) }
+            let relation = isCollected ? table.name : Overlay.pendingName(table.id)
             guard let keys = try promotion.keys(from: relation, redirect: { try redirectReads(outline, text, &$0) })
             else {
                 return unread
             }
-            if isChosen { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
+            if isCollected { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
             route.deletesAll =
                 route.isPlainDelete
                 && [outline.with, outline.whereClause, outline.orderBy, outline.limit] == [nil, nil, nil, nil]
-            route.preparation = isChosen ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
+            route.preparation =
+                isCollected ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
         }
         guard let sql = try? edits.extract(outline.range, from: text) else { return unread }
         route.sql = sql
@@ -548,6 +550,14 @@ struct Router {
             guard reference.context != .target, let schema = reference.name.schema else { return false }
             return !SQLIdentifier.equal(schema, "main")
                 && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
+        }
+    }
+
+    /// Whether what an UPDATE or DELETE means depends on other tables: triggers that its promotions fire may write them.
+    private func asksOtherTables(_ outline: StatementOutline) -> Bool {
+        outline.tableReferences.contains { reference in
+            reference.context != .target && outline.set.map { !$0.contains(reference.name.range.lowerBound) } ?? true
+                && movingTable(reference.name) == nil
         }
     }
 

@@ -58,6 +58,18 @@ struct TableSchema: Hashable {
         /// What REPLACE puts in the place of NULL.
         var replacement: String? { isNotNull ? defaultValue : nil }
 
+        /// Whether that may be another value each time.
+        var isReplacementVolatile: Bool {
+            guard let replacement else { return false }
+            return SQLScript("SELECT \(replacement)").flatMap(\.functionCalls).contains { !Self.isFixed($0.name) }
+        }
+
+        /// Whether a function gives the same within a statement, in its triggers too.
+        private static func isFixed(_ function: String) -> Bool {
+            ConnectionTerms.timeFunctions.contains(function)
+                || VolatileTerms.isStable(function) && !["changes", "total_changes"].contains(function)
+        }
+
         /// Whether rows from before ALTER TABLE added the column may hold an integer in it, which no row can that is written:
         /// TRUE and FALSE by default are not converted to texts there.
         var mayHoldTruthValues: Bool { affinity == .text && (defaultValue == "true" || defaultValue == "false") }

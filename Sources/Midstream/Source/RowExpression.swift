@@ -41,6 +41,7 @@ struct RowExpression {
         } catch {
             throw error.code.primary == .error ? dependence(error) : error
         }
+        try checkDepth()
         let terms = ConnectionTerms(text, of: source)
         if terms.hasTime { throw dependence(nil) }
         try checkRows(terms)
@@ -67,6 +68,26 @@ struct RowExpression {
                 .unequalTables,
                 "\(what) names \"\(name)\", which is no column of source table \(source.name): text goes in single quotes",
                 table: table
+            )
+        }
+    }
+
+    /// Makes sure that statements can have it in them. SQLite limits how deep an expression is, and adds up those of queries
+    /// within queries: with 1000, some 190 terms with OR between them are left.
+    ///
+    /// Source: <https://www.sqlite.org/limits.html#max_expr_depth>.
+    private func checkDepth() throws {
+        let inner = "SELECT (\(text)\n) AND \(Array(repeating: "1", count: 20).joined(separator: " + ")) FROM \(from)"
+        do {
+            _ = try connection.prepare((1..<5).reduce(inner) { query, _ in "SELECT (\(query))" })
+        } catch {
+            guard error.code.primary == .error else { throw error }
+            throw MigrationError(
+                .unsupported,
+                "\(what) is too deep to be a part of other statements: \(error.message). Instead of many terms with OR between "
+                    + "them, write IN with a list, or CASE",
+                table: table,
+                cause: error
             )
         }
     }

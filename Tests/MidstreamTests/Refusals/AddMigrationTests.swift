@@ -148,6 +148,33 @@ import Testing
         #expect(error?.code == code && error?.table == "t", "\(condition): \(error.map { "\($0)" } ?? "")")
     }
 
+    /// SQLite limits the depth of an expression, and adds up those of queries within queries.
+    @Test(arguments: [100, 180, 250, 990, 998, 1500]) func aConditionOfManyTerms(_ count: Int) throws {
+        let folder = TemporaryFolder()
+        let terms = (0..<count).map { "x = \($0)" }.joined(separator: " OR ")
+        try Connection(path: folder.file("old.db")).execute(
+            script: "CREATE TABLE s(x); INSERT INTO s VALUES (1), (2), (-1)"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(x)")
+        do {
+            try database.addMigration(source: .file(folder.file("old.db"))) {
+                ($0.sourceTable, $0.condition) = ("s", terms)
+            }
+        } catch let error as MigrationError {
+            #expect(count > 180 && "\(error)".contains("too large"), "\(error)")
+            #expect(count > 999 || error.code == .unsupported && error.message.contains("write IN"))
+            #expect(error.table == "t" && database.isMigrated)
+            return
+        }
+        #expect(count <= 180)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try database.execute("UPDATE t SET x = 3 WHERE x = 2")
+        #expect(texts(try database.fetchAll("SELECT x FROM t ORDER BY x")) == ["1", "3"])
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
     /// The table could not be read, and its source is fenced by then.
     @Test(
         arguments: ["abs(x) > 1", "x > 5 AND ABS (y) > 1", "\"abs\"(x) > 1", "x GLOB y"]

@@ -119,6 +119,84 @@ import Testing
         try pair.finish()
     }
 
+    /// REPLACE puts the default in the place of NULL, and each value of that is some row's.
+    @Test(arguments: [
+        (
+            "id INTEGER PRIMARY KEY, a, code INTEGER NOT NULL ON CONFLICT REPLACE DEFAULT (abs(random()) % 60) UNIQUE",
+            "INSERT INTO t(a, code) VALUES ('new', NULL)"
+        ),
+        (
+            "id INTEGER PRIMARY KEY, a, code INTEGER NOT NULL DEFAULT (abs(random()) % 60) UNIQUE",
+            "INSERT OR REPLACE INTO t(a, code) VALUES ('new', NULL)"
+        ),
+        (
+            "id INTEGER PRIMARY KEY, a, code INTEGER NOT NULL DEFAULT (abs(random()) % 60) UNIQUE",
+            "UPDATE OR REPLACE t SET code = NULL WHERE id = (SELECT max(id) FROM t)"
+        ),
+        (
+            "id INTEGER, a, code INTEGER NOT NULL DEFAULT (abs(random()) % 60) PRIMARY KEY) WITHOUT ROWID",
+            "INSERT OR REPLACE INTO t(a, code) VALUES ('new', NULL)"
+        ),
+        (
+            "id INTEGER PRIMARY KEY, a, code INTEGER NOT NULL DEFAULT (abs(random()) % 60) UNIQUE",
+            "INSERT INTO t(a, code) VALUES ('new', NULL)"
+        ),
+    ])
+    func aKeyByDefaultMayBeAnotherEachTime(_ columns: String, _ statement: String) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(\(columns)\(columns.hasSuffix("WITHOUT ROWID") ? "" : ")")",
+            rows: "WITH n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 59) INSERT INTO t(id, a, code) "
+                + "SELECT i + 1, 'old', i FROM n",
+            tables: ["t"],
+            moved: 2
+        )
+        // What a rowid is chosen by is not the question here.
+        try pair.database.execute("DELETE FROM t WHERE code IN (1, 50)")
+        try pair.database.execute("INSERT INTO t(a, code) VALUES ('of 1', 1), ('of 50', 50)")
+        for round in 0..<20 {
+            var messages: [String?] = []
+            for run in [{ try pair.native.execute(statement) }, { try pair.database.execute(statement) }] {
+                do {
+                    try run()
+                    messages.append(nil)
+                } catch let error as SQLiteError {
+                    messages.append(error.message)
+                }
+            }
+            #expect(messages[0] == messages[1])
+            let keys = "SELECT count(DISTINCT code) = count(*), min(code) >= 0 FROM t"
+            #expect(texts(try pair.database.fetchAll(keys)) == ["1|1"], "\(round)")
+            if statement.hasPrefix("INSERT") {
+                #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM t") == 60)
+            }
+        }
+        try pair.finish()
+        #expect(try pair.database.fetchValue(Bool.self, "SELECT count(DISTINCT code) = count(*) FROM t") == true)
+    }
+
+    /// Natively an UPDATE touches neither row of the table.
+    @Test func aTableMayHaveTwoSequences() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a)",
+            rows: "INSERT INTO t(a) VALUES (1), (2), (3), (4), (5)",
+            tables: ["t"],
+            moved: 1
+        )
+        for sql in [
+            "INSERT INTO sqlite_sequence(rowid, name, seq) VALUES (-3, 't', 3)",
+            "UPDATE t SET a = 0 WHERE id IN (3, 5)",
+            "DELETE FROM t WHERE id > 3", "INSERT INTO t(a) VALUES (6)", "DELETE FROM sqlite_sequence WHERE rowid = -3",
+            "INSERT INTO t(a) VALUES (7)",
+        ] {
+            try pair.database.execute(sql)
+            try pair.native.execute(sql)
+            for query in ["SELECT rowid, * FROM sqlite_sequence ORDER BY rowid", "SELECT * FROM t ORDER BY id"] {
+                #expect(texts(try pair.database.fetchAll(query)) == texts(try pair.native.fetchAll(query)), "\(sql)")
+            }
+        }
+        try pair.finish()
+    }
+
     @Test func aTableMayHaveManyKeyColumns() throws {
         let names = (0..<40).map { "c\($0)" }
         let keys = (0..<3).map { "UNIQUE (\(names.shuffled().prefix(38).joined(separator: ", ")), c\($0))" }
