@@ -76,7 +76,7 @@ struct MappedColumns: Sendable {
         }
         let other = source.columns[index]
         let quoted = SQLIdentifier.quoted(other.name)
-        guard other.affinity == target.affinity, !other.mayHoldTruthValues else {
+        guard other.affinity == target.affinity, !source.mayHoldTruthValues(index) else {
             return made(quoted, target, isStored: false)
         }
         let collates = SQLIdentifier.equal(other.collation, target.collation)

@@ -70,10 +70,6 @@ struct TableSchema: Hashable {
                 || VolatileTerms.isStable(function) && !["changes", "total_changes"].contains(function)
         }
 
-        /// Whether rows from before ALTER TABLE added the column may hold an integer in it, which no row can that is written:
-        /// TRUE and FALSE by default are not converted to texts there.
-        var mayHoldTruthValues: Bool { affinity == .text && (defaultValue == "true" || defaultValue == "false") }
-
         /// Whether values that are equal are the same.
         var isUnmistakable: Bool {
             SQLIdentifier.equal(collation, "BINARY") && [.integer, .text].contains(affinity)
@@ -130,6 +126,17 @@ struct TableSchema: Hashable {
     func ownName(_ name: String) -> String {
         guard columnIndex(name) == nil, hasColumn(name) else { return SQLIdentifier.lowercased(name) }
         return rowIDColumn.map { SQLIdentifier.lowercased(columns[$0].name) } ?? "rowid"
+    }
+
+    /// Whether rows from before ALTER TABLE added a column may hold an integer in it, which no row can that is written: TRUE and
+    /// FALSE by default are not converted to texts there. It adds no column that a constraint of the table's has unique.
+    func mayHoldTruthValues(_ column: Int) -> Bool {
+        guard columns[column].affinity == .text, ["true", "false"].contains(columns[column].defaultValue) else {
+            return false
+        }
+        return !indexes.contains { index in
+            index.name.hasPrefix("sqlite_autoindex_") && index.terms.contains { $0.column == column }
+        }
     }
 
     func hasIndex(_ name: String) -> Bool {

@@ -275,4 +275,26 @@ import Testing
         try finishMigration(database)
         #expect(texts(try database.fetchAll(rows)) == expected)
     }
+    /// ALTER TABLE adds no column with such a constraint.
+    @Test(arguments: [
+        "(id INTEGER PRIMARY KEY, v TEXT UNIQUE DEFAULT true)",
+        "(id INTEGER, v TEXT DEFAULT FALSE PRIMARY KEY) WITHOUT ROWID",
+        "(id INTEGER PRIMARY KEY, v TEXT DEFAULT true, UNIQUE (v, id))",
+    ])
+    func aKeyMayBeATruthValueByDefault(_ columns: String) throws {
+        guard Connection.libraryVersionNumber >= 3_023_000 else { return }
+        try plain(
+            source,
+            "CREATE TABLE t\(columns); INSERT INTO t(id) VALUES (1); INSERT INTO t VALUES (2, 'x'), (3, 'y')"
+        )
+        try plain(target, "CREATE TABLE t\(columns)")
+        let database = try begin { $0.sourceTable = "t" }
+        try database.stepMigration(rows: 1)
+        try database.execute("UPDATE t SET v = 'z' WHERE v = 'y'")
+        let rows = "SELECT id, v GLOB '[01]', typeof(v) FROM t ORDER BY id"
+        let expected = ["1|1|text", "2|0|text", "3|0|text"]
+        #expect(texts(try database.fetchAll(rows)) == expected)
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll(rows)) == expected)
+    }
 }
