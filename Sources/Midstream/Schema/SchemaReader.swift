@@ -178,13 +178,16 @@ struct SchemaReader {
     /// Source: <https://www.sqlite.org/lang_createtable.html#the_default_clause>.
     private static func expression(ofDefault value: SQLiteValue) -> String? {
         guard case .text(let text) = value else { return nil }
-        let tokens = Array(SQLTokenizer(text).filter { $0.kind != .space && $0.kind != .comment })
+        let bytes = Array(text.utf8)
+        let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
+        let words = tokens.map { SQLIdentifier.lowercased(String(decoding: bytes[$0.range], as: UTF8.self)) }
+        // SQLite looks for these within parentheses and behind plus signs as well.
+        let inner = words.filter { !["(", ")", "+"].contains($0) }
+        if inner == ["true"] || inner == ["false"], Connection.libraryVersionNumber >= 3_023_000 { return inner[0] }
         guard tokens.count == 1 else { return "(\(text)\n)" }
-        let word = SQLIdentifier.lowercased(text)
+        let word = words[0]
         switch tokens[0].kind {
         case .identifier where ["null", "current_time", "current_date", "current_timestamp"].contains(word): return word
-        case .identifier where ["true", "false"].contains(word) && Connection.libraryVersionNumber >= 3_023_000:
-            return word
         case .identifier, .quotedIdentifier:
             return SQLLiteral.quoted(SQLIdentifier.unquoted(text))
         default: return "(\(text)\n)"

@@ -27,8 +27,9 @@ final class Stepper {
     private var contendedUntil = ContinuousClock().now
     private static let contention = Duration.milliseconds(500)
     private var counts: [Int64: SourceCount] = [:]
-    /// The tables whose source has turned out to be damaged: its rows cannot be counted until all that can be read have moved.
-    private var damaged: Set<Int64> = []
+    /// The tables whose source has turned out to be damaged, and their migrations: its rows cannot be counted until all that can be
+    /// read have moved.
+    private var damaged: [Int64: Int64] = [:]
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
     private var isWALSynced = false
     /// For each table that waits for readers, for what, and a frame of the WAL behind that.
@@ -105,15 +106,7 @@ final class Stepper {
     /// Attaches a migration's source, so that it can be written. Outside transactions.
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil else { return }
-        if attached[migration.schema] != nil {
-            // What is there now says itself whether it is the same. Where the target has been replaced as well, both are another
-            // pair's, which knows of no more than it did then.
-            guard !connection.isInTransaction, isElsewhere(migration), !connection.hasMoved(schema: "main"),
-                let path = path(of: migration),
-                FilePath.exists(path)
-            else { return }
-            try detach(migration)
-        }
+        if attached[migration.schema] != nil, try !detachReplaced(migration) { return }
         // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
         for other in attached.values where other.hasSource(migration.sourcePath) { try detach(other) }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
@@ -127,6 +120,18 @@ final class Stepper {
     /// Whether the source's file has been moved away or replaced since it was attached: what is written may go where nobody
     /// finds it then.
     private func isElsewhere(_ migration: MigrationRecord) -> Bool { connection.hasMoved(schema: migration.schema) }
+
+    /// Detaches a source in whose place there is another file: that says itself whether it is the same. Where the target has been
+    /// replaced as well, both are another pair's, which knows of no more than it did then.
+    private func detachReplaced(_ migration: MigrationRecord) throws -> Bool {
+        guard migration.sourcePath != nil, !connection.isInTransaction, isElsewhere(migration),
+            !connection.hasMoved(schema: "main"), let path = path(of: migration), FilePath.exists(path)
+        else { return false }
+        try detach(migration)
+        // What was begun is begun anew.
+        counts.removeAll()
+        return true
+    }
 
     /// Makes sure, before what is written to the source counts, that others find it there.
     func checkInPlace(_ migration: MigrationRecord) throws {
@@ -145,6 +150,7 @@ final class Stepper {
         undoStatements.removeAll()
         // The file may be another one when it is attached again.
         undos.removeAll()
+        damaged = damaged.filter { $0.value != migration.id }
         knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.detach(migration.schema)
@@ -674,7 +680,7 @@ final class Stepper {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         guard let sql = try currentSQL(for: record, migration) else { return (0, .worked) }
         // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
-        let isCountable = !damaged.contains(record.id) && record.unreadableRowsTable == nil
+        let isCountable = damaged[record.id] == nil && record.unreadableRowsTable == nil
         if record.total == nil && isCountable || record.isPassed {
             guard let counted = try countReadable(record, sql, limit, start) else { return (0, .worked) }
             guard try storeCount(counted, record, RowMover(statements: statements, sql: sql)) else { return (0, .busy) }
@@ -833,7 +839,7 @@ final class Stepper {
     private func confirm(_ record: TableRecord, _ sql: MoveSQL) throws {
         guard let claims = claims(record) else { return }
         // Within a transaction damage must not be met: SQLite refuses all writes then.
-        let looksAtRowIDs = sql.hasImplicitKey && !damaged.contains(record.id)
+        let looksAtRowIDs = sql.hasImplicitKey && damaged[record.id] == nil
         _ = try looksAtRowIDs ? claims.confirm(record) : claims.confirmTarget(record)
     }
 
@@ -910,8 +916,12 @@ final class Stepper {
         _ sql: MoveSQL,
         atMost rows: Int64
     ) throws -> Int64? {
+        // It may have been restored.
+        if let migration = attached.values.first(where: { $0.id == record.migration }), try detachReplaced(migration) {
+            return 0
+        }
         let mover = RowMover(statements: statements, sql: sql)
-        damaged.insert(record.id)
+        damaged[record.id] = record.migration
         guard let position = try position(record, mover) else { return 0 }
         let others = attachingOthers(of: record)
         func oneByOne(_ record: TableRecord) -> UnreadableRows {
@@ -998,7 +1008,7 @@ final class Stepper {
             if record.unreadableRowsTable == nil { return try count(record, sql, limit, start) }
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
             counts[record.id] = nil
-            damaged.insert(record.id)
+            damaged[record.id] = record.migration
             if !record.isPassed { return nil }
         }
         do {

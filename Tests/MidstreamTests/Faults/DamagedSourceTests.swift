@@ -163,4 +163,61 @@ import Testing
         #expect(try old.fetchValue(String.self, "SELECT type FROM sqlite_master WHERE name = 's'") == "table")
         old.close()
     }
+
+    /// What is put in the place of a damaged file, while the database is open, is looked at by the next step.
+    @Test(arguments: [false, true], [false, true])
+    func aFileThatIsRestoredIsLookedAtAnew(_ isVacuumed: Bool, _ changesSchema: Bool) throws {
+        let old = try Connection(path: source)
+        try old.execute("PRAGMA page_size = \(Self.pageSize)")
+        try old.execute("CREATE TABLE s(k INTEGER, text TEXT)")
+        try old.execute(
+            """
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+            INSERT INTO s SELECT i, 'row ' || i || ' ' || hex(zeroblob(40)) FROM n
+            """
+        )
+        try old.execute("DELETE FROM s WHERE k > 1500 AND k % 3 = 0")
+        let rows = try old.fetchValue(Int64.self, "SELECT count(*) FROM s")
+        old.close()
+        func begin() throws -> Database {
+            let database = try Database(path: target)
+            try database.execute("CREATE TABLE IF NOT EXISTS s(k INTEGER, text TEXT)")
+            try database.addMigration(source: .file(source), retirement: .keep) {
+                if $0.name == "s" { $0.sourceTable = "s" }
+            }
+            return database
+        }
+        let first = try begin()
+        try first.stepMigration(rows: 300)
+        try first.execute("UPDATE s SET text = 'mine' WHERE k IN (1601, 2501)")
+        first.close()
+        let connection = try Connection(path: source)
+        _ = try connection.checkpoint(mode: .truncate)
+        connection.close()
+        let backup = folder.file("backup.db")
+        Files.copy(source, to: backup)
+        if isVacuumed {
+            let copy = try Connection(path: backup)
+            try copy.execute("VACUUM")
+            copy.close()
+        }
+        let file = DamagedPages(path: source, pageSize: Self.pageSize)
+        #expect(file.overwrite([file.leaf(of: 1000)]))
+        let database = try begin()
+        #expect(try steps(database)?.code == .unreadableRows)
+        let moved = try MovingFixture.count("s", in: target)
+
+        Files.removeDatabase(source)
+        Files.moveDatabase(backup, to: source)
+        if changesSchema { try Connection(path: target).execute("CREATE TABLE unrelated(x)") }
+        let error = try steps(database)
+        if isVacuumed {
+            #expect(error?.code == .sourceChanged, "\(String(describing: error))")
+            #expect(try MovingFixture.count("s", in: target) == moved)
+            return
+        }
+        #expect(error == nil, "\(String(describing: error))")
+        let all = "SELECT count(*), count(DISTINCT k), sum(text = 'mine') FROM s"
+        #expect(texts(try database.fetchAll(all)) == ["\(rows ?? 0)|\(rows ?? 0)|2"])
+    }
 }
