@@ -45,26 +45,46 @@ struct SchemaWatch {
 
     // MARK: Before the overlay is made
 
-    /// Makes sure that what is said of the source's rows means the same here as to the steps, which have SQLite's own functions.
+    /// Makes sure that what is said of rows, by the migration or by the definitions of its tables, means the same here as to the
+    /// steps, which have SQLite's own functions and collations.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_function_list>.
-    private static func checkFunctions(_ moving: [TableRecord], _ connection: Connection) throws {
-        guard moving.contains(where: { !$0.expressions.isEmpty }) else { return }
-        let own = added(to: connection).subtracting(addedToAny).map(\.name)
+    private static func checkMeanings(_ moving: [TableRecord], _ objects: [SchemaObject], _ connection: Connection)
+        throws
+    {
+        let own = Set(added(to: connection).subtracting(addedToAny).map(\.name))
+        let otherCollations = try ownCollations.filter { try connection.fetchOne("SELECT 1 WHERE \($0.value)") == nil }
+        if own.isEmpty, otherCollations.isEmpty { return }
         for record in moving {
-            let calls = record.expressions.flatMap { text in
-                let outline = SQLScript("SELECT \(text)").outline()
-                return outline.functionCalls.map(\.name) + (outline.mentions(["glob"]) ? ["glob"] : [])
+            let definitions = objects.filter {
+                ["table", "index"].contains($0.type) && SQLIdentifier.equal($0.table, record.target)
             }
-            guard let name = calls.first(where: own.contains) else { continue }
+            let outlines = record.expressions.map { SQLScript("SELECT \($0)").outline() } + definitions.map(\.outline)
+            let calls = Set(
+                outlines.flatMap { outline in
+                    outline.functionCalls.map(\.name) + ["glob", "like"].filter { outline.mentions([$0]) }
+                }
+            )
+            // What is not built in, the steps have not at all, and say so.
+            let function = calls.first { own.contains($0) && (builtIn.contains($0) || !record.expressions.isEmpty) }
+            let collation = otherCollations.keys.first { name in outlines.contains { $0.mentions([name]) } }
+            guard let what = function.map({ "function \($0)" }) ?? collation.map({ "collation \($0)" }) else {
+                continue
+            }
             throw MigrationError(
                 .unsupported,
-                "the connection has a function \(name) of its own, by which the migration of table \(record.target) would take other "
-                    + "rows or values than by SQLite's: give the function another name until the table has moved",
+                "the connection has a \(what) of its own, by which the migration of table \(record.target) would take other rows "
+                    + "or values than by SQLite's: give it another name until the table has moved",
                 table: record.target
             )
         }
     }
+
+    /// SQLite's collations but for BINARY, which is what it is, and what tells them from others of their names.
+    private static let ownCollations = [
+        "nocase": "'aZ' = 'Az' COLLATE NOCASE AND '_' < 'A' COLLATE NOCASE AND '\u{c9}' <> '\u{e9}' COLLATE NOCASE",
+        "rtrim": "'a  ' = 'a' COLLATE RTRIM AND 'a' <> 'A' COLLATE RTRIM AND '\u{c9}' < '\u{e9}' COLLATE RTRIM",
+    ]
 
     private struct Function: Hashable {
         var name: String
@@ -73,6 +93,12 @@ struct SchemaWatch {
 
     /// What any connection of the library has besides what is built in.
     private static let addedToAny = (try? Connection(path: ":memory:")).map(added) ?? []
+
+    /// The functions that any connection has.
+    private static let builtIn = Set(
+        ((try? Connection(path: ":memory:").fetchAll("SELECT DISTINCT lower(name) FROM pragma_function_list")) ?? [])
+            .compactMap { try? $0.get(0, as: String.self) }
+    )
 
     /// The functions that are not built in, but for Midstream's own. An SQLite before 3.30 does not tell.
     private static func added(to connection: Connection) -> Set<Function> {
@@ -121,7 +147,7 @@ struct SchemaWatch {
                 throw Self.refusal("virtual table \(object.name)", object, moved)
             }
         }
-        try Self.checkFunctions(moving, connection)
+        try Self.checkMeanings(moving, main, connection)
         let neighbors = try SchemaReader(connection: connection, schema: "main").foreignKeyNeighbors()
         let tied = Set(moving.filter { neighbors[SQLIdentifier.lowercased($0.target)] != nil }.map(\.id))
         if let table = moving.first(where: { tied.contains($0.id) }), connection.isOn(.foreignKeys) {

@@ -73,6 +73,10 @@ struct WritePlan {
             let given =
                 outline.columns == nil
                 ? Array(table.target.columns.indices) : try names.columns(outline.columnNames, orThrow: refuse)
+            // Of a table SQLite takes the last value then, and has taken the virtual table's first.
+            if outline.columnNames.count(where: names.isKey) > 1 {
+                throw refuse("the statement gives the rowid twice")
+            }
             let list = given.map { $0 < 0 ? table.key.target[0] : table.quotedColumns[$0] }
             let marks = given.indices.map { "?\($0 + 1)" }
             sql =
@@ -155,6 +159,10 @@ private struct RowNames {
             throw refuse("the statement gives the rowid by two names")
         }
         return columns
+    }
+
+    func isKey(_ name: String) -> Bool {
+        table.target.columnIndex(name).map { $0 == table.target.rowIDColumn } ?? false
     }
 
     func isUnique(_ column: Int) -> Bool {

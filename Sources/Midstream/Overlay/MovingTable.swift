@@ -160,7 +160,13 @@ final class MovingTable {
     func state() throws -> LiveState {
         if stateEpoch == statements.epoch { return knownState }
         let state = try readState()
-        if state.lowerBound != nil { try knownSource.confirm() }
+        if state.lowerBound != nil {
+            try knownSource.confirm()
+            if isReturning, knownSource.isReplaced {
+                statements.onReplacedSource?()
+                throw knownSource.replacement
+            }
+        }
         knownState = state
         stateEpoch = statements.epoch
         return knownState
@@ -265,6 +271,8 @@ final class InternalStatements {
     var isBorrowed: Bool { connection.isBorrowed }
     /// Rolls back the journals that keep this connection from reading sources.
     var rollBackJournals: (() throws -> Void)?
+    /// Called when a statement would read a source in whose place there is another file by now.
+    var onReplacedSource: (() -> Void)?
     /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
     /// same.
     var isPromoting = false

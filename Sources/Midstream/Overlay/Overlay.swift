@@ -74,6 +74,7 @@ final class Overlay {
         tables = MovingTables(statements: statements, watch: watch)
         store = StateStore(connection: connection)
         attachedFiles = AttachedFiles(statements: statements)
+        statements.onReplacedSource = { [weak self] in self?.schemaVersion = nil }
         try defineFunctions()
         authorize()
         try createModule()
@@ -303,6 +304,7 @@ final class Overlay {
         try admission?(migrations, moving)
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
         let needed = Set(moving.compactMap { sources[$0.migration] }.filter { $0.sourcePath != nil })
+        try detachReplaced(needed)
         unneeded = Set(attached.keys).subtracting(needed.map(\.schema))
         // The overlay stays as it was where a source cannot be reached, or is not what it was: what other code runs on its connection
         // would find a part of the rows without it.
@@ -326,6 +328,15 @@ final class Overlay {
         try detachUnneeded()
         isSuspended = false
         hasResumed = false
+    }
+
+    /// Lets go of sources in whose place there are other files, which are attached then.
+    private func detachReplaced(_ migrations: Set<MigrationRecord>) throws {
+        let replaced = migrations.filter { attached[$0.schema] != nil && SourceFile.isReplaced($0, on: connection) }
+        if replaced.isEmpty { return }
+        releaseStatements()
+        unneeded = Set(replaced.map(\.schema))
+        try detachUnneeded()
     }
 
     private func replace(by moves: [Move]) throws {

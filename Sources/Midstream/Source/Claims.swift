@@ -39,7 +39,23 @@ struct Claims {
         var destination: String { "table \(targetTable) of \(targetFile)" }
     }
 
-    func all() throws -> [Claim] { try Self.all(in: migration.schema, connection) }
+    /// The claims on tables of the source. Those that lead to this target name it as it is named now: seen from another folder, a
+    /// path that was written for a former one may do so by chance.
+    ///
+    /// - Parameter id: The only one that is wanted.
+    func all(only id: Int64? = nil) throws -> [Claim] {
+        let claims = try Self.all(in: migration.schema, connection, only: id)
+        if claims.isEmpty { return [] }
+        let (own, target) = (targetFile(), connection.fileName(schema: "main").flatMap(FilePath.identity))
+        return claims.map { claim in
+            guard let target, !claim.targetFile.hasSameBytes(as: own),
+                FilePath.identity(path(of: claim, in: migration.schema)) == target
+            else { return claim }
+            var claim = claim
+            claim.targetFile = own
+            return claim
+        }
+    }
 
     /// The claims on tables of a file.
     ///
@@ -141,9 +157,9 @@ struct Claims {
                 first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
             """
         )
-        // It has been made anew under the name of one that has moved.
+        // It has been made anew under the name of one that has moved, whose target may have yet to learn that this was dropped.
         for former in try all() where former.isDropped && SQLIdentifier.equal(former.sourceTable, record.source) {
-            try connection.execute("DELETE FROM \(table) WHERE id = ?", [former.id])
+            try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [former.id])
         }
         for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
             try checkDisjoint(record, other)
@@ -301,7 +317,7 @@ struct Claims {
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
         return try connection.holdingSnapshots(of: ["main", schema]) {
-            let claim = try own(Self.all(in: migration.schema, connection, only: record.id).first, record)
+            let claim = try own(all(only: record.id).first, record)
             try checkStage(claim, StateStore(connection: connection).table(record.id))
             return claim
         }
@@ -653,18 +669,15 @@ struct Claims {
         }
         try checkStage(claim, record)
         try checkOwner(claim)
-        // It was dropped before, and the target could not be told.
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
-            return nil
+            // It was dropped before, and the target could not be told; or another program has dropped or renamed it.
+            return claim.moved == nil ? try releaseMissing(record, moved: moved, among: claims) : nil
         }
         // What has been made anew since then is none of this move's.
         if claim.isDropped { return nil }
         try checkFence(record, fencedTables(), among: claims)
-        try connection.execute(
-            "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
-            [moved, StateStore.schemaVersion(connection), record.id]
-        )
+        try noteMoved(record, moved)
         // What had yet to come into it came into the target.
         try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
         let sharing = try all().filter { SQLIdentifier.equal($0.sourceTable, record.source) }
@@ -681,6 +694,26 @@ struct Claims {
             if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
         }
         try replaceByView(record, source.columns.map(\.name))
+        return nil
+    }
+
+    private func noteMoved(_ record: TableRecord, _ rows: Int64) throws {
+        try connection.execute(
+            "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
+            [rows, StateStore.schemaVersion(connection), record.id]
+        )
+    }
+
+    /// Where a table has another name by now, its fence has gone with it.
+    private func releaseMissing(_ record: TableRecord, moved: Int64, among claims: [Claim]) throws -> String? {
+        try noteMoved(record, moved)
+        let fenced = try fencedTables()
+        let isRenamed = claims.contains {
+            SQLIdentifier.equal($0.sourceTable, record.source) && fenced[$0.id] != nil
+        }
+        if isRenamed { return "it has another name by now" }
+        try add([Self.droppedColumn])
+        try connection.execute("UPDATE \(table) SET \(Self.droppedColumn) = 1 WHERE id = ?", [record.id])
         return nil
     }
 

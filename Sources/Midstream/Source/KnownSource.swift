@@ -65,6 +65,19 @@ final class KnownSource {
         version = now
     }
 
+    /// Whether the connection reads a file in whose place there is another one: what returns is written there.
+    var isReplaced: Bool { SourceFile.isReplaced(migration, on: connection) }
+
+    /// What a statement is told that would read a table's rows without those that have returned.
+    var replacement: MigrationError {
+        MigrationError(
+            .sourceUnavailable,
+            "the file \(connection.fileName(schema: migration.schema) ?? "of the source") was replaced while rows of table "
+                + "\(record.target) return to it: run the statement again, in a transaction of its own",
+            table: record.target
+        )
+    }
+
     /// The same before all rows move at once, and that the source is the one that they began to move from.
     func confirmWhole() throws {
         try confirm()

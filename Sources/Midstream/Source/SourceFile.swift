@@ -48,6 +48,16 @@ enum SourceFile {
         }
     }
 
+    /// Whether there is another file by now where a source was attached from, which says itself whether it is the same. Where the
+    /// target has been replaced as well, both are another pair's, which knows of no more than it did then.
+    static func isReplaced(_ migration: MigrationRecord, on connection: Connection) -> Bool {
+        guard migration.sourcePath != nil, connection.hasMoved(schema: migration.schema),
+            !connection.hasMoved(schema: "main"),
+            let path = migration.path(fromFolderOf: connection.fileName(schema: "main") ?? "")
+        else { return false }
+        return FilePath.exists(path)
+    }
+
     /// Rolls back the journals that others have left beside attached sources.
     ///
     /// - Throws: When none of them can be opened: one may have got another path.

@@ -210,6 +210,9 @@ struct Retirement {
         if let other { return "table \(other.target) has yet to take rows from it" }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if migration.retirement == .keep { return "it was to be kept" }
+        guard try SchemaReader(connection: connection, schema: "main").table(record.source) != nil else {
+            return "there is no table of that name any more"
+        }
         try Claims(connection: connection, migration: migration).checkFence(record)
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
         var claimed = record.copied + record.settled

@@ -80,8 +80,14 @@ extension Setup {
         at version: Int64
     ) throws -> Bool {
         let (migration, records, claims) = (known.migration, known.records, known.claims)
+        // What there is again after it was dropped is another table.
+        let wasDropped = known.staked.contains { $0.isDropped && SQLIdentifier.equal($0.sourceTable, sourceName) }
+        let isMadeAnew = try wasDropped && known.sources.table(sourceName) != nil
         // It was taken over, with the table that it moved into: see `Setup+Chains`.
-        if known.staked.contains(where: { claims.hasMovedOn($0, sourceName, wish, known.onward) }) { return true }
+        let isOnward = known.staked.contains { claim in
+            !(claim.isDropped && isMadeAnew) && claims.hasMovedOn(claim, sourceName, wish, known.onward)
+        }
+        if isOnward { return true }
         let own = known.staked.filter {
             SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
                 && claims.isOwn($0, for: wish.condition)
@@ -130,9 +136,7 @@ extension Setup {
         }
         // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
         // one stands there that has been made since.
-        let isMadeAnew = try own.contains(where: \.isDropped) && known.sources.table(sourceName) != nil
-        if !isMadeAnew, !same.isEmpty { return true }
-        return false
+        return !same.isEmpty && !(isMadeAnew && own.contains(where: \.isDropped))
     }
 
     /// Makes sure that a table can begin to move.

@@ -121,12 +121,9 @@ final class Stepper {
     /// finds it then.
     private func isElsewhere(_ migration: MigrationRecord) -> Bool { connection.hasMoved(schema: migration.schema) }
 
-    /// Detaches a source in whose place there is another file: that says itself whether it is the same. Where the target has been
-    /// replaced as well, both are another pair's, which knows of no more than it did then.
+    /// Detaches a source in whose place there is another file.
     private func detachReplaced(_ migration: MigrationRecord) throws -> Bool {
-        guard migration.sourcePath != nil, !connection.isInTransaction, isElsewhere(migration),
-            !connection.hasMoved(schema: "main"), let path = path(of: migration), FilePath.exists(path)
-        else { return false }
+        guard !connection.isInTransaction, SourceFile.isReplaced(migration, on: connection) else { return false }
         try detach(migration)
         // What was begun is begun anew.
         counts.removeAll()

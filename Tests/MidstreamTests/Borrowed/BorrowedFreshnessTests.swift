@@ -356,6 +356,35 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// Rows would be in an index, and a generated column have a value, by what the steps take the name for.
+    @Test(
+        .enabled(if: Connection.libraryVersionNumber >= 3_030_000),
+        arguments: [
+            "CREATE INDEX i ON t(lower(c))", "CREATE INDEX i ON t(id) WHERE lower(c) > 'a'", "CHECK (lower(c) <> 'b')",
+            "CREATE UNIQUE INDEX i ON t(c COLLATE NOCASE)", "TEXT COLLATE nocase", "CREATE INDEX i ON t(c)",
+            "CREATE INDEX i ON t(upper(c))",
+        ]
+    )
+    func whatIsDefinedAnewIsRefusedWhereTheTableNamesIt(_ definition: String) throws {
+        let isIndex = definition.hasPrefix("CREATE")
+        let schema =
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, c \(isIndex ? "" : definition))" + (isIndex ? ";" + definition : "")
+        let move = try SmallMove(source: schema + "; INSERT INTO t VALUES (1, 'Ada'), (2, 'Zoe')", target: schema)
+        let foreign = try ForeignConnection(move.folder.file("new.db"))
+        try foreign.wrapped.createFunction("lower", argumentCount: 1, flags: .deterministic) { $1.set("other") }
+        let code = sqlite3_create_collation_v2(foreign.handle, "NOCASE", SQLITE_UTF8, nil, { _, _, _, _, _ in 0 }, nil)
+        #expect(code == SQLITE_OK)
+        if ["CREATE INDEX i ON t(c)", "CREATE INDEX i ON t(upper(c))"].contains(definition) {
+            try foreign.install()
+            #expect(try foreign.rows("SELECT count(*) FROM t") == ["2"])
+        } else {
+            let error = #expect(throws: MigrationError.self) { try foreign.install() }
+            let name = definition.contains("lower") ? "function lower" : "collation nocase"
+            #expect(error?.code == .unsupported && error?.message.contains(name) == true)
+        }
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test func foreignKeysAreRefusedWhereTheyTie() throws {
         let pair = try Self.pair("CREATE TABLE c(x REFERENCES a(id))")
         let foreign = try ForeignConnection(pair.target, as: .grdb)

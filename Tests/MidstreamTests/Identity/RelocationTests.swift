@@ -43,6 +43,44 @@ import Testing
         return configuration
     }
 
+    /// The path that the source has of the target leads to it from there as well, and is another text than the one that it has now.
+    @Test(arguments: [false, true], [false, true])
+    func theSourceMayComeToTheTargetsFolder(_ isCancelled: Bool, _ isKept: Bool) throws {
+        let folder = TemporaryFolder()
+        for name in ["a", "b"] { #expect(mkdir(folder.file(name), 0o755) == 0) }
+        let (former, target, source) = (folder.file("b/old.db"), folder.file("a/new.db"), folder.file("a/old.db"))
+        let old = try Connection(path: former)
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try old.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+        old.close()
+        func add(_ database: Database, _ path: String) throws {
+            try database.addMigration(source: .file(path), retirement: isKept ? .keep : .drop) {
+                $0.sourceTable = $0.name
+            }
+        }
+        let first = try Database(path: target)
+        try first.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try add(first, former)
+        try first.stepMigration(rows: 2)
+        first.close()
+        Files.moveDatabase(former, to: source)
+        let database = try Database(path: target, configuration: configuration(source))
+        try add(database, source)
+        try database.execute("UPDATE t SET a = a * 10 WHERE id IN (1, 4)")
+        if isCancelled { try database.cancelMigration() }
+        try finishMigration(database)
+        database.close()
+        let plain = try Connection(path: isCancelled ? source : target)
+        let all = "SELECT * FROM t ORDER BY id"
+        #expect(texts(try plain.fetchAll(all)) == ["1|10", "2|2", "3|3", "4|40"])
+        plain.close()
+        // Said at the next launch, it begins nothing where all has moved.
+        let next = try Database(path: target)
+        try add(next, source)
+        #expect(next.isMigrated == !isCancelled)
+        #expect(texts(try next.fetchAll(all)) == ["1|10", "2|2", "3|3", "4|40"])
+    }
+
     @Test(arguments: Move.allCases, [false, true]) func theMigrationGoesOn(_ move: Move, _ hasAllRows: Bool) throws {
         let begun = try make()
         if hasAllRows { try begun.stepMigration(rows: 100) }

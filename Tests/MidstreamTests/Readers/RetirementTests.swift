@@ -54,8 +54,8 @@ import Testing
         #expect(try MovingFixture.objects(fixture.source).contains { $0.hasPrefix("view old_accounts") })
     }
 
-    /// A process that slept in the middle of a retirement, which another has brought to its end.
-    @Test func aTableThatIsMadeAnewIsNotRetired() throws {
+    /// A process that slept in the middle of a retirement, which another has brought to its end; the new table may move already.
+    @Test(arguments: [false, true]) func aTableThatIsMadeAnewIsNotRetired(_ movesAgain: Bool) throws {
         let fixture = try MovingFixture(rows: 50)
         let database = try fixture.open()
         let (migration, record) = try database.engine.withStepper { stepper in
@@ -67,6 +67,11 @@ import Testing
         try old.execute("DROP VIEW old_accounts")
         try old.execute("CREATE TABLE old_accounts\(MovingFixture.columns)")
         try old.execute("INSERT INTO old_accounts VALUES (1, 'new', 1)")
+        let other = try Database(path: fixture.folder.file("other.db"))
+        if movesAgain {
+            try other.execute("CREATE TABLE accounts\(MovingFixture.columns)")
+            try other.addMigration(source: .file(fixture.source)) { $0.sourceTable = "old_accounts" }
+        }
         try database.engine.withStepper { stepper in
             try stepper.attach(migration)
             let kept = try Claims(connection: stepper.connection, migration: migration).release(record, moved: 50)
@@ -74,6 +79,55 @@ import Testing
         }
         #expect(try old.fetchValue(Int64.self, "SELECT count(*) FROM old_accounts") == 1)
         old.close()
+        guard movesAgain else { return }
+        try finishMigration(other)
+        #expect(try MovingFixture.count("accounts", in: fixture.folder.file("other.db")) == 1)
+    }
+
+    /// All of its rows have moved, and a reader from before keeps it from being retired.
+    @Test(
+        arguments: [SourceRetirement.drop, .keep],
+        [false, true].flatMap { [($0, "DROP TABLE o"), ($0, "ALTER TABLE o RENAME TO other")] }
+    )
+    func aSourceThatGoesBeforeItIsRetired(_ retirement: SourceRetirement, _ change: (isSameFile: Bool, sql: String))
+        throws
+    {
+        let isSameFile = change.isSameFile
+        let folder = TemporaryFolder()
+        let (target, source) = (folder.file("new.db"), folder.file(isSameFile ? "new.db" : "old.db"))
+        let old = try Connection(path: source)
+        try old.execute("CREATE TABLE o(id INTEGER PRIMARY KEY, a)")
+        try old.execute("INSERT INTO o VALUES (1, 1), (2, 2)")
+        let new = try Connection(path: target)
+        try new.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        func add(_ database: Database) throws {
+            try database.addMigration(source: isSameFile ? .sameDatabase : .file(source), retirement: retirement) {
+                if $0.name == "t" { $0.sourceTable = "o" }
+            }
+        }
+        let database = try Database(path: target)
+        try add(database)
+        try new.execute("BEGIN")
+        _ = try new.fetchAll("SELECT * FROM t")
+        var left = 10
+        while left > 0, try database.stepMigration(rows: 10).tables.first?.phase != .copied { left -= 1 }
+        try new.execute("COMMIT")
+        #expect(!database.isMigrated)
+        try old.execute(change.sql)
+        try finishMigration(database)
+        database.close()
+        let next = try Database(path: target)
+        for _ in 0..<2 {
+            // A table that has its name back is the one that has moved.
+            if change.sql.hasPrefix("ALTER"),
+                try old.fetchOne("SELECT 1 FROM sqlite_master WHERE name = 'other'") != nil
+            {
+                try old.execute("ALTER TABLE other RENAME TO o")
+            }
+            try add(next)
+            #expect(next.isMigrated)
+            #expect(texts(try next.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|1", "2|2"])
+        }
     }
 
     private static func hold(_ database: Database, _ ready: String, _ release: String, _ threads: Threads) throws {

@@ -642,6 +642,34 @@ import Testing
         }
     }
 
+    /// A chain that has ended is no chain of tables that are made anew under the names.
+    @Test func whatIsMadeAnewAfterAChainMovesAgain() throws {
+        let folder = TemporaryFolder()
+        let (first, middle, last) = (folder.file("a.db"), folder.file("b.db"), folder.file("c.db"))
+        let create = "CREATE TABLE t(id INTEGER PRIMARY KEY, a)"
+        for file in [first, middle, last] { try Connection(path: file).execute(create) }
+        try Connection(path: first).execute("INSERT INTO t(a) VALUES ('x'), ('y'), ('z')")
+        func add(_ database: Database, _ source: String) throws {
+            try database.addMigration(source: .file(source)) { $0.sourceTable = $0.name }
+        }
+        let begun = try Database(path: middle)
+        try add(begun, first)
+        try begun.stepMigration(rows: 1)
+        begun.close()
+        let onward = try Database(path: last)
+        try add(onward, middle)
+        try finishMigration(onward)
+        #expect(try onward.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
+        for file in [first, middle] { try Connection(path: file).execute(script: "DROP VIEW t; \(create)") }
+        try Connection(path: first).execute("INSERT INTO t VALUES (7, 'new')")
+        let database = try Database(path: middle)
+        try add(database, first)
+        #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["7|new"])
+        try finishMigration(database)
+        try add(database, first)
+        #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["7|new"] && database.isMigrated)
+    }
+
     /// A source that was dropped when its rows had moved, and made anew while others move still, is another table.
     @Test(arguments: [true, false]) func whatIsMadeAnewBesideAnotherMoveMovesAgain(_ isSameFile: Bool) throws {
         let folder = TemporaryFolder()

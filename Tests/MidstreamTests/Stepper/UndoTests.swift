@@ -1110,6 +1110,51 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 0)
     }
 
+    /// Who has the file open from before reads what has returned as well, and does not write what was there before.
+    @Test(arguments: [true, false], ["WAL", "DELETE"])
+    func whatReturnsIntoAFileThatWasReplacedIsSeen(_ isCancelledBefore: Bool, _ mode: String) throws {
+        let folder = TemporaryFolder()
+        let (source, copy) = (folder.file("old.db"), folder.file("copy.db"))
+        let old = try Connection(path: source)
+        try old.execute("PRAGMA journal_mode = \(mode)")
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n)")
+        try old.execute(
+            "WITH RECURSIVE i(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM i WHERE x < 100) INSERT INTO t SELECT x, 0 FROM i"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n)")
+        try database.addMigration(source: .file(source), retirement: .keep) { $0.sourceTable = $0.name }
+        try database.stepMigration(rows: 30)
+        let change = "UPDATE t SET n = n + 1 WHERE id IN (5, 50)"
+        try database.execute(change)
+        if isCancelledBefore { try database.cancelMigration() }
+        _ = try old.checkpoint(mode: .truncate)
+        old.close()
+        Files.copy(source, to: copy)
+        Files.removeDatabase(source)
+        Files.moveDatabase(copy, to: source)
+        if !isCancelledBefore { try database.cancelMigration() }
+        let all = "SELECT count(*), sum(n) FROM t"
+        #expect(texts(try database.fetchAll(all)) == ["100|2"])
+        try database.execute("INSERT INTO t VALUES (0, 0), (-1, 0)")
+        for _ in 0..<12 {
+            try database.stepMigration(rows: 1)
+            for _ in 0..<2 { #expect(try database.read { texts(try $0.fetchAll(all)) } == ["102|2"]) }
+        }
+        try database.execute(change)
+        try database.execute("DELETE FROM t WHERE id = -1")
+        #expect(try database.read { texts(try $0.fetchAll(all)) } == ["101|4"])
+        try finishMigration(database)
+        database.close()
+        let after = try Connection(path: source)
+        #expect(texts(try after.fetchAll(all)) == ["101|4"])
+        #expect(
+            texts(try after.fetchAll("SELECT id, n FROM t WHERE n > 0 OR id < 1 ORDER BY id")) == [
+                "0|0", "5|2", "50|2",
+            ]
+        )
+    }
+
     /// A step sets rows aside between the look at what is stored and the storing.
     @Test func aTableWhoseRowsAreSetAsideMeanwhileDoesNotReturn() async throws {
         let folder = TemporaryFolder()
