@@ -172,6 +172,14 @@ final class MovingTable {
         return knownState
     }
 
+    /// Whether the stored state says that rows are in both files.
+    private func isCopying() throws -> Bool {
+        guard let record = try StateStore(connection: connection).load().tables.first(where: { $0.id == id }) else {
+            return false
+        }
+        return record.phase == .copying
+    }
+
     private func readState() throws -> LiveState {
         if statements.isStateGone { return .over }
         let statement: Statement
@@ -179,10 +187,12 @@ final class MovingTable {
             statement = try self.statement(sql.state)
             guard try statement.step() else {
                 statement.reset()
+                if try StateStore(connection: connection).hasGuards(of: id) { throw StateStore.isIncomplete }
                 return .over
             }
         } catch let error as SQLiteError where error.isMissingTable {
-            // The last table of all has moved, and the state is gone with it.
+            // The table has moved, and its ledger is gone with that; or the last of all, and the state.
+            if try isCopying() { throw error }
             return .over
         }
         defer { statement.reset() }

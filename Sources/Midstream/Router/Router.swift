@@ -520,7 +520,9 @@ struct Router {
             let promotion = Promotion(outline: outline, text: text, table: table)
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
-            let mayChange = table.firesTriggers && asksOtherTables(outline)
+            let mayChange =
+                table.firesTriggers && asksOtherTables(outline)
+                || outline.from == nil && asksForSome(outline, route.views ?? [])
             // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
             // which a trigger may tell from the order that it would have.
             let isInOrder = isChosen && overlay.watch.triggers.tables.contains(table.id)
@@ -551,6 +553,15 @@ struct Router {
             return !SQLIdentifier.equal(schema, "main")
                 && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
         }
+    }
+
+    /// Whether what an UPDATE or DELETE means depends on a subquery with LIMIT: which rows that gives may depend on how SQLite comes
+    /// to them, in either of two statements.
+    private func asksForSome(_ outline: StatementOutline, _ views: [StatementOutline]) -> Bool {
+        guard let start = outline.with == nil ? outline.whereClause?.lowerBound : outline.range.lowerBound else {
+            return false
+        }
+        return outline.mentions(["limit"], from: start) || views.contains { $0.mentions(["limit"]) }
     }
 
     /// Whether what an UPDATE or DELETE means depends on other tables: triggers that its promotions fire may write them.

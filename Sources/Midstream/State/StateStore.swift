@@ -104,9 +104,13 @@ struct StateStore {
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         // One look at the schema for both: there may be thousands of tables.
         let names = try connection.fetchAll(
-            "SELECT name FROM \(schema).sqlite_master WHERE type = 'table' AND name IN ('midstream_state', 'midstream_claims')"
+            "SELECT name FROM \(schema).sqlite_master "
+                + "WHERE type = 'table' AND name IN ('midstream_state', 'midstream_tables', 'midstream_claims')"
         ).map { try $0.get(0, as: String.self) }
-        guard names.contains("midstream_state") else { return ([], []) }
+        guard names.contains("midstream_state") else {
+            if names.contains("midstream_tables") { throw Self.isIncomplete }
+            return ([], [])
+        }
         let claims = names.contains("midstream_claims") ? try Claims.all(in: schema, connection) : []
         let format: Int64? = try connection.fetchValue("SELECT format FROM \(schema).midstream_state")
         guard format == Self.format else {
@@ -130,14 +134,37 @@ struct StateStore {
             "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
         )
         .map { try tableRecord($0, columns: columns(of: $0.get(0))) }
+        let known = Set(migrations.map(\.id))
+        if try tables.isEmpty && hasGuards()
+            || tables.contains(where: { $0.phase != .done && !known.contains($0.migration) })
+        {
+            throw Self.isIncomplete
+        }
         // What moves into a table that another file has claimed is that file's from then on, and is left as it is.
-        let known = tables.map { record in
+        let records = tables.map { record in
             var record = record
             if record.phase == .copying { record.destination = Self.destination(of: record.target, claims) }
             return record
         }
-        return (migrations, known)
+        return (migrations, records)
     }
+
+    /// Whether tables of the file have the triggers of moving ones.
+    ///
+    /// - Parameter id: The move of which there is nothing else.
+    func hasGuards(of id: Int64? = nil) throws -> Bool {
+        try connection.fetchAll("SELECT name FROM \(schema).sqlite_master WHERE type = 'trigger'").contains {
+            let name = try $0.get(0, as: String.self)
+            return id.map { name == MoveSQL.trigger("insert", $0) }
+                ?? (OwnNames.isTrigger(name) && name.hasPrefix("midstream_insert_"))
+        }
+    }
+
+    static let isIncomplete = MigrationError(
+        .foreignState,
+        "tables move into this file, and what is stored of them has been deleted by a program without Midstream: restore the file "
+            + "from a backup, together with its sources"
+    )
 
     /// The table of another file that takes the rows of one of this file, in words; `nil` where there is none, or it has them.
     func destination(of table: String) throws -> String? {

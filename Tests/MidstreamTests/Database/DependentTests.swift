@@ -51,6 +51,27 @@ import Testing
         )
     }
 
+    /// Which rows it gives is left to SQLite, which goes along an index in one statement, and not in another.
+    @Test(.needs(.rowValuesInQueries), arguments: [0, 30, 59] as [Int64], [1, 2, 3])
+    func aSubqueryWithLimitIsEvaluatedOnce(_ moved: Int64, _ limit: Int) throws {
+        for write in ["DELETE FROM t", "UPDATE t SET id = -id"] {
+            let pair = try Pair(
+                schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a INT, c INT); CREATE INDEX t_ca ON t(c, a)",
+                rows: "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) "
+                    + "INSERT INTO t SELECT i, i % 3, i % 4 FROM n",
+                tables: ["t"],
+                moved: moved
+            )
+            try pair.database.write { access in
+                try access.execute("\(write) WHERE (a, c) IN (SELECT DISTINCT a, c FROM t LIMIT \(limit))")
+                // Each pair is that of five rows.
+                #expect(access.changes == 5 * limit)
+            }
+            #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
+            try pair.finish()
+        }
+    }
+
     @Test(arguments: [0, 30, 59])
     func viewsAndViewsOverViewsSeeTheWholeTable(moved: Int64) throws {
         try compare(

@@ -37,6 +37,33 @@ import Testing
         #expect(try database.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream%'").isEmpty)
     }
 
+    /// A program without Midstream erases what it finds.
+    @Test(arguments: ["state", "migrations", "tables", "ledger_%"], ["DROP TABLE", "DELETE FROM"])
+    func whatIsLeftOfATableIsNotTakenForAllOfIt(_ name: String, _ change: String) throws {
+        // Of single rows nobody knows.
+        if name == "ledger_%", change == "DELETE FROM" { return }
+        let (fixture, database) = try halfMoved()
+        let sum = "SELECT sum(amount) FROM accounts"
+        #expect(try database.fetchValue(Int64.self, sum) == fixture.total)
+        let plain = try Connection(path: fixture.target)
+        let table: String = try #require(
+            try plain.fetchValue(
+                "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE ?",
+                ["midstream_\(name)"]
+            )
+        )
+        try plain.execute("\(change) \(table)")
+        let statements = [sum, "UPDATE accounts SET amount = amount WHERE id = 80 RETURNING amount"]
+        for sql in statements {
+            // Who knows of it already may go on.
+            guard let rows = try? database.fetchAll(sql) else { continue }
+            #expect(texts(rows) == [sql == sum ? "\(fixture.total)" : "100"], "\(sql)")
+        }
+        database.close()
+        guard let next = try? Database(path: fixture.target) else { return }
+        for sql in statements { #expect(throws: (any Error).self, "\(sql), opened anew") { try next.fetchAll(sql) } }
+    }
+
     /// As by code that drops all triggers, to make them anew, or detaches all files that it finds attached.
     @Test(arguments: [false, true]) func triggersAndSourcesStay(_ isInBlock: Bool) throws {
         let (fixture, database) = try halfMoved()
