@@ -324,15 +324,18 @@ struct Claims {
     }
 
     private func own(_ claim: Claim?, _ record: TableRecord) throws -> Claim {
-        guard let claim else {
-            throw MigrationError(
-                .foreignState,
-                "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
-                    + "this target",
-                table: record.target
-            )
-        }
+        guard let claim else { throw isOther(record) }
         return claim
+    }
+
+    /// What is told of a source that has no claim of a table's.
+    func isOther(_ record: TableRecord) -> MigrationError {
+        MigrationError(
+            .foreignState,
+            "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
+                + "this target",
+            table: record.target
+        )
     }
 
     /// The same, and that this target is not a copy of the one that the source's rows belong to. In a transaction that

@@ -531,9 +531,9 @@ struct Undo {
             try connection.sync(schema: "main")
             try stepper.attach(migration)
             try stepper.checkInPlace(migration)
-            guard try stepper.writeSourceAtOnce(migration, of: record, { try open(record) }) != nil else {
-                return .busy
-            }
+            guard try noteOpening(record),
+                try stepper.writeSourceAtOnce(migration, of: record, { try open(record) }) != nil
+            else { return .busy }
         }
         var isMine = false
         let done: Void? = try stepper.transaction(isDurable: true) {
@@ -547,6 +547,30 @@ struct Undo {
         if isMine { stepper.onEvent?(.tableReturned(record.target)) }
         try Retirement(stepper: stepper, migration: migration).leaveSource()
         return .worked
+    }
+
+    /// The number of the last stage of all, in which the source is opened: it has no claim then, or none any more.
+    private static let opening = Int64.max
+
+    /// Notes that the source is about to be opened. Until then, one without the claim is another file, or from before.
+    ///
+    /// - Returns: `false` where somebody keeps the target locked.
+    private func noteOpening(_ record: TableRecord) throws -> Bool {
+        let claims = Claims(connection: connection, migration: migration)
+        let claim = try claims.all(only: record.id).first
+        // Another process may have opened it since the record was read, or have ended the move.
+        guard let now = try stepper.store.table(record.id), now.undoStage != Self.opening else { return true }
+        guard let claim else { throw claims.isOther(record) }
+        try claims.checkOwner(claim)
+        try claims.checkStage(claim, now)
+        let noted: Void? = try stepper.transaction(isDurable: true) {
+            guard try stepper.store.table(record.id) != nil else { return }
+            try connection.execute(
+                "UPDATE main.midstream_tables SET undo_stage = ?1 WHERE id = ?2 AND phase = ?3 AND undo_stage IS NOT NULL",
+                [Self.opening, record.id, MigrationPhase.copied.rawValue]
+            )
+        }
+        return noted != nil
     }
 
     /// Takes the fence down. Rowids that AUTOINCREMENT must not choose again are those of both sides.

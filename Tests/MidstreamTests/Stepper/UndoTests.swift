@@ -1110,6 +1110,49 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 0)
     }
 
+    /// All rows are back, and a reader is waited for. A file from before has no claim that tells what it lacks.
+    @Test(arguments: [false, true]) func aSourceFromBeforeIsNotOpened(_ isReopened: Bool) throws {
+        let folder = TemporaryFolder()
+        let (target, source, backup) = (folder.file("new.db"), folder.file("old.db"), folder.file("backup.db"))
+        let old = try Connection(path: source)
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n)")
+        try old.execute("INSERT INTO t VALUES (1, 0), (2, 0), (3, 0)")
+        old.close()
+        Files.copy(source, to: backup)
+        var database = try Database(path: target)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n)")
+        try database.addMigration(source: .file(source)) { $0.sourceTable = $0.name }
+        try database.stepMigration(rows: 2)
+        try database.execute("UPDATE t SET n = 1; INSERT INTO t VALUES (4, 4)")
+        try database.cancelMigration()
+        let reader = try Connection(path: target)
+        var isBack = false
+        for _ in 0..<100 where !isBack {
+            try reader.execute("BEGIN")
+            _ = try reader.fetchAll("SELECT * FROM sqlite_master")
+            isBack = try database.stepMigration(rows: 10).tables.first?.phase == .copied
+            if !isBack { try reader.execute("COMMIT") }
+        }
+        #expect(isBack)
+        if isReopened { database.close() }
+        Files.moveDatabase(source, to: source + ".away")
+        Files.moveDatabase(backup, to: source)
+        try reader.execute("COMMIT")
+        let error = #expect(throws: MigrationError.self) {
+            if isReopened { database = try Database(path: target) }
+            try finishMigration(database, steps: 50)
+        }
+        #expect(error?.code == .foreignState, "\(String(describing: error))")
+        database.close()
+        Files.removeDatabase(source)
+        Files.moveDatabase(source + ".away", to: source)
+        database = try Database(path: target)
+        try finishMigration(database)
+        let after = try Connection(path: source)
+        #expect(texts(try after.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|1", "2|1", "3|1", "4|4"])
+        try after.execute("INSERT INTO t VALUES (5, 5)")
+    }
+
     /// Who has the file open from before reads what has returned as well, and does not write what was there before.
     @Test(arguments: [true, false], ["WAL", "DELETE"])
     func whatReturnsIntoAFileThatWasReplacedIsSeen(_ isCancelledBefore: Bool, _ mode: String) throws {
