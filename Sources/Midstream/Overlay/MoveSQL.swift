@@ -391,13 +391,11 @@ struct MoveSQL: Sendable {
     /// The triggers on the target's table by which a new row meets pending rows of the same key.
     ///
     /// They name functions that only Midstream's connections have, so that a connection without the overlay is refused
-    /// ("no such function") instead of taking a pending row's key. So is one whose overlay is of another move: the name of
-    /// one has the number of the schema that they are made in. They have no list of columns, since an assignment to `rowid`
+    /// ("no such function") instead of taking a pending row's key. So is one whose overlay is of another move, or of triggers that
+    /// were made before: the name of one has a number of its own. They have no list of columns, since an assignment to `rowid`
     /// would not fire them then.
-    ///
-    /// - Parameter version: The number of the target's schema.
-    func triggers(of target: TableSchema, madeIn version: Int64) -> [String] {
-        let fence = "\(GuardTriggers.fence)\(UInt32(truncatingIfNeeded: version))()"
+    func triggers(of target: TableSchema) -> [String] {
+        let fence = "\(GuardTriggers.fence)\(Identifiers.next())()"
         let name = SQLIdentifier.quoted(target.name)
         let columns = Self.keyColumns(of: target).map { target.columns[$0] }
         let rowID = key.isRowID ? [key.target[0]] : []

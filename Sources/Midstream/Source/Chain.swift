@@ -26,8 +26,7 @@ struct Chain {
         if c.isAutoIncrement, let largest = try AutoIncrement.largest(of: sql, connection) {
             try AutoIncrement.raise(of: c.name, in: "main", to: largest, connection)
         }
-        let version = try StateStore.schemaVersion(connection)
-        for trigger in sql.triggers(of: c, madeIn: version) { try connection.execute(trigger) }
+        for trigger in sql.triggers(of: c) { try connection.execute(trigger) }
     }
 
     /// Copies what the file of B knows of the first move, where that is another than C's.

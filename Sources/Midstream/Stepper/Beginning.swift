@@ -136,8 +136,7 @@ struct Beginning {
     /// Lets it move: from then on its rows are on both sides.
     func letMove() throws {
         if target.isAutoIncrement { try raiseSequence() }
-        let version = try StateStore.schemaVersion(connection)
-        for trigger in sql.triggers(of: target, madeIn: version) { try connection.execute(trigger) }
+        for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
         try connection.execute(
             "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
             [MigrationPhase.copying.rawValue, record.id]

@@ -334,6 +334,32 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// SQLite's backup gives a new file a small number of its schema, from where it grows once more.
+    @Test func noTwoMovesNameTheSameFunction() throws {
+        for back in 0..<24 {
+            let folder = TemporaryFolder()
+            let create = "CREATE TABLE a(id INTEGER PRIMARY KEY); CREATE TABLE b(id INTEGER PRIMARY KEY)"
+            try Connection(path: folder.file("old.db")).execute(script: create)
+            let database = try Database(path: folder.file("new.db"))
+            try database.execute(create)
+            func begin(_ table: String) throws -> [Substring] {
+                let plain = try Connection(path: folder.file("new.db"))
+                let version: Int = try plain.fetchValue("PRAGMA schema_version") ?? 0
+                if table == "b" { try plain.execute("PRAGMA schema_version = \(max(1, version - back))") }
+                try database.addMigration(source: .file(folder.file("old.db"))) {
+                    if $0.name == table { $0.sourceTable = table }
+                }
+                let sql = "SELECT sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = ?"
+                return try plain.fetchAll(sql, [table]).compactMap {
+                    try $0.get(0, as: String.self).split(separator: "midstream_guard_").last?.prefix { $0.isNumber }
+                }
+            }
+            let (first, second) = (try begin("a"), try begin("b"))
+            #expect(first.count == 3 && Set(first).count == 1 && Set(second).count == 1)
+            #expect(first[0] != second[0], "\(back)")
+        }
+    }
+
     /// Steps have SQLite's own functions.
     @Test(.enabled(if: Connection.libraryVersionNumber >= 3_030_000), arguments: ["condition", "column", "none"])
     func functionsThatAreDefinedAnewAreRefusedWhereTheMigrationNamesThem(_ place: String) throws {
