@@ -59,14 +59,12 @@ struct SchemaWatch {
             let definitions = objects.filter {
                 ["table", "index"].contains($0.type) && SQLIdentifier.equal($0.table, record.target)
             }
-            let outlines = record.expressions.map { SQLScript("SELECT \($0)").outline() } + definitions.map(\.outline)
-            let calls = Set(
-                outlines.flatMap { outline in
-                    outline.functionCalls.map(\.name) + ["glob", "like"].filter { outline.mentions([$0]) }
-                }
-            )
-            // What is not built in, the steps have not at all, and say so.
-            let function = calls.first { own.contains($0) && (builtIn.contains($0) || !record.expressions.isEmpty) }
+            let expressions = record.expressions.map { SQLScript("SELECT \($0)").outline() }
+            let outlines = expressions + definitions.map(\.outline)
+            // Of a definition, what is not built in the steps have not at all, and say so.
+            let function =
+                calls(of: expressions).first(where: own.contains)
+                ?? calls(of: outlines).first { own.contains($0) && builtIn.contains($0) }
             let collation = otherCollations.keys.first { name in outlines.contains { $0.mentions([name]) } }
             guard let what = function.map({ "function \($0)" }) ?? collation.map({ "collation \($0)" }) else {
                 continue
@@ -78,6 +76,15 @@ struct SchemaWatch {
                 table: record.target
             )
         }
+    }
+
+    /// The functions that texts call, those of operators too.
+    private static func calls(of outlines: [StatementOutline]) -> Set<String> {
+        Set(
+            outlines.flatMap { outline in
+                outline.functionCalls.map(\.name) + ["glob", "like"].filter { outline.mentions([$0]) }
+            }
+        )
     }
 
     /// SQLite's collations but for BINARY, which is what it is, and what tells them from others of their names.

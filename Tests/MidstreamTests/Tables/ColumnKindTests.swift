@@ -103,20 +103,24 @@ import Testing
             moved: 1
         )
         let sql = "UPDATE \(or)t SET a = '\(key.second)' WHERE id = 1"
-        var messages: [String?] = []
-        for run in [{ try pair.native.execute(sql) }, { try pair.database.execute(sql) }] {
-            do {
-                try run()
-                messages.append(nil)
-            } catch let error as SQLiteError {
-                messages.append(error.message)
-            }
-        }
+        let messages = try messages(of: sql, on: pair)
         #expect(messages[0] == messages[1])
         #expect((messages[0] == nil) == !or.isEmpty)
         let dump = "SELECT id || a FROM t ORDER BY id"
         #expect(texts(try pair.database.fetchAll(dump)) == texts(try pair.native.fetchAll(dump)))
         try pair.finish()
+    }
+
+    /// What a statement fails with natively, and then through Midstream; `nil` where it does not.
+    private func messages(of sql: String, on pair: Pair) throws -> [String?] {
+        try [{ try pair.native.execute(sql) }, { try pair.database.execute(sql) }].map { run in
+            do {
+                try run()
+                return nil
+            } catch let error as SQLiteError {
+                return error.message
+            }
+        }
     }
 
     /// REPLACE puts the default in the place of NULL, and each value of that is some row's.
@@ -154,15 +158,7 @@ import Testing
         try pair.database.execute("DELETE FROM t WHERE code IN (1, 50)")
         try pair.database.execute("INSERT INTO t(a, code) VALUES ('of 1', 1), ('of 50', 50)")
         for round in 0..<20 {
-            var messages: [String?] = []
-            for run in [{ try pair.native.execute(statement) }, { try pair.database.execute(statement) }] {
-                do {
-                    try run()
-                    messages.append(nil)
-                } catch let error as SQLiteError {
-                    messages.append(error.message)
-                }
-            }
+            let messages = try messages(of: statement, on: pair)
             #expect(messages[0] == messages[1])
             let keys = "SELECT count(DISTINCT code) = count(*), min(code) >= 0 FROM t"
             #expect(texts(try pair.database.fetchAll(keys)) == ["1|1"], "\(round)")
