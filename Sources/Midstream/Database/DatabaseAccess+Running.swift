@@ -70,14 +70,15 @@ extension DatabaseAccess {
     func notingLosses<Result>(_ body: () throws -> Result) throws -> Result {
         try checkTransaction()
         let wasInTransaction = connection.isInTransaction
+        hasEndedTransaction = false
         let result: Result
         do {
             result = try body()
         } catch {
-            noteLosses(wasInTransaction, error)
+            noteLosses(wasInTransaction && !hasEndedTransaction, error)
             throw error
         }
-        if wasInTransaction, !connection.isInTransaction {
+        if wasInTransaction, !hasEndedTransaction, !connection.isInTransaction {
             noteLost(nil)
             try checkTransaction()
         }
@@ -125,6 +126,9 @@ extension DatabaseAccess {
                 onRow
             )
             attempt?.keep()
+            if connection.isInTransaction || wasInTransaction {
+                hasEndedTransaction = !connection.isInTransaction && [.end, .rollback].contains(prepared.route.role)
+            }
             noteBeginning(prepared)
             try finished(prepared)
             return true

@@ -27,6 +27,8 @@ public final class DatabaseAccess {
     var isInBlock = false
     /// What statements get of which the transaction has been rolled back by an error, or must be, with that one's code.
     var lostTransaction: SQLiteError?
+    /// Whether the last transaction has been ended by a statement of the application's.
+    var hasEndedTransaction = false
     /// Whether names have come to mean something else in the transaction that is open, as by CREATE VIEW. What they mean again
     /// after a rollback is not what the statements prepared since were routed for.
     var hasChangedNames = false
@@ -238,8 +240,15 @@ public final class DatabaseAccess {
             try drain(route.drained, route.reason, for: text)
             return try prepare(piece)
         }
-        let (statement, violated) = try overlay.watch.preparing(route) {
-            try explaining(outline) { try connection.prepareFirst(route.sql).0 }
+        let (statement, violated): (Statement?, Set<Int64>)
+        do {
+            (statement, violated) = try overlay.watch.preparing(route) {
+                try explaining(outline) { try connection.prepareFirst(route.sql).0 }
+            }
+        } catch let error as SQLiteError {
+            guard let table = tableWrittenByProgram(error) else { throw error }
+            try drain([table], .program, for: text)
+            return try prepare(piece)
         }
         guard let statement else { throw SQLiteError(code: .misuse, message: "there is no statement", sql: text) }
         // A view may name what there is not.
@@ -274,6 +283,15 @@ public final class DatabaseAccess {
             cache.keep(prepared, piece.key, overlay)
         }
         return prepared
+    }
+
+    /// The moving table that a program of a TEMP trigger writes, where the union of both sides has no rowids: SQLite refuses that
+    /// before it asks the authorizer.
+    private func tableWrittenByProgram(_ error: SQLiteError) -> Int64? {
+        let (start, end) = ("table ", " may not be modified")
+        guard error.code == .error, error.message.hasPrefix(start), error.message.hasSuffix(end) else { return nil }
+        let table = overlay.table(named: String(error.message.dropFirst(start.count).dropLast(end.count)))
+        return table?.key.isRowID == false ? table?.id : nil
     }
 
     /// Whether it is the CREATE … IF NOT EXISTS of a table or view that there is. SQLite asks the authorizer first.

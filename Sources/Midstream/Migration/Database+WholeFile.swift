@@ -47,7 +47,7 @@ extension Database {
         configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
         try self.init(path: path, key: key, configuration: configuration)
         // It may have ended, and the source be gone.
-        guard made != nil || FilePath.exists(sourcePath) else { return }
+        if made == nil, FilePath.isGone(sourcePath) { return }
         do {
             // The application may have made tables of its own since, at an earlier launch.
             let names = try WholeFile.tableNames(sourcePath, sourceKey)

@@ -65,8 +65,8 @@ final class MigrationEngine: Sendable {
         if records.contains(where: \.isHalfBegun) {
             _ = try withStepper { try Setup(stepper: $0).resume() }
         }
-        if try !Unreleased(connection: connection).unbegun().isEmpty {
-            try withStepper { try Setup(stepper: $0).takeBackUnbegun() }
+        if try !Unreleased(connection: connection).claimed().isEmpty {
+            try withStepper { try Setup(stepper: $0).takeBackClaimed() }
         }
     }
 
@@ -139,7 +139,7 @@ final class MigrationEngine: Sendable {
         let before = listeners.withLock(\.cancelled)
         do {
             try withStepper { stepper in
-                try Setup(stepper: stepper).takeBackUnbegun()
+                try Setup(stepper: stepper).takeBackClaimed()
                 try Setup(stepper: stepper).resume()
                 var cancelled: Set<String> = []
                 try stepper.untilDone {
@@ -172,7 +172,11 @@ final class MigrationEngine: Sendable {
             )
         }
         let chosen = records.filter { record in
-            names.map { $0.contains { SQLIdentifier.equal($0, record.target) } }
+            // A table that has moved may move again, when its source's table has been made anew.
+            let isFormer =
+                record.phase == .done
+                && records.contains { $0.phase != .done && SQLIdentifier.equal($0.target, record.target) }
+            return names.map { !isFormer && $0.contains { SQLIdentifier.equal($0, record.target) } }
                 ?? (record.phase == .starting || record.phase == .copying && record.isOwn)
         }
         let undos = chosen.filter { $0.undoStage == nil && $0.phase != .starting }.compactMap { record in

@@ -113,7 +113,7 @@ enum WholeFile {
     static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
         let connection = stepper.connection
         guard let noted = try noted(connection) else { return true }
-        if FilePath.exists(sourcePath) {
+        if !FilePath.isGone(sourcePath) {
             let source = try open(sourcePath, key)
             defer { source.close() }
             let now = try source.transaction { try summary(of: source) }

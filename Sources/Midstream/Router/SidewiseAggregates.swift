@@ -108,7 +108,8 @@ struct SidewiseAggregates {
             && table.key.isRowID && target.rowIDColumn != nil && source.rowIDColumn != nil
             && target.columns.count == source.columns.count
             && target.columns.indices.allSatisfy { index in
-                table.sql.columns[index].plain.map {
+                !MappedColumns.isTruthName(target.columns[index].name)
+                    && table.sql.columns[index].plain.map {
                     SQLIdentifier.equal(source.columns[$0].name, target.columns[index].name)
                 } ?? false
             }

@@ -124,9 +124,12 @@ struct MappedColumns: Sendable {
     }
 
     /// An expression on columns of the target as one on a row of the source: a query on a row that has the target's names.
-    /// `nil` where one is converted on its way, and so has lost the type and the collation by which it compares.
+    /// `nil` where one is converted on its way, and so has lost the type and the collation by which it compares, or could not keep
+    /// its name.
     func substituted(_ expression: String, on operands: [Int], of target: TableSchema) -> String? {
-        guard operands.allSatisfy({ columns[$0].plain != nil }) else { return nil }
+        guard operands.allSatisfy({ columns[$0].plain != nil && !Self.isTruthName(target.columns[$0].name) }) else {
+            return nil
+        }
         if operands.isEmpty { return expression }
         let row = operands.map { "\(columns[$0].copied) AS \(SQLIdentifier.quoted(target.columns[$0].name))" }
         // It may name the table as well.
@@ -137,6 +140,12 @@ struct MappedColumns: Sendable {
     // MARK: The rowid
 
     static let rowIDNames: Set = ["rowid", "_rowid_", "oid"]
+
+    /// Whether a name means a truth value where there is no such column. A subquery's column cannot have it: SQLite calls that
+    /// `column1` and so on.
+    ///
+    /// Source: `sqlite3ColumnsFromExprList` in SQLite's `select.c`.
+    static func isTruthName(_ name: String) -> Bool { ["true", "false"].contains(SQLIdentifier.lowercased(name)) }
 
     static func isRowIDName(_ name: String) -> Bool { rowIDNames.contains(SQLIdentifier.lowercased(name)) }
 }

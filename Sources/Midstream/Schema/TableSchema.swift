@@ -113,7 +113,7 @@ struct TableSchema: Hashable {
     /// - Returns: The words in lower case, and whether there is such a column.
     func misreadWords(in expression: String) -> [(name: String, isColumn: Bool)] {
         ExpressionShape.writtenNames(in: expression).compactMap { word in
-            let isTruth = ["true", "false"].contains(word.name)
+            let isTruth = MappedColumns.isTruthName(word.name)
             guard isTruth || hasRowID && MappedColumns.isRowIDName(word.name) else { return nil }
             let column = columnIndex(word.name)
             // The column for the rowid is the rowid, whatever it is called.

@@ -63,14 +63,31 @@ struct StateStore {
     // MARK: Tables that are about to move
 
     /// Notes what was checked of one.
-    func save(_ definitions: Definitions, of record: TableRecord) throws {
+    ///
+    /// - Parameter file: The file that its source was in.
+    func save(_ definitions: Definitions, in file: FileIdentity?, of record: TableRecord) throws {
         try connection.execute(
-            "CREATE TABLE IF NOT EXISTS \(schema).\(Self.beginnings)(id INTEGER PRIMARY KEY, target TEXT, source TEXT)"
+            """
+            CREATE TABLE IF NOT EXISTS \(schema).\(Self.beginnings)(
+                id INTEGER PRIMARY KEY, target TEXT, source TEXT, file TEXT)
+            """
         )
+        // One that an earlier release has made.
+        if try !hasFiles() { try connection.execute("ALTER TABLE \(schema).\(Self.beginnings) ADD COLUMN file TEXT") }
         try connection.execute(
-            "INSERT INTO \(schema).\(Self.beginnings)(id, target, source) VALUES (?, ?, ?)",
-            [record.id, definitions.target, definitions.source]
+            "INSERT INTO \(schema).\(Self.beginnings)(id, target, source, file) VALUES (?, ?, ?, ?)",
+            [record.id, definitions.target, definitions.source, file?.text]
         )
+    }
+
+    private func hasFiles() throws -> Bool {
+        try SchemaReader(connection: connection, schema: schema).columnNames(of: Self.beginnings).contains("file")
+    }
+
+    /// The file that the source of one was in when it was checked, by ``FileIdentity/text``; `nil` where that was not noted.
+    func sourceFile(of record: TableRecord) throws -> String? {
+        guard try exists(Self.beginnings), try hasFiles() else { return nil }
+        return try connection.fetchValue("SELECT file FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
     }
 
     /// What was checked of one; `nil` where that was not noted.

@@ -1,7 +1,7 @@
 internal import SQLiteConnection
 
-/// Moves that have ended, or were cancelled before they had begun, while their source's file was not there: by them the next
-/// `addMigration` retires it, or takes the claim back, where the claim alone would say that the target was replaced.
+/// Moves that have ended while their source's file was not there, or was another one, or that were cancelled before they had begun:
+/// by them the next `addMigration` retires it, or takes the claim back, where the claim alone would say that the target was replaced.
 ///
 /// `Docs/FileFormat.md` describes the table. It is there as long as it has rows.
 struct Unreleased {
@@ -10,19 +10,6 @@ struct Unreleased {
     static let nothing: Int64 = -1
     let connection: Connection
 
-    /// In the transaction that ends the move.
-    ///
-    /// - Parameter source: The path of the source, as the target stores it.
-    func note(_ id: Int64, moved: Int64, of source: String?) throws {
-        try connection.execute(
-            "CREATE TABLE IF NOT EXISTS main.\(Self.table)(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT)"
-        )
-        try connection.execute(
-            "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source) VALUES (?, ?, ?)",
-            [id, moved, source]
-        )
-    }
-
     /// One move that is noted.
     struct Note {
         var id: Int64
@@ -30,29 +17,60 @@ struct Unreleased {
         var moved: Int64
         /// The path of the source, as the target stores it.
         var source: String?
+        /// Which file was to be claimed; `nil` where that is not known, or was.
+        var file: String?
+        /// How often the source had been written by a move that has returned; `nil` for others.
+        var writes: Int64?
+
+        /// Whether a claim is from before the move's rows had returned: its file lacks some.
+        func isAfter(_ claim: Claims.Claim) -> Bool { writes ?? 0 > claim.undoWrites ?? 0 }
+    }
+
+    /// In the transaction that ends the move.
+    func note(_ note: Note) throws {
+        try connection.execute(
+            """
+            CREATE TABLE IF NOT EXISTS main.\(Self.table)(
+                id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER)
+            """
+        )
+        // One that an earlier release has made.
+        if try !hasLaterColumns() {
+            for column in ["file TEXT", "writes INTEGER"] {
+                try connection.execute("ALTER TABLE main.\(Self.table) ADD COLUMN \(column)")
+            }
+        }
+        try connection.execute(
+            "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source, file, writes) VALUES (?, ?, ?, ?, ?)",
+            [note.id, note.moved, note.source, note.file, note.writes]
+        )
     }
 
     func all() throws -> [Note] {
         try connection.readingTransaction {
             guard try exists() else { return [] }
-            return try connection.fetchAll("SELECT id, moved, source FROM main.\(Self.table)")
-                .map { Note(id: try $0.get(0), moved: try $0.get(1), source: try $0.get(2)) }
+            let later = try hasLaterColumns() ? "file, writes" : "NULL, NULL"
+            return try connection.fetchAll("SELECT id, moved, source, \(later) FROM main.\(Self.table)").map {
+                Note(
+                    id: try $0.get(0),
+                    moved: try $0.get(1),
+                    source: try $0.get(2),
+                    file: try $0.get(3),
+                    writes: try $0.get(4)
+                )
+            }
         }
     }
 
-    /// What was cancelled before it had begun, and the paths of the sources.
-    func unbegun() throws -> [(id: Int64, source: String)] {
-        try all().compactMap { note in
-            note.moved == Self.nothing ? note.source.map { (note.id, $0) } : nil
-        }
+    /// What was cancelled before it had begun, or has returned, and may be claimed yet.
+    func claimed() throws -> [Note] {
+        try all().filter { $0.moved == Self.nothing && $0.source != nil }
     }
 
-    /// The rows that have moved, of a move that is noted, or ``nothing``.
-    func moved(_ id: Int64) throws -> Int64? {
-        try connection.readingTransaction {
-            guard try exists() else { return nil }
-            return try connection.fetchValue("SELECT moved FROM main.\(Self.table) WHERE id = ?", [id])
-        }
+    func note(of id: Int64) throws -> Note? { try all().first { $0.id == id } }
+
+    private func hasLaterColumns() throws -> Bool {
+        try SchemaReader(connection: connection, schema: "main").columnNames(of: Self.table).contains("writes")
     }
 
     private func exists() throws -> Bool {

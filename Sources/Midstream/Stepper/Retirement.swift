@@ -1,6 +1,14 @@
 internal import SQLText
 internal import SQLiteConnection
 
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
 /// Takes a table from `copied` to `done`: its source goes when, and only when, nobody can need it any more, and the
 /// target's rows are on the disk.
 ///
@@ -44,18 +52,37 @@ struct Retirement {
             let isDone = try finishInTransaction(record)
             // Another process that was faster has found the file, and may have deleted it.
             if isDone, isMissing {
-                try Unreleased(connection: connection)
-                    .note(
-                        record.id,
-                        moved: record.copied + record.settled,
-                        of: migration.sourcePath
-                    )
+                try Unreleased(connection: connection).note(
+                    .init(id: record.id, moved: record.copied + record.settled, source: migration.sourcePath)
+                )
             }
             return isDone
         }
         guard let isDone else { return .busy }
         try announce(record, kept: kept, isDone: isDone)
         return .worked
+    }
+
+    /// Ends a move whose source's table has been dropped, of which the target could not be told yet, where another table stands in
+    /// its place by now: its rows have yet to move.
+    ///
+    /// - Throws: `Setup.Overtaken` where it has been ended, or readers are waited for.
+    func endIfMadeAnew(_ record: TableRecord) throws {
+        let claims = Claims(connection: connection, migration: migration)
+        let claim = try claims.all(only: record.id).first
+        guard let claim, claim.isDropped,
+            try SchemaReader(connection: connection, schema: migration.schema).table(record.source) != nil
+        else { return }
+        try claims.checkOwner(claim)
+        // Nobody has read it from before since then.
+        if try isReleaseSeen(record),
+            let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) })
+        {
+            try announce(record, kept: nil, isDone: isDone)
+        } else {
+            usleep(2000)
+        }
+        throw Setup.Overtaken()
     }
 
     private func beginRetiring(_ record: TableRecord) throws -> Bool {

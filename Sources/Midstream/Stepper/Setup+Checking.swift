@@ -45,13 +45,11 @@ extension Setup {
                 // It was released where it was open, at another path.
                 guard claim?.moved != nil else { continue }
                 try forgetNote(note.id)
-            } else if let claim {
-                // It was cancelled before it had begun, while the file was not there, or failed to begin.
-                try takeBack(claim, migration)
-            } else if migration.hasSource(note.source) {
-                try forgetNote(note.id)
             } else {
-                continue
+                // It was cancelled before it had begun, while the file was not there, or failed to begin.
+                guard claim != nil || migration.hasSource(note.source), try settle(note, claim, migration) else {
+                    continue
+                }
             }
             throw Overtaken()
         }
@@ -119,10 +117,13 @@ extension Setup {
         }
         let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
         for claim in unknown {
-            guard let moved = try Unreleased(connection: connection).moved(claim.id) else { continue }
+            guard let note = try Unreleased(connection: connection).note(of: claim.id), !note.isAfter(claim) else {
+                continue
+            }
             // What had not begun has come since this was looked for.
-            guard moved != Unreleased.nothing else { throw Overtaken() }
-            try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved)
+            if note.moved != Unreleased.nothing {
+                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: note.moved)
+            }
             throw Overtaken()
         }
         if !unknown.isEmpty {

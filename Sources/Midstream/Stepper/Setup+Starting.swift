@@ -106,7 +106,7 @@ extension Setup {
 
     /// Whether a source's file is gone as one goes from which all has moved.
     private func isRetired(_ migration: MigrationRecord) -> Bool {
-        migration.retirement == .deleteFileWhenEmpty && stepper.path(of: migration).map(FilePath.exists) == false
+        migration.retirement == .deleteFileWhenEmpty && stepper.path(of: migration).map(FilePath.isGone) == true
     }
 
     /// Takes back what was about to begin and could not, unless another process lets it move.
@@ -126,51 +126,70 @@ extension Setup {
     private func forget(_ record: TableRecord, _ migration: MigrationRecord) throws {
         try stepper.waitingTransaction {
             guard try isStarting(record) else { return }
-            try stepper.store.remove(record)
-            try noteUnbegun(record, migration)
+            try removeNoting(record, migration)
         }
         stepper.forget(record.id)
     }
 
-    private func noteUnbegun(_ record: TableRecord, _ migration: MigrationRecord) throws {
+    /// Removes a table that is about to move, and notes that its source may have been claimed.
+    private func removeNoting(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        let file = try stepper.store.sourceFile(of: record)
+        try stepper.store.remove(record)
         guard let source = migration.sourcePath else { return }
-        try Unreleased(connection: connection).note(record.id, moved: Unreleased.nothing, of: source)
+        try Unreleased(connection: connection).note(
+            .init(id: record.id, moved: Unreleased.nothing, source: source, file: file)
+        )
     }
 
-    /// Takes back the claims of what was cancelled before it had begun, where the source's file is there again. What cannot be
-    /// reached is left to the next one who looks.
-    func takeBackUnbegun() throws {
-        for (id, source) in try Unreleased(connection: connection).unbegun() {
-            let migration = MigrationRecord(id: Identifiers.next(), sourcePath: source, retirement: .keep)
+    /// Takes back the claims of what was cancelled before it had begun, or has returned, where the source's file is there again.
+    /// What cannot be reached is left to the next one who looks.
+    func takeBackClaimed() throws {
+        for note in try Unreleased(connection: connection).claimed() {
+            let migration = MigrationRecord(id: Identifiers.next(), sourcePath: note.source, retirement: .keep)
             guard let path = stepper.path(of: migration), FilePath.exists(path) else { continue }
-            try? takeBackUnbegun(id, migration)
+            try? takeBackClaimed(note, migration)
             try? stepper.detach(migration)
         }
     }
 
-    private func takeBackUnbegun(_ id: Int64, _ migration: MigrationRecord) throws {
+    private func takeBackClaimed(_ note: Unreleased.Note, _ migration: MigrationRecord) throws {
         try stepper.attach(migration)
-        let claim = try Claims.all(in: migration.schema, connection, only: id).first
-        if let claim { try takeBack(claim, migration) } else { try forgetNote(id) }
+        let claim = try Claims.all(in: migration.schema, connection, only: note.id).first
+        _ = try settle(note, claim, migration)
     }
 
-    /// Takes back a claim of which the target has but a note.
-    func takeBack(_ claim: Claims.Claim, _ migration: MigrationRecord) throws {
+    /// Takes back the claim that a note tells of, and forgets the note, unless the file that is there is another one than that which
+    /// was to be claimed: that may come back.
+    ///
+    /// - Returns: Whether there is no such claim any more.
+    func settle(_ note: Unreleased.Note, _ claim: Claims.Claim?, _ migration: MigrationRecord) throws -> Bool {
+        if let claim {
+            guard !note.isAfter(claim) else { return false }
+            try takeBack(claim, migration)
+        } else {
+            guard let file = note.file, sourceFile(migration)?.text == file else { return false }
+        }
+        try stepper.waitingTransaction { try Unreleased(connection: connection).forget(note.id) }
+        return true
+    }
+
+    private func takeBack(_ claim: Claims.Claim, _ migration: MigrationRecord) throws {
         let record = TableRecord(claim, of: migration)
         let claims = Claims(connection: connection, migration: migration)
         do {
-            try claims.write { try claims.withdraw(record) }
+            try claims.write {
+                try claims.withdraw(record)
+                if claim.undoStage != nil { try Undo.raiseSequence(record, migration, connection) }
+            }
         } catch let error as SQLiteError where error.isMissingTable {
             // Another process has withdrawn the last one.
         }
         try giveBack(record, migration, isForgotten: true)
-        try forgetNote(claim.id)
     }
 
+    /// A move that has ended needs no note any more.
     func forgetNote(_ id: Int64) throws {
-        try stepper.waitingTransaction {
-            try Unreleased(connection: connection).forget(id)
-        }
+        try stepper.waitingTransaction { try Unreleased(connection: connection).forget(id) }
     }
 
     /// A table, or its source, is not the one any more that was checked.
@@ -313,17 +332,30 @@ extension Setup {
     /// Has the target forget tables that are about to move, but those that another process lets move, or whose source is
     /// claimed.
     ///
-    /// - Parameter isNoted: Whether that is noted, since a claim may show later.
-    func forgetUnclaimed(_ records: [TableRecord], _ migration: MigrationRecord, isNoted: Bool = false) throws {
+    /// - Parameters:
+    ///   - isNoted: Whether that is noted, since a claim may show later.
+    ///   - withdrawn: Those whose claims have been taken back.
+    func forgetUnclaimed(
+        _ records: [TableRecord],
+        _ migration: MigrationRecord,
+        isNoted: Bool = false,
+        withdrawn: Set<Int64> = []
+    ) throws {
         let claims = Claims(connection: connection, migration: migration)
+        let file = sourceFile(migration)?.text
         try stepper.waitingTransaction {
             // Nobody claims it in the meantime, since that takes the target's lock as well.
             let known = migration.sourcePath == nil ? [] : try claims.all()
             for record in try records.filter(isStarting) {
                 let isClaimed = known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
                 if isClaimed { continue }
-                try stepper.store.remove(record)
-                if isNoted { try noteUnbegun(record, migration) }
+                // The claim may be in another file than the one which is there.
+                let isThere = try withdrawn.contains(record.id) || stepper.store.sourceFile(of: record) == file
+                if isNoted || !isThere {
+                    try removeNoting(record, migration)
+                } else {
+                    try stepper.store.remove(record)
+                }
             }
         }
         for record in records { stepper.forget(record.id) }
@@ -332,15 +364,17 @@ extension Setup {
     /// Takes back what was begun, unless another process lets it move, or claims the source anew. The target forgets it
     /// last: what the source knows of alone would be an error for ever.
     private func withdraw(_ records: [TableRecord], _ migration: MigrationRecord, _ claims: Claims) throws {
+        var withdrawn: Set<Int64> = []
         if migration.sourcePath != nil {
             try stepper.writeSource(migration, of: records[0]) {
                 let known = try claims.all()
                 for record in try records.filter(isStarting) where !claims.isTaken(record, among: known) {
                     try claims.withdraw(record)
+                    if known.contains(where: { $0.id == record.id }) { withdrawn.insert(record.id) }
                 }
             }
             for record in records { try giveBack(record, migration) }
         }
-        try forgetUnclaimed(records, migration)
+        try forgetUnclaimed(records, migration, withdrawn: withdrawn)
     }
 }

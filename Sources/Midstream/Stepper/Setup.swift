@@ -77,6 +77,7 @@ struct Setup {
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
         var asked: [String: String] = [:]
+        var retiring: [TableRecord] = []
         var isCutShort = false
         for name in try reader.tableNames() {
             var table = TableMigration(name: name)
@@ -91,6 +92,7 @@ struct Setup {
             if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
+                if same.phase == .retiring { retiring.append(same) }
                 if same.isOwn { try setPolicies(table, of: same) }
             } else {
                 wanted.append(table)
@@ -101,6 +103,10 @@ struct Setup {
             try attach(migration, source)
             try finishBeginning(of: migration)
             throw Overtaken()
+        }
+        if migration.sourcePath != nil, !retiring.isEmpty {
+            try attach(migration, source)
+            for record in retiring { try Retirement(stepper: stepper, migration: migration).endIfMadeAnew(record) }
         }
         guard !wanted.isEmpty else { return asked }
         let isNew = !migrations.contains(migration)
@@ -203,10 +209,14 @@ struct Setup {
     private func sourcePath(_ source: MigrationSource, _ retirement: SourceRetirement) throws -> String?? {
         guard case .file(let path) = source.location else { return .some(nil) }
         guard FilePath.exists(path) else {
-            if retirement == .deleteFileWhenEmpty { return .some(nil) }
+            let isGone = FilePath.isGone(path)
+            if isGone, retirement == .deleteFileWhenEmpty { return .some(nil) }
             throw MigrationError(
                 .sourceUnavailable,
-                "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
+                isGone
+                    ? "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
+                    : "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and "
+                        + "try again when its volume can be read"
             )
         }
         let target = connection.fileName(schema: "main") ?? ""
@@ -217,8 +227,13 @@ struct Setup {
         return FilePath.relative(resolved, toFolderOf: target)
     }
 
+    /// The file that is at the path of a migration's source.
+    func sourceFile(_ migration: MigrationRecord) -> FileIdentity? {
+        stepper.path(of: migration).flatMap(FilePath.identity)
+    }
+
     private func isGone(_ source: MigrationSource) -> Bool {
-        if case .file(let path) = source.location { !FilePath.exists(path) } else { false }
+        if case .file(let path) = source.location { FilePath.isGone(path) } else { false }
     }
 
     /// The other sources that a table has rows to come from.
@@ -246,7 +261,7 @@ struct Setup {
             for beginning in begun {
                 try beginning.store(in: stepper.store)
                 if let definitions = beginning.definitions {
-                    try stepper.store.save(definitions, of: beginning.record)
+                    try stepper.store.save(definitions, in: sourceFile(migration), of: beginning.record)
                 }
             }
         }

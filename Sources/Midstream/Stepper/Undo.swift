@@ -72,7 +72,14 @@ struct Undo {
         if record.isRebuild {
             throw UndoSQL.cannot(record, "the table has been rebuilt, and what it was before is its source")
         }
-        if all.contains(where: { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }) {
+        let others = all.filter { other in
+            // Its source's table may have moved before, and be another since then.
+            let isFormer =
+                other.phase == .done && other.migration == record.migration
+                && SQLIdentifier.equal(other.source, record.source)
+            return other.id != record.id && !isFormer && SQLIdentifier.equal(other.target, record.target)
+        }
+        if !others.isEmpty {
             throw UndoSQL.cannot(record, "it has rows of several sources")
         }
         let checked: Void? = try stepper.unlessOvertaken(record) {
@@ -525,7 +532,9 @@ struct Undo {
 
     /// Opens the source of a table to writers that has ended, and has the target forget it.
     func release(_ record: TableRecord) throws -> MigrationProgress.Outcome {
-        if migration.sourcePath != nil {
+        // It may have been opened, used and deleted since.
+        let isGone = record.undoStage == Self.opening && stepper.path(of: migration).map(FilePath.isGone) == true
+        if migration.sourcePath != nil, !isGone {
             guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
             // The source's rows are the only ones from now on. A checkpoint by somebody else may have synced nothing.
             try connection.sync(schema: "main")
@@ -540,6 +549,12 @@ struct Undo {
             isMine = try stepper.store.table(record.id) != nil
             guard isMine else { return }
             if migration.sourcePath == nil { try open(record) }
+            if isGone {
+                let writes = try Returns(connection: connection).writes(of: record)
+                try Unreleased(connection: connection).note(
+                    .init(id: record.id, moved: Unreleased.nothing, source: migration.sourcePath, writes: writes)
+                )
+            }
             try stepper.store.remove(record)
         }
         guard done != nil else { return .busy }
@@ -573,7 +588,7 @@ struct Undo {
         return noted != nil
     }
 
-    /// Takes the fence down. Rowids that AUTOINCREMENT must not choose again are those of both sides.
+    /// Takes the fence down.
     private func open(_ record: TableRecord) throws {
         let claims = Claims(connection: connection, migration: migration)
         if !claims.isSameFile, let claim = try claims.all().first(where: { $0.id == record.id }) {
@@ -582,6 +597,11 @@ struct Undo {
             try claims.checkStage(claim, stepper.store.table(record.id))
         }
         try claims.withdraw(record)
+        try Self.raiseSequence(record, migration, connection)
+    }
+
+    /// Has the source's AUTOINCREMENT choose none of the rowids again that a table which has returned has had.
+    static func raiseSequence(_ record: TableRecord, _ migration: MigrationRecord, _ connection: Connection) throws {
         let reader = SchemaReader(connection: connection, schema: migration.schema)
         guard let source = try reader.table(record.source), source.isAutoIncrement,
             let sequence = try AutoIncrement.sequence(of: record.target, in: "main", connection)

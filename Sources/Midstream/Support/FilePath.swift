@@ -134,4 +134,7 @@ enum FilePath {
 struct FileIdentity: Hashable {
     var device: UInt64
     var inode: UInt64
+
+    /// How it is stored.
+    var text: String { "\(device):\(inode)" }
 }

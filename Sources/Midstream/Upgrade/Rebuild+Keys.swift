@@ -17,6 +17,8 @@ extension Rebuild {
             }
             let names = ExpressionShape.names(in: definition.text)
             let used = new.columns.indices.filter { names.contains(SQLIdentifier.lowercased(new.columns[$0].name)) }
+            // A row that is not taken is told of when it moves.
+            if used.contains(where: { MappedColumns.isTruthName(new.columns[$0].name) }) { continue }
             let isSame = used.allSatisfy { column in
                 mapped[column].plain.map { SQLIdentifier.equal(backup.columns[$0].name, new.columns[column].name) }
                     ?? false

@@ -80,7 +80,11 @@ extension Connection {
                 // A progress handler is asked after so many instructions of all runs of a statement, be it after the rollback. A new
                 // one has few.
                 guard error.code.primary == .interrupt else { throw error }
-                if isInTransaction { try prepare("ROLLBACK").run() }
+                if isInTransaction { try? prepare("ROLLBACK").run() }
+                // Too many where the handler is asked after each, and interrupts. A statement that writes and is interrupted has
+                // SQLite itself roll all of the transaction back; this one writes nothing that stays.
+                if isInTransaction { try? execute("PRAGMA temp.user_version = 0") }
+                if isInTransaction { try execute("ROLLBACK") }
             }
         }
         isHalfUndone = false

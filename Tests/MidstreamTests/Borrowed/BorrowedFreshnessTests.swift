@@ -211,7 +211,7 @@ import Testing
     }
 
     /// A deadline goes on interrupting what comes after, the rollback too.
-    @Test(arguments: [10, 100]) func whatIsInterruptedLeavesNoTransactionOpen(_ instructions: Int32) throws {
+    @Test(arguments: [1, 2, 10, 100]) func whatIsInterruptedLeavesNoTransactionOpen(_ instructions: Int32) throws {
         let pair = try Self.pair()
         let foreign = try ForeignConnection(pair.target)
         let overlay = try foreign.install()
@@ -219,7 +219,7 @@ import Testing
         defer { left.deallocate() }
         var interrupted = 0
         for number in 0..<Sample.size(400) {
-            left.initialize(to: 1 + number % 40)
+            left.initialize(to: 1 + number * 7919 % (4000 / Int(instructions)))
             sqlite3_progress_handler(
                 foreign.handle,
                 instructions,

@@ -123,6 +123,32 @@ import Testing
         )
     }
 
+    /// SQLite refuses a program that writes a table of its kind before it asks whether that may be.
+    @Test(
+        arguments: [
+            "UPDATE u SET a = a + 100 WHERE id = NEW.x", "DELETE FROM u WHERE id = NEW.x",
+            "INSERT INTO u VALUES (NEW.x + 100, 1)",
+        ],
+        [true, false]
+    )
+    func temporaryOnesWriteTablesWithoutRowIDs(_ program: String, _ isInTransaction: Bool) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE u(id INTEGER PRIMARY KEY, a) WITHOUT ROWID",
+            rows: "INSERT INTO u VALUES (1, 1), (2, 2), (3, 3), (7, 7)",
+            extra: "CREATE TABLE other(x)",
+            tables: ["u"],
+            moved: 2
+        )
+        let statements =
+            ["CREATE TEMP TRIGGER a AFTER INSERT ON other BEGIN \(program); END"]
+            + (isInTransaction ? ["BEGIN"] : []) + ["INSERT INTO other VALUES (7)", "INSERT INTO other VALUES (2)"]
+            + (isInTransaction ? ["COMMIT"] : [])
+        for sql in statements { try pair.native.execute(sql) }
+        try pair.database.withoutTransaction { db in for sql in statements { try db.execute(sql) } }
+        let all = "SELECT * FROM u ORDER BY id"
+        #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+    }
+
     // MARK: On the table itself
 
     @Test(arguments: [

@@ -116,6 +116,27 @@ import Testing
         }
     }
 
+    /// A subquery has no columns of these names.
+    @Test(arguments: ["true", "FALSE"]) func columnsAreCalledAsTruthValuesAre(_ name: String) throws {
+        let column = SQLIdentifier.quoted(name)
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, \(column) INTEGER, b TEXT)",
+            rows: """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30)
+                INSERT INTO t SELECT i, i % 5, 'b' || (i % 3) FROM n
+                """,
+            tables: ["t"],
+            moved: 10
+        )
+        for sql in [
+            "SELECT \(column), count(*) FROM t GROUP BY \(column)", "SELECT count(*), max(\(column)) FROM t",
+            "SELECT count(\(column)) FROM t WHERE \(column) > 2", "SELECT b, max(\(column)) FROM t GROUP BY b",
+            "SELECT count(*) FROM t WHERE \(column)", "SELECT count(*) FROM t WHERE b = 'b1'",
+        ] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
+
     @Test func onlyTheSimpleOnesAreTakenApart() throws {
         let (database, _, folder) = try pair(moved: 40)
         defer { withExtendedLifetime(folder) {} }

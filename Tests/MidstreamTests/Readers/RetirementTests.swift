@@ -84,6 +84,35 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.folder.file("other.db")) == 1)
     }
 
+    /// The source's table has been dropped, and the target could not be told.
+    @Test func whatIsMadeAnewBeforeTheTargetKnowsThatItIsDroppedMoves() throws {
+        let fixture = try MovingFixture(rows: 50)
+        let database = try fixture.open()
+        while try database.readMigrationProgress().tables.first?.phase != .retiring {
+            _ = try database.engine.withStepper { stepper in
+                let (migrations, records) = try stepper.load()
+                let (migration, record) = try (#require(migrations.first), #require(records.first))
+                guard record.phase == .copied else { return try stepper.step(.rows(50, table: nil)).moved }
+                // As a process does that is killed between the two commits.
+                let plain = try Connection(path: fixture.target)
+                try plain.execute("UPDATE midstream_tables SET phase = 3")
+                try stepper.attach(migration)
+                let claims = Claims(connection: stepper.connection, migration: migration)
+                try stepper.connection.transaction { _ = try claims.release(record, moved: 50) }
+                return 0
+            }
+        }
+        let old = try Connection(path: fixture.source)
+        try old.execute("DROP VIEW old_accounts")
+        try old.execute("CREATE TABLE old_accounts\(MovingFixture.columns)")
+        try old.execute("INSERT INTO old_accounts VALUES (1001, 'new', 1)")
+        old.close()
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM accounts") == 51)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 51)
+    }
+
     /// All of its rows have moved, and a reader from before keeps it from being retired.
     @Test(
         arguments: [SourceRetirement.drop, .keep],

@@ -229,7 +229,6 @@ import Testing
         holder.close()
         await threads.join()
         for path in isClaimed ? [fixture.target] : [fixture.source, fixture.target] {
-            Files.removeDatabase(path)
             Files.copyDatabase(path + "-kept", to: path)
         }
         let plain = try Connection(path: fixture.target)
@@ -488,6 +487,114 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target) == before)
     }
 
+    /// It has been claimed, and is away while the database is used. What is in its place says nothing of the claim.
+    @Test(
+        arguments: ["x", "CREATE TABLE old_accounts(id INTEGER PRIMARY KEY, more)"],
+        ["open", "cancel", "note, open", "note, cancel", "note, add"]
+    )
+    func anotherFileInTheSourcesPlaceHasItsClaimNotForgotten(_ other: String, _ way: String) async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture, isClaimed: true)
+        Files.moveDatabase(fixture.source, to: fixture.source + "-away")
+        if way.hasPrefix("note") {
+            let database = try Database(path: fixture.target)
+            try database.cancelMigration()
+            database.close()
+        }
+        let old = try Connection(path: fixture.source)
+        try old.execute(other == "x" ? "CREATE TABLE x(x)" : other)
+        old.close()
+        var database = try Database(path: fixture.target)
+        if way.hasSuffix("cancel") { try database.cancelMigration() }
+        if way.hasSuffix("add") {
+            #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+        }
+        #expect(try database.stepMigration().isFinished)
+        database.close()
+        Files.removeDatabase(fixture.source)
+        Files.moveDatabase(fixture.source + "-away", to: fixture.source)
+        database = try Database(path: fixture.target)
+        // Nobody is kept from it any more.
+        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = amount")
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+    }
+
+    /// The file that was to be claimed is there without a claim: it has none.
+    @Test func aFileThatWasNotClaimedIsForgottenWhenItIsBack() async throws {
+        let fixture = try MovingFixture(rows: 50)
+        let before = try MovingFixture.objects(fixture.target)
+        let database = try Database(path: fixture.target)
+        let holder = try Connection(path: fixture.source)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute("BEGIN IMMEDIATE")
+        let threads = Threads()
+        threads.start("beginner") { _ in
+            #expect(throws: MigrationError.self) { try MovingFixture.addMigration(database, fixture.source) }
+        }
+        usleep(300_000)
+        Files.copyDatabase(fixture.target, to: fixture.target + "-kept")
+        await threads.join()
+        database.close()
+        try holder.execute("ROLLBACK")
+        holder.close()
+        Files.removeDatabase(fixture.target)
+        Files.copyDatabase(fixture.target + "-kept", to: fixture.target)
+        try #require(try Connection(path: fixture.target).fetchValue("SELECT phase FROM midstream_tables") == 0)
+        Files.moveDatabase(fixture.source, to: fixture.source + "-away")
+        let away = try Database(path: fixture.target)
+        try away.cancelMigration()
+        #expect(try MovingFixture.objects(fixture.target).contains { $0.hasPrefix("table midstream_unreleased ") })
+        away.close()
+        Files.moveDatabase(fixture.source + "-away", to: fixture.source)
+        _ = try Database(path: fixture.target)
+        #expect(try MovingFixture.objects(fixture.target) == before)
+    }
+
+    /// A file that cannot be looked at may be there, with rows.
+    @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty], [false, true])
+    func aSourceThatCannotBeLookedAtIsNotTakenForOneThatIsGone(_ retirement: SourceRetirement, _ isAll: Bool) throws {
+        let folder = TemporaryFolder()
+        let (target, away) = (folder.file("new.db"), folder.file("away"))
+        mkdir(folder.file("old"), 0o755)
+        let source = folder.file("old/old.db")
+        try Connection(path: source).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)"
+        )
+        func open() throws -> Database {
+            if isAll {
+                return try Database(path: target, movingAllOf: .file(source), retirement: retirement)
+            }
+            let database = try Database(path: target)
+            try database.execute("CREATE TABLE IF NOT EXISTS t(id INTEGER PRIMARY KEY)")
+            try database.addMigration(source: .file(source), retirement: retirement) { $0.sourceTable = $0.name }
+            return database
+        }
+        func withoutFolder(_ body: () throws -> Void) rethrows {
+            rename(folder.file("old"), away)
+            symlink("old", folder.file("old"))
+            defer {
+                unlink(folder.file("old"))
+                rename(away, folder.file("old"))
+            }
+            try body()
+        }
+        withoutFolder {
+            let error = #expect(throws: MigrationError.self) { try open() }
+            #expect(error?.code == .sourceUnavailable)
+        }
+        let database = try open()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try database.stepMigration(rows: 1)
+        database.close()
+        withoutFolder { #expect(throws: (any Error).self) { try open() } }
+        let again = try open()
+        try finishMigration(again)
+        #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
     /// Others have taken all of its rows.
     @Test func aSourceThatIsDeletedBeforeItIsFencedHasMoved() async throws {
         let fixture = try MovingFixture(rows: 50)
@@ -640,6 +747,44 @@ import Testing
             #expect(texts(try database.fetchAll("SELECT a FROM t ORDER BY id")) == ["x", "y", "z"], "leg \(leg)")
             database.close()
         }
+    }
+
+    /// What is remembered of the first is no other source of the table.
+    @Test(arguments: [nil, ["t"]]) func whatMovesAgainCanBeCancelledBesideAnotherMove(_ names: [String]?) throws {
+        let folder = TemporaryFolder()
+        let create = "(id INTEGER PRIMARY KEY, a)"
+        let source = folder.file("old.db")
+        let old = try Connection(path: source)
+        try old.execute("CREATE TABLE o\(create)")
+        try old.execute("INSERT INTO o VALUES (1, 1), (2, 2)")
+        old.close()
+        let other = try Connection(path: folder.file("other.db"))
+        try other.execute("CREATE TABLE o2\(create)")
+        try other.execute(
+            "WITH RECURSIVE i(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM i WHERE x < 50) INSERT INTO o2 SELECT x, x FROM i"
+        )
+        other.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(create); CREATE TABLE t2\(create)")
+        func add() throws {
+            try database.addMigration(source: .file(source)) { if $0.name == "t" { $0.sourceTable = "o" } }
+        }
+        try database.addMigration(source: .file(folder.file("other.db"))) {
+            if $0.name == "t2" { $0.sourceTable = "o2" }
+        }
+        try add()
+        for _ in 0..<12 { try database.stepMigration(rows: 1, of: "t") }
+        try #require(try database.readMigrationProgress().tables.contains { $0.name == "t" && $0.phase == .done })
+        try Connection(path: source).execute(
+            script: "DROP VIEW o; CREATE TABLE o\(create); INSERT INTO o VALUES (3, 3)"
+        )
+        try add()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
+        try database.cancelMigration(of: names)
+        try finishMigration(database)
+        #expect(try Connection(path: source).fetchValue(Int.self, "SELECT count(*) FROM o") == 3)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t2") == (names == nil ? 0 : 50))
     }
 
     /// A chain that has ended is no chain of tables that are made anew under the names.

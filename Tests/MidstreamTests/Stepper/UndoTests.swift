@@ -1153,6 +1153,79 @@ import Testing
         try after.execute("INSERT INTO t VALUES (5, 5)")
     }
 
+    /// Its process has died between the opening of the source, which may have been used and deleted since, and the target's forgetting.
+    @Test(arguments: ["deleted", "back", "back unopened", "backup"])
+    func aSourceThatGoesWhenItHasBeenOpenedKeepsNothingBack(_ way: String) throws {
+        let folder = TemporaryFolder()
+        let (target, source) = (folder.file("new.db"), folder.file("old.db"))
+        let old = try Connection(path: source)
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, n)")
+        try old.execute("INSERT INTO t VALUES (1, 0), (2, 0), (3, 0)")
+        old.close()
+        var database = try Database(path: target)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, n)")
+        func add() throws { try database.addMigration(source: .file(source)) { $0.sourceTable = $0.name } }
+        try add()
+        try database.stepMigration(rows: 2)
+        try database.execute("UPDATE t SET n = 1; INSERT INTO t VALUES (9, 9); DELETE FROM t WHERE id = 9")
+        let backup = try Connection(path: source)
+        _ = try backup.checkpoint(mode: .truncate)
+        backup.close()
+        Files.copy(source, to: folder.file("backup.db"))
+        try database.cancelMigration()
+        let reader = try Connection(path: target)
+        var isBack = false
+        for _ in 0..<100 where !isBack {
+            try reader.execute("BEGIN")
+            _ = try reader.fetchAll("SELECT * FROM sqlite_master")
+            isBack = try database.stepMigration(rows: 10).tables.first?.phase == .copied
+            if !isBack { try reader.execute("COMMIT") }
+        }
+        #expect(isBack)
+        database.close()
+        try reader.execute("COMMIT")
+        try reader.execute("UPDATE midstream_tables SET undo_stage = 9223372036854775807")
+        if way == "back" {
+            let old = try Connection(path: source)
+            for event in ["insert", "update", "delete"] {
+                let name = try old.fetchValue(
+                    String.self,
+                    "SELECT name FROM sqlite_master WHERE name LIKE 'midstream_fence_\(event)%'"
+                )
+                try old.execute("DROP TRIGGER \(#require(name))")
+            }
+            try old.execute(script: "DROP TABLE midstream_claims; UPDATE sqlite_sequence SET seq = 9")
+        }
+        Files.moveDatabase(source, to: source + ".away")
+        database = try Database(path: target)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+        try database.execute("INSERT INTO t VALUES (100, 0); DELETE FROM t")
+        if way == "deleted" {
+            try Connection(path: folder.file("next.db")).execute(
+                script: "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (5, 5)"
+            )
+            try database.addMigration(source: .file(folder.file("next.db"))) { $0.sourceTable = $0.name }
+            #expect(try database.fetchValue(Int.self, "SELECT n FROM t") == 5)
+            return
+        }
+        if way == "backup" {
+            Files.moveDatabase(folder.file("backup.db"), to: source)
+            let error = #expect(throws: MigrationError.self) { try add() }
+            #expect(error?.code == .foreignState)
+            Files.removeDatabase(source)
+        }
+        database.close()
+        Files.moveDatabase(source + ".away", to: source)
+        database = try Database(path: target)
+        let after = try Connection(path: source)
+        try after.execute("INSERT INTO t(n) VALUES (10)")
+        let last = way == "back" ? 10 : 101
+        #expect(texts(try after.fetchAll("SELECT * FROM t")) == ["1|1", "2|1", "3|1", "\(last)|10"])
+        try add()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 4)
+    }
+
     /// Who has the file open from before reads what has returned as well, and does not write what was there before.
     @Test(
         .enabled(

@@ -348,4 +348,38 @@ import Testing
         try finishMigration(database)
         #expect(texts(try database.fetchAll("SELECT hex(x) FROM t")) == ["0102030405", "0102030405"])
     }
+
+    /// A handle that reads keeps no transaction open: what ends it in the midst of that is no loss.
+    @Test(
+        arguments: [0, 4],
+        ["COMMIT", "ROLLBACK", "COMMIT; BEGIN; UPDATE t SET n = 50 WHERE id = 4; ROLLBACK", "COMMIT; SELECT 1"]
+    )
+    func aTransactionMayBeEndedWhileAPartIsRead(_ moved: Int64, _ script: String) throws {
+        let pair = try pair(moved)
+        struct Own: Error {}
+        for isRefused in [false, true] {
+            func run(
+                _ execute: @escaping (String) throws -> Void,
+                _ withBlob: ((Blob) throws -> Void) throws -> Void
+            ) throws {
+                try execute("BEGIN")
+                try execute("UPDATE t SET n = n + 10 WHERE id IN (1, 3)")
+                do {
+                    try withBlob { _ in
+                        try execute(script)
+                        if isRefused { throw Own() }
+                    }
+                } catch is Own {}
+                try execute("UPDATE t SET n = n + 100 WHERE id = 2")
+            }
+            try run({ try pair.native.execute(script: $0) }) {
+                try pair.native.withBlob(table: "t", column: "x", rowID: 2, $0)
+            }
+            try pair.database.withoutTransaction { db in
+                try run({ try db.execute($0) }) { try db.withBlob(table: "t", column: "x", rowID: 2, $0) }
+            }
+            let all = "SELECT id, n FROM t ORDER BY id"
+            #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
+        }
+    }
 }
