@@ -166,6 +166,10 @@ extension DatabaseAccess {
             if tries < 10, !hasBegun, !isInBlock, !connection.isInTransaction, try mends(error, prepared) {
                 return false
             }
+            // It may have been met by a row that the engine brought over.
+            if prepared.route.rollsBackRefusals, Self.refusals.contains(error.code), connection.isInTransaction {
+                try? rollBack()
+            }
             try finished(prepared)
             throw error.naming(prepared.text)
         } catch {
@@ -174,6 +178,11 @@ extension DatabaseAccess {
             throw error
         }
     }
+
+    /// The constraints of which the OR clause of a statement says what is done.
+    private static let refusals: Set<ResultCode> = [
+        .constraintCheck, .constraintNotNull, .constraintPrimaryKey, .constraintRowID, .constraintUnique,
+    ]
 
     /// Whether another process has changed what moves since the overlay was compared.
     private func isOutdated() throws -> Bool {

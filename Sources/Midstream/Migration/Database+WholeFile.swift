@@ -46,8 +46,16 @@ extension Database {
         let sourceKey = source.key
         configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
         try self.init(path: path, key: key, configuration: configuration)
-        // It may have ended, and the source be gone.
-        if made == nil, FilePath.isGone(sourcePath) { return }
+        if made == nil, FilePath.isGone(sourcePath) {
+            // It may have ended. Before it has begun, all rows are there.
+            guard try engine.withStepper({ try WholeFile.noted($0.connection) }) != nil else { return }
+            close()
+            throw MigrationError(
+                .sourceUnavailable,
+                "there is no file \(sourcePath), of which \(path) was made, and no row has moved yet: restore it, or delete "
+                    + "\(path) to have it made of another one"
+            )
+        }
         do {
             // The application may have made tables of its own since, at an earlier launch.
             let names = try WholeFile.tableNames(sourcePath, sourceKey)

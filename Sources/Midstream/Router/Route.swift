@@ -57,6 +57,8 @@ struct Route {
     /// Tables that must be drained before the statement can run natively, and why.
     private(set) var drained: Set<Int64> = []
     private(set) var reason = MigrationStatistics.Reason.program
+    /// Whether it says OR ROLLBACK.
+    var rollsBackRefusals = false
     /// Whether it deletes rows, and asks nothing of them.
     var isPlainDelete = false
     /// Whether it deletes all rows of a moving table.

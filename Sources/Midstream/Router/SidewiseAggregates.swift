@@ -110,8 +110,8 @@ struct SidewiseAggregates {
             && target.columns.indices.allSatisfy { index in
                 !MappedColumns.isTruthName(target.columns[index].name)
                     && table.sql.columns[index].plain.map {
-                    SQLIdentifier.equal(source.columns[$0].name, target.columns[index].name)
-                } ?? false
+                        SQLIdentifier.equal(source.columns[$0].name, target.columns[index].name)
+                    } ?? false
             }
     }
 

@@ -98,8 +98,19 @@ extension Connection {
     ///
     /// - Throws: ``SQLiteError`` when a statement or a transaction uses it.
     public func detach(_ schema: String) throws(SQLiteError) {
+        sparePath(of: schema)
         try execute("DETACH \(schema.quotedIdentifier)")
         heldKeys[schema] = nil
+    }
+
+    /// Sees to it that, as a file is closed which is not at its path any more, older versions of SQLite do not delete the WAL there,
+    /// which is that of the file in its place by now.
+    ///
+    /// Source: `SQLITE_FCNTL_PERSIST_WAL` in <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>.
+    func sparePath(of schema: String) {
+        guard hasMoved(schema: schema) else { return }
+        var isKept: Int32 = 1
+        sqlite3_file_control(db, schema, SQLITE_FCNTL_PERSIST_WAL, &isKept)
     }
 
     /// The path without links, as SQLite spells it.

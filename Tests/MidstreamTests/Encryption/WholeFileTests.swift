@@ -239,6 +239,30 @@ import Testing
         }
     }
 
+    /// Its process has died before a table began to move.
+    @Test func aFileThatWasMadeIsNotOpenedWithoutItsSource() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        func launch() throws -> Database {
+            try Database(path: new, movingAllOf: .file(old), retirement: .deleteFileWhenEmpty)
+        }
+        #expect(try WholeFile.create(new, nil, from: old, nil) != nil)
+        Files.moveDatabase(old, to: old + "-away")
+        for _ in 0..<2 {
+            let error = #expect(throws: MigrationError.self) { try launch() }
+            #expect(error?.code == .sourceUnavailable)
+        }
+        Files.moveDatabase(old + "-away", to: old)
+        var database = try launch()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try finishMigration(database)
+        database.close()
+        #expect(!Files.exists(old))
+        database = try launch()
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
     /// While there are any, the file may not be deleted.
     @Test func tablesThatHaveNotMovedAreNamed() throws {
         let folder = TemporaryFolder()

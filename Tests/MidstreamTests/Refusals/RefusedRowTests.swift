@@ -205,4 +205,36 @@ import Testing
         }
         #expect(try ids(database) == texts(native.fetchAll("SELECT id FROM t")))
     }
+
+    /// A constraint that an older table's rows violate, which the engine meets as it brings one over.
+    @Test(arguments: [
+        "INSERT OR @ INTO t VALUES (13, 2, 'n')", "INSERT OR @ INTO t VALUES (2000, 2, 'b13')",
+        "UPDATE OR @ t SET b = 'b13' WHERE id = 2", "INSERT OR @ INTO t VALUES (3000, 2, 'm'), (13, 2, 'n')",
+    ])
+    func aStatementThatMeetsOneHasTheTransactionRolledBackIfItSaysSo(_ sql: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a, b UNIQUE)")
+        try old.execute(
+            "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) INSERT INTO t SELECT i, i % 10, 'b' || i FROM n"
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b UNIQUE, CHECK (a <> 3)); CREATE TABLE plain(x)"
+        )
+        try database.execute("INSERT INTO plain VALUES (0)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        for (word, kept) in [("ABORT", 2), ("ROLLBACK", 2)] {
+            let statement = sql.replacing("@", with: word)
+            _ = try? database.write { db in
+                try db.execute("INSERT INTO plain VALUES (1)")
+                let error = #expect(throws: SQLiteError.self) { try db.execute(statement) }
+                #expect(error.map { ResultCode.constraint ~= $0.code } == true)
+            }
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM plain") == kept, "\(statement)")
+            #expect(throws: SQLiteError.self) { try database.execute(statement) }
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
+    }
 }

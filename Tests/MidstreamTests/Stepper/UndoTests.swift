@@ -1227,14 +1227,7 @@ import Testing
     }
 
     /// Who has the file open from before reads what has returned as well, and does not write what was there before.
-    @Test(
-        .enabled(
-            if: Connection.libraryVersionNumber >= 3_023_000,
-            "of SQLCipher 3, the first statement after that fails with a short read, and why is not known"
-        ),
-        arguments: [true, false],
-        ["WAL", "DELETE"]
-    )
+    @Test(arguments: [true, false], ["WAL", "DELETE"])
     func whatReturnsIntoAFileThatWasReplacedIsSeen(_ isCancelledBefore: Bool, _ mode: String) throws {
         let folder = TemporaryFolder()
         let (source, copy) = (folder.file("old.db"), folder.file("copy.db"))
