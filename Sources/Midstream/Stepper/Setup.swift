@@ -71,9 +71,13 @@ struct Setup {
         if path == .some(nil), source != .sameDatabase { return [:] }
         let stored = path ?? nil
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
-        let migration =
-            migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
-            ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
+        let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
+        var migration =
+            former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
+        // What has been said of a file counts until all that moved from it has ended.
+        if records.allSatisfy({ $0.migration != migration.id || $0.phase == .done }) {
+            migration.retirement = retirement
+        }
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
         var asked: [String: String] = [:]
@@ -109,7 +113,7 @@ struct Setup {
             for record in retiring { try Retirement(stepper: stepper, migration: migration).endIfMadeAnew(record) }
         }
         guard !wanted.isEmpty else { return asked }
-        let isNew = !migrations.contains(migration)
+        let isNew = former == nil
         var begun: [Beginning] = []
         do {
             try attach(migration, source)

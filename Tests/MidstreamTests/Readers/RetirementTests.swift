@@ -113,6 +113,33 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 51)
     }
 
+    /// Another file gets the path of one from which all has moved, while others move still.
+    @Test func whatIsSaidOfAFileEndsWithItsMoves() throws {
+        let folder = TemporaryFolder()
+        let (source, create) = (folder.file("import.db"), "(id INTEGER PRIMARY KEY, n)")
+        try Connection(path: folder.file("other.db")).execute(
+            script: "CREATE TABLE u\(create); INSERT INTO u VALUES (1, 1), (2, 2), (3, 3)"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t\(create); CREATE TABLE u\(create)")
+        try database.addMigration(source: .file(folder.file("other.db"))) { if $0.name == "u" { $0.sourceTable = "u" } }
+        for (retirement, name) in [(SourceRetirement.drop, "first"), (.keep, "second"), (.keep, "third")] {
+            Files.removeDatabase(source)
+            try Connection(path: source).execute(
+                script: "CREATE TABLE \(name)\(create); INSERT INTO \(name)(n) VALUES ('\(name)')"
+            )
+            try database.execute("DELETE FROM t")
+            try database.addMigration(source: .file(source), retirement: retirement) {
+                if $0.name == "t" { $0.sourceTable = name }
+            }
+            #expect(texts(try database.fetchAll("SELECT n FROM t")) == [name])
+            for _ in 0..<12 { try database.stepMigration(rows: 1, of: "t") }
+            #expect(try database.readMigrationProgress().tables.allSatisfy { $0.name != "t" || $0.phase == .done })
+            #expect(try MovingFixture.count(name, in: source) == (retirement == .keep ? 1 : 0))
+        }
+        try finishMigration(database)
+    }
+
     /// All of its rows have moved, and a reader from before keeps it from being retired.
     @Test(
         arguments: [SourceRetirement.drop, .keep],
