@@ -38,6 +38,9 @@ struct SidewiseAggregates {
 
     // MARK: Reading the statement
 
+    /// In bytes. What is written anew is deeper than the statement, and SQLite takes 1000 levels: an OR of as many terms is longer.
+    private static let longestCondition = 4096
+
     private static let groupWords = SQLNameSet(["group"])
 
     /// What may stand nowhere in it.
@@ -63,7 +66,7 @@ struct SidewiseAggregates {
         }
         if words.skip("where") {
             guard let text = words.expression(until: ["group", "order", "limit"], of: table.target) else { return nil }
-            if words.names.contains(where: isNameOfResult) { return nil }
+            if words.names.contains(where: isNameOfResult) || text.utf8.count > Self.longestCondition { return nil }
             condition = " WHERE (\(text))"
             conditionColumns = words.names.compactMap { table.target.columnIndex($0) }
         }
@@ -199,10 +202,17 @@ struct SidewiseAggregates {
         return true
     }
 
+    /// Whether a whole table has an index, or its rowids, along which the groups of one column come.
+    private var comeInOrder: Bool {
+        groups[0] == table.target.rowIDColumn
+            || table.target.indexes.contains { $0.isPlain && $0.terms.first?.column == groups[0] }
+    }
+
     private mutating func readOrder(_ words: inout Words) -> Bool {
         guard words.skip("order") else { return true }
         guard words.skip("by") else { return false }
         var terms: [String] = []
+        var isDescending = false
         repeat {
             let number: Int
             if let written = words.integer() {
@@ -215,8 +225,14 @@ struct SidewiseAggregates {
             }
             guard items.indices.contains(number - 1) else { return false }
             if case .group(let place) = items[number - 1].item { orderedGroups.insert(place) }
-            terms.append("\(number)" + (words.skip("desc") ? " DESC" : words.skip("asc") ? "" : ""))
+            isDescending = words.skip("desc")
+            if !isDescending { _ = words.skip("asc") }
+            terms.append("\(number)" + (isDescending ? " DESC" : ""))
         } while words.skip(",")
+        // Where both have one term, SQLite sorts groups in the direction of ORDER BY, but those that come along an index.
+        if isDescending, terms.count == 1, groups.count == 1, orderedGroups.isEmpty, condition.isEmpty, comeInOrder {
+            terms.append("midstream_group0")
+        }
         ending = " ORDER BY \(terms.joined(separator: ", "))"
         return true
     }

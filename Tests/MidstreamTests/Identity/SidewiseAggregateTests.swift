@@ -137,6 +137,39 @@ import Testing
         }
     }
 
+    /// SQLite takes expressions of 1000 levels.
+    @Test func aConditionMayBeAsLargeAsNatively() throws {
+        let (database, native, folder) = try pair(moved: 40)
+        defer { withExtendedLifetime(folder) {} }
+        for count in [400, 999] {
+            let sql =
+                "SELECT count(*) FROM t WHERE " + (1...count).map { "a = \($0 * 3)" }.joined(separator: " OR ")
+            #expect(texts(try database.fetchAll(sql)) == texts(try native.fetchAll(sql)))
+        }
+    }
+
+    /// Which of equal groups come first.
+    @Test(arguments: ["", "CREATE INDEX by_a ON t(a)", "CREATE INDEX by_a ON t(a, c)"], [0, 20, 59])
+    func groupsOfEqualCountsComeAsNatively(_ index: String, _ moved: Int64) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY, a INTEGER, c INTEGER); \(index)",
+            rows: """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+                INSERT INTO t SELECT i, i % 6, i % 4 FROM n
+                """,
+            tables: ["t"],
+            moved: moved
+        )
+        for sql in [
+            "SELECT a, count(*) AS n FROM t GROUP BY a ORDER BY n DESC LIMIT 3",
+            "SELECT a, count(*) FROM t GROUP BY a ORDER BY 2 DESC", "SELECT a, count(*) FROM t GROUP BY a ORDER BY 2",
+            "SELECT a, count(*), max(c) FROM t GROUP BY a ORDER BY 2 DESC LIMIT 2",
+            "SELECT id, count(*) FROM t GROUP BY id ORDER BY 2 DESC LIMIT 2",
+        ] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
+
     @Test func onlyTheSimpleOnesAreTakenApart() throws {
         let (database, _, folder) = try pair(moved: 40)
         defer { withExtendedLifetime(folder) {} }
