@@ -18,6 +18,13 @@ static inline int midstream_vtab_support_constraints(sqlite3 *db) {
     return sqlite3_vtab_config(db, SQLITE_VTAB_CONSTRAINT_SUPPORT, 1);
 }
 
+/// Says, while a virtual table is being connected, that views and triggers may use it where the schema is not trusted.
+static inline void midstream_vtab_trust(sqlite3 *db) {
+#ifdef SQLITE_VTAB_INNOCUOUS
+    sqlite3_vtab_config(db, SQLITE_VTAB_INNOCUOUS);
+#endif
+}
+
 /// A virtual table, as SQLite sees it, followed by the Swift object that implements it.
 typedef struct midstream_vtab {
     sqlite3_vtab base;

@@ -50,11 +50,7 @@ extension Database {
             // It may have ended. Before it has begun, all rows are there.
             guard try engine.withStepper({ try WholeFile.noted($0.connection) }) != nil else { return }
             close()
-            throw MigrationError(
-                .sourceUnavailable,
-                "there is no file \(sourcePath), of which \(path) was made, and no row has moved yet: restore it, or delete "
-                    + "\(path) to have it made of another one"
-            )
+            throw WholeFile.missing(sourcePath, path)
         }
         do {
             // The application may have made tables of its own since, at an earlier launch.
@@ -64,8 +60,11 @@ extension Database {
             }
             if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
         } catch {
-            if made != nil { takeBack(key, made) }
-            throw error
+            let hasChanged = try? engine.withStepper { try !WholeFile.isSame(sourcePath, sourceKey, $0.connection) }
+            guard made != nil || hasChanged == true else { throw error }
+            takeBack(key, made)
+            // An old build has had its turn since another process made the file, which can be made anew.
+            throw made == nil && FilePath.isGone(path) ? WholeFile.changed(sourcePath, path, "try again") : error
         }
         try cancelMigration()
         let deadline = ContinuousClock.now + Stepper.patience

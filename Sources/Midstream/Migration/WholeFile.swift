@@ -111,19 +111,36 @@ enum WholeFile {
     ///
     /// - Parameter stepper: The new file's.
     static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
-        let connection = stepper.connection
-        guard let noted = try noted(connection) else { return true }
-        if !FilePath.isGone(sourcePath) {
-            let source = try open(sourcePath, key)
-            defer { source.close() }
-            let now = try source.transaction { try summary(of: source) }
-            // Another process may have looked before, and steps have retired tables since.
-            if now != noted, try self.noted(connection) != nil { return false }
-        }
+        guard try isSame(sourcePath, key, stepper.connection) else { return false }
+        if try noted(stepper.connection) == nil { return true }
         try stepper.waitingTransaction {
-            try connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
+            try stepper.connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
         }
         return true
+    }
+
+    /// Whether a source is what was copied, as far as that is noted.
+    ///
+    /// - Parameter connection: To the new file.
+    static func isSame(_ sourcePath: String, _ key: EncryptionKey?, _ connection: Connection) throws -> Bool {
+        guard let noted = try noted(connection) else { return true }
+        if FilePath.isGone(sourcePath) {
+            if try self.noted(connection) == nil { return true }
+            throw missing(sourcePath, connection.fileName(schema: "main") ?? "")
+        }
+        let source = try open(sourcePath, key)
+        defer { source.close() }
+        let now = try source.transaction { try summary(of: source) }
+        // Another process may have looked before, and steps have retired tables since.
+        return try now == noted || self.noted(connection) == nil
+    }
+
+    static func missing(_ source: String, _ path: String) -> MigrationError {
+        MigrationError(
+            .sourceUnavailable,
+            "there is no file \(source), of which \(path) was made, and no row has moved yet: restore it, or delete \(path) to "
+                + "have it made of another one"
+        )
     }
 
     static func changed(_ source: String, _ path: String, _ remedy: String) -> MigrationError {

@@ -89,10 +89,6 @@ extension Setup {
             try stepper.attach(migration)
             return try start(records, migration)
         } catch {
-            if (error as? MigrationError)?.code == .sourceUnavailable, isRetired(migration) {
-                for record in records { try forget(record, migration) }
-                return nil
-            }
             stepper.detachReadOnly()
             let left = try records.filter(isStarting)
             guard left.count == records.count else {
@@ -102,11 +98,6 @@ extension Setup {
             if isNeeded { throw error }
             return nil
         }
-    }
-
-    /// Whether a source's file is gone as one goes from which all has moved.
-    private func isRetired(_ migration: MigrationRecord) -> Bool {
-        migration.retirement == .deleteFileWhenEmpty && stepper.path(of: migration).map(FilePath.isGone) == true
     }
 
     /// Takes back what was about to begin and could not, unless another process lets it move.

@@ -67,9 +67,16 @@ struct Setup {
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
         let (version, migrations, records) = try resumeAndLoad()
-        let path = try sourcePath(source, retirement)
-        if path == .some(nil), source != .sameDatabase { return [:] }
-        let stored = path ?? nil
+        let stored = try sourcePath(source)
+        if retirement == .deleteFileWhenEmpty, isGone(source) {
+            // It goes when all has moved. What is about to begin has seen it.
+            let isMissed = migrations.contains { migration in
+                migration.hasSource(stored)
+                    && records.contains { $0.migration == migration.id && $0.phase == .starting }
+            }
+            if !isMissed { return [:] }
+        }
+        try checkReachable(source)
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
         var migration =
@@ -207,28 +214,26 @@ struct Setup {
         try stepper.keys.trying(source.key, ofSource: FilePath.resolved(path)) { try stepper.attach(migration) }
     }
 
-    /// The source's path as the target stores it.
-    ///
-    /// - Returns: `.some(nil)` for the target itself, or when a source that was to be deleted is gone.
-    private func sourcePath(_ source: MigrationSource, _ retirement: SourceRetirement) throws -> String?? {
-        guard case .file(let path) = source.location else { return .some(nil) }
-        guard FilePath.exists(path) else {
-            let isGone = FilePath.isGone(path)
-            if isGone, retirement == .deleteFileWhenEmpty { return .some(nil) }
-            throw MigrationError(
-                .sourceUnavailable,
-                isGone
-                    ? "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
-                    : "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and "
-                        + "try again when its volume can be read"
-            )
-        }
+    /// The source's path as the target stores it; `nil` for the target itself.
+    private func sourcePath(_ source: MigrationSource) throws -> String? {
+        guard case .file(let path) = source.location else { return nil }
         let target = connection.fileName(schema: "main") ?? ""
         let resolved = FilePath.resolved(path)
-        guard FilePath.identity(resolved) != FilePath.identity(target) else {
+        guard !FilePath.exists(resolved) || FilePath.identity(resolved) != FilePath.identity(target) else {
             throw MigrationError(.misuse, "the source is the target's own file: say .sameDatabase")
         }
         return FilePath.relative(resolved, toFolderOf: target)
+    }
+
+    private func checkReachable(_ source: MigrationSource) throws {
+        guard case .file(let path) = source.location, !FilePath.exists(path) else { return }
+        throw MigrationError(
+            .sourceUnavailable,
+            FilePath.isGone(path)
+                ? "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
+                : "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and "
+                    + "try again when its volume can be read"
+        )
     }
 
     /// The file that is at the path of a migration's source.

@@ -114,6 +114,7 @@ private func connect(
         let own = UnsafeMutablePointer<midstream_vtab>.allocate(capacity: 1)
         own.initialize(to: midstream_vtab())
         own.pointee.object = Unmanaged.passRetained(table).toOpaque()
+        midstream_vtab_trust(db)
         if table.reportsConstraints { midstream_vtab_support_constraints(db) }
         result.pointee = UnsafeMutableRawPointer(own).assumingMemoryBound(to: sqlite3_vtab.self)
         return SQLITE_OK

@@ -149,6 +149,33 @@ import Testing
         #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
     }
 
+    /// Where an application has views and triggers do nothing that harms.
+    @Test func theyWriteAndReadWhereTheSchemaIsNotTrusted() throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE u(id INTEGER PRIMARY KEY, a)",
+            rows: "INSERT INTO u VALUES (1, 1), (2, 2), (3, 3), (7, 7)",
+            extra: "CREATE TABLE other(x); CREATE VIEW v AS SELECT * FROM u WHERE a > 1",
+            tables: ["u"],
+            moved: 2
+        )
+        let statements = [
+            "PRAGMA trusted_schema = 0", "CREATE TEMP VIEW w AS SELECT * FROM u",
+            "CREATE TEMP TRIGGER r AFTER INSERT ON other BEGIN INSERT INTO other SELECT a FROM w WHERE NEW.x = 1; END",
+            "INSERT INTO other SELECT a FROM v", "INSERT INTO other VALUES (1)",
+            "CREATE TEMP TRIGGER a AFTER INSERT ON other BEGIN UPDATE u SET a = 9 WHERE id = NEW.x; END",
+            "INSERT INTO other VALUES (7)",
+        ]
+        try pair.database.withoutTransaction { db in
+            for sql in statements {
+                try pair.native.execute(sql)
+                try db.execute(sql)
+            }
+        }
+        for sql in ["SELECT * FROM u ORDER BY id", "SELECT * FROM other"] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)))
+        }
+    }
+
     // MARK: On the table itself
 
     @Test(arguments: [
