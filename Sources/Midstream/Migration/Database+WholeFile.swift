@@ -13,7 +13,8 @@ extension Database {
     /// AUTOINCREMENT, `user_version`, `application_id`, encoding and auto-vacuum of the source, in one transaction. Then
     /// a migration of every table begins. Later calls go on with it; when it has ended they open the file, and the source
     /// need not be there any more. A table that returned (``cancelMigration(of:)``) moves again then; so does one that the source has
-    /// got since, if the new file has a table of its name.
+    /// got since, if the new file has a table of its name. A file of which all tables have returned is opened without its source, too,
+    /// and has no rows.
     ///
     /// - Parameters:
     ///   - path: The new file's path.
