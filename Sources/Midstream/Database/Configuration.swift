@@ -39,6 +39,9 @@ public struct DatabaseConfiguration: Sendable {
     /// Whether the file is created when it does not exist.
     public var createsFile = true
 
+    /// Whether it is opened to have all of another file move into it, which may have yet to begin.
+    var movesWholeFile = false
+
     /// The keys of encrypted sources, by their paths without links: called when the database is opened, for migrations
     /// that are stored in it. `nil` for a source that is not encrypted.
     public var sourceKey: (@Sendable (_ path: String) -> EncryptionKey?)?

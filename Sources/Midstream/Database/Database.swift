@@ -53,6 +53,7 @@ public final class Database: @unchecked Sendable {
                 "the folder of \(path) has a name that is not UTF-8, and cannot be found again: use another folder"
             )
         }
+        if !configuration.movesWholeFile { try WholeFile.checkBegun(connection) }
         if let locate = configuration.sourcePath {
             try Relocation(connection: connection, keys: keys, locate: locate).run()
         }

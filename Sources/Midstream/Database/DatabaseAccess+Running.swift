@@ -70,7 +70,9 @@ extension DatabaseAccess {
     func notingLosses<Result>(_ body: () throws -> Result) throws -> Result {
         try checkTransaction()
         let wasInTransaction = connection.isInTransaction
+        let hadEnded = hasEndedTransaction
         hasEndedTransaction = false
+        defer { hasEndedTransaction = hasEndedTransaction || hadEnded }
         let result: Result
         do {
             result = try body()
@@ -166,10 +168,6 @@ extension DatabaseAccess {
             if tries < 10, !hasBegun, !isInBlock, !connection.isInTransaction, try mends(error, prepared) {
                 return false
             }
-            // It may have been met by a row that the engine brought over.
-            if prepared.route.rollsBackRefusals, Self.refusals.contains(error.code), connection.isInTransaction {
-                try? rollBack()
-            }
             try finished(prepared)
             throw error.naming(prepared.text)
         } catch {
@@ -178,11 +176,6 @@ extension DatabaseAccess {
             throw error
         }
     }
-
-    /// The constraints of which the OR clause of a statement says what is done.
-    private static let refusals: Set<ResultCode> = [
-        .constraintCheck, .constraintNotNull, .constraintPrimaryKey, .constraintRowID, .constraintUnique,
-    ]
 
     /// Whether another process has changed what moves since the overlay was compared.
     private func isOutdated() throws -> Bool {
@@ -447,7 +440,18 @@ extension DatabaseAccess {
         if prepared.route.role == .begin {
             try begin { _ = try overlay.watch.beginning(prepared.route) { try statement.step() } }
         } else {
-            hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+            if prepared.route.rollsBackRefusals { overlay.statements.hasRefusedPromotion = false }
+            do {
+                hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
+            } catch let error as SQLiteError {
+                // The statement collides with a row that the engine could not bring over, and SQLite undoes no more than it.
+                let isRefused = prepared.route.rollsBackRefusals && overlay.statements.hasRefusedPromotion
+                if isRefused, ResultCode.constraint ~= error.code, connection.isInTransaction {
+                    statement.reset()
+                    try? rollBack()
+                }
+                throw error
+            }
         }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()

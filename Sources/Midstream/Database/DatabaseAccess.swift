@@ -27,7 +27,7 @@ public final class DatabaseAccess {
     var isInBlock = false
     /// What statements get of which the transaction has been rolled back by an error, or must be, with that one's code.
     var lostTransaction: SQLiteError?
-    /// Whether the last transaction has been ended by a statement of the application's.
+    /// Whether a statement of the application's, and no error, has ended the transaction that was open before; see `notingLosses`.
     var hasEndedTransaction = false
     /// Whether names have come to mean something else in the transaction that is open, as by CREATE VIEW. What they mean again
     /// after a rollback is not what the statements prepared since were routed for.

@@ -42,6 +42,7 @@ extension Database {
         let made = try WholeFile.create(path, key, from: sourcePath, source.key)
         var configuration = configuration
         configuration.createsFile = false
+        configuration.movesWholeFile = true
         let others = configuration.sourceKey
         let resolved = FilePath.resolved(sourcePath)
         let sourceKey = source.key

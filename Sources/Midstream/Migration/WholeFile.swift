@@ -23,13 +23,14 @@ enum WholeFile {
         from sourcePath: String,
         _ sourceKey: EncryptionKey?
     ) throws -> Set<String>? {
-        // What has a journal may have been cut short.
-        if FilePath.hasContent(path), !FilePath.exists(path + "-journal") { return nil }
+        // What has a journal may have been cut short; and another process may have opened the file before there was anything in it.
+        let hasContent = FilePath.hasContent(path)
+        if hasContent, !FilePath.exists(path + "-journal"), try !isEmpty(path, key) { return nil }
         guard FilePath.exists(sourcePath) else {
-            if FilePath.hasContent(path) { return nil }
+            if hasContent { return nil }
             throw MigrationError(
                 .sourceUnavailable,
-                "there is neither \(path) nor a file \(sourcePath) to make it of: check the paths"
+                "there is no \(path), and the file \(sourcePath) to make it of is not there, or cannot be looked at: check the paths"
             )
         }
         let source = try open(sourcePath, sourceKey)
@@ -65,6 +66,14 @@ enum WholeFile {
             try? target.rollBack()
             throw error
         }
+    }
+
+    /// Whether a file has nothing of anybody's.
+    private static func isEmpty(_ path: String, _ key: EncryptionKey?) throws -> Bool {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 5000)
+        return try objects(connection).isEmpty
     }
 
     /// Opens a source, which is there.
@@ -135,6 +144,19 @@ enum WholeFile {
         return try now == noted || self.noted(connection) == nil
     }
 
+    /// Makes sure that a file is none that was made of another one and does not move yet: its tables lack all rows.
+    static func checkBegun(_ connection: Connection) throws {
+        let isNoted = try connection.readingTransaction {
+            try notedInTransaction(connection) != nil && !StateStore(connection: connection).exists()
+        }
+        guard isNoted else { return }
+        throw MigrationError(
+            .misuse,
+            "\(connection.fileName(schema: "main") ?? "the file") was made of another file, whose rows have yet to begin to move: open it "
+                + "by Database(path:movingAllOf:) first"
+        )
+    }
+
     static func missing(_ source: String, _ path: String) -> MigrationError {
         MigrationError(
             .sourceUnavailable,
@@ -184,10 +206,9 @@ enum WholeFile {
         // Where it fails, the file stays, and the next launch goes on with it.
         _ = try? SourceFile.delete(path, attachedTo: connection, as: "main", lockingBy: copyTable) {
             let now = try objects(connection)
-            guard now == made ?? now, !now.contains("midstream_state"), try notedInTransaction(connection) == note
-            else {
-                return false
-            }
+            // What tells of moves may tell of claims as well.
+            let isMoving = now.contains { OwnNames.tellsOfRows($0) && $0 != copyTable }
+            guard now == made ?? now, !isMoving, try notedInTransaction(connection) == note else { return false }
             return try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in
                 try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(table)) LIMIT 1") == nil
             }
@@ -331,12 +352,13 @@ enum WholeFile {
 
     /// The tables that have rows which are nowhere else.
     static func unmovedTables(_ connection: Connection) throws -> [String] {
-        try connection.fetchAll(
+        let isNeeded = try Unreleased.isNeeded(in: "main", connection)
+        return try connection.fetchAll(
             "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
                 + "AND name NOT IN ('midstream_claims', '\(UpgradeRecords.table)') ORDER BY rowid"
         )
         .map { try $0.get(0, as: String.self) }
-        .filter { try !hasMoved($0, connection) }
+        .filter { try ($0 != Unreleased.table || isNeeded) && !hasMoved($0, connection) }
     }
 
     /// Whether all rows of a table have moved elsewhere, or it has none.

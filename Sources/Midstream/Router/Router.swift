@@ -63,7 +63,7 @@ struct Router {
     private func way(_ outline: StatementOutline, in text: String) throws -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
-        route.rollsBackRefusals = outline.conflict?.word == "rollback"
+        route.rollsBackRefusals = outline.conflict?.word == "rollback" && outline.upsert.isEmpty
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.traits.add(outline)
         // A trigger's program may ask by way of a view.

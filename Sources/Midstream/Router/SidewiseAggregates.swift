@@ -38,8 +38,9 @@ struct SidewiseAggregates {
 
     // MARK: Reading the statement
 
-    /// In bytes. What is written anew is deeper than the statement, and SQLite takes 1000 levels: an OR of as many terms is longer.
-    private static let longestCondition = 4096
+    /// How many words and operators a condition may have, lists of values aside. What is written anew is a little deeper, and SQLite
+    /// takes 1000 levels.
+    private static let largestCondition = 900
 
     private static let groupWords = SQLNameSet(["group"])
 
@@ -66,7 +67,9 @@ struct SidewiseAggregates {
         }
         if words.skip("where") {
             guard let text = words.expression(until: ["group", "order", "limit"], of: table.target) else { return nil }
-            if words.names.contains(where: isNameOfResult) || text.utf8.count > Self.longestCondition { return nil }
+            if words.names.contains(where: isNameOfResult) { return nil }
+            let parts = SQLTokenizer(text).filter { [.identifier, .operator, .leftParen].contains($0.kind) }
+            if parts.count > Self.largestCondition { return nil }
             condition = " WHERE (\(text))"
             conditionColumns = words.names.compactMap { table.target.columnIndex($0) }
         }

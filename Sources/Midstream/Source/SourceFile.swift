@@ -31,7 +31,7 @@ enum SourceFile {
                 )
             }
             var reason = "see the cause"
-            if !FilePath.exists(path) {
+            if FilePath.isGone(path) {
                 reason =
                     "there is no such file; restore it, or say by "
                     + "DatabaseConfiguration.sourcePath where it is"

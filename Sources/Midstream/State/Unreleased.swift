@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// Moves that have ended while their source's file was not there, or was another one, or that were cancelled before they had begun:
@@ -69,12 +70,27 @@ struct Unreleased {
 
     func note(of id: Int64) throws -> Note? { try all().first { $0.id == id } }
 
-    private func hasLaterColumns() throws -> Bool {
-        try SchemaReader(connection: connection, schema: "main").columnNames(of: Self.table).contains("writes")
+    private func hasLaterColumns() throws -> Bool { try Self.hasLaterColumns(in: "main", connection) }
+
+    private static func hasLaterColumns(in schema: String, _ connection: Connection) throws -> Bool {
+        try SchemaReader(connection: connection, schema: schema).columnNames(of: table).contains("writes")
     }
 
-    private func exists() throws -> Bool {
-        try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [Self.table]) != nil
+    private func exists() throws -> Bool { try Self.exists(in: "main", connection) }
+
+    private static func exists(in schema: String, _ connection: Connection) throws -> Bool {
+        let sql = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name = ?"
+        return try connection.fetchOne(sql, [table]) != nil
+    }
+
+    /// Whether a file is needed by sources that it may have claimed, of which no row has come. Where all have moved, or returned,
+    /// nothing hangs by the claim but a table that was kept.
+    static func isNeeded(in schema: String, _ connection: Connection) throws -> Bool {
+        guard try exists(in: schema, connection) else { return false }
+        let returned = try hasLaterColumns(in: schema, connection) ? "writes IS NOT NULL" : "0"
+        return try connection.fetchOne(
+            "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).\(table) WHERE moved = \(nothing) AND NOT (\(returned)) LIMIT 1"
+        ) != nil
     }
 
     /// In the transaction that is open.

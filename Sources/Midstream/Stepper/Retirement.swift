@@ -1,14 +1,6 @@
 internal import SQLText
 internal import SQLiteConnection
 
-#if canImport(Glibc)
-    internal import Glibc
-#elseif canImport(Darwin)
-    internal import Darwin
-#elseif canImport(Musl)
-    internal import Musl
-#endif
-
 /// Takes a table from `copied` to `done`: its source goes when, and only when, nobody can need it any more, and the
 /// target's rows are on the disk.
 ///
@@ -26,7 +18,7 @@ struct Retirement {
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
         var kept: String?
-        var isMissing = stepper.path(of: migration).map(FilePath.exists) != true
+        var isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
         // A file that is open and has another path by now, as when its folder was renamed, is released all the same: it is not
         // known whether it is still anywhere. One that another process has deleted rightly is none the worse for it.
         if stepper.isAttached(migration) || !isMissing {
@@ -40,7 +32,7 @@ struct Retirement {
             } catch let error as SQLiteError where ResultCode.readOnly ~= error.code && isMissing {
                 // SQLite writes no file with a rollback journal that is not at its path.
             }
-            isMissing = stepper.path(of: migration).map(FilePath.exists) != true
+            isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
         }
         if isMissing {
             kept = "its file is not there. When it is back, the next addMigration of it retires it"
@@ -63,26 +55,22 @@ struct Retirement {
         return .worked
     }
 
-    /// Ends a move whose source's table has been dropped, of which the target could not be told yet, where another table stands in
-    /// its place by now: its rows have yet to move.
+    /// Whether a move's source has been released and dropped, and another table stands in its place by now.
+    func isMadeAnew(_ record: TableRecord) throws -> Bool {
+        let claim = try Claims(connection: connection, migration: migration).all(only: record.id).first
+        return try claim?.isDropped == true
+            && SchemaReader(connection: connection, schema: migration.schema).table(record.source) != nil
+    }
+
+    /// Ends a move whose source has been released: nobody has read that from before since then.
     ///
-    /// - Throws: `Setup.Overtaken` where it has been ended, or readers are waited for.
-    func endIfMadeAnew(_ record: TableRecord) throws {
-        let claims = Claims(connection: connection, migration: migration)
-        let claim = try claims.all(only: record.id).first
-        guard let claim, claim.isDropped,
-            try SchemaReader(connection: connection, schema: migration.schema).table(record.source) != nil
-        else { return }
-        try claims.checkOwner(claim)
-        // Nobody has read it from before since then.
-        if try isReleaseSeen(record),
+    /// - Returns: `false` while the target is locked, or another file's readers are waited for.
+    func endReleased(_ record: TableRecord) throws -> Bool {
+        guard try isReleaseSeen(record),
             let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) })
-        {
-            try announce(record, kept: nil, isDone: isDone)
-        } else {
-            usleep(2000)
-        }
-        throw Setup.Overtaken()
+        else { return false }
+        try announce(record, kept: nil, isDone: isDone)
+        return true
     }
 
     private func beginRetiring(_ record: TableRecord) throws -> Bool {
@@ -332,9 +320,9 @@ struct Retirement {
     private func isSourceEmpty() throws -> Bool {
         // It may have a source of its own to retire yet, or rows that were set aside.
         let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
-        guard try reader.tableNames(leavingOut: ["midstream_claims", UpgradeRecords.table]).isEmpty else {
-            return false
-        }
+        var own: Set = ["midstream_claims", UpgradeRecords.table]
+        if try !Unreleased.isNeeded(in: migration.schema, stepper.connection) { own.insert(Unreleased.table) }
+        guard try reader.tableNames(leavingOut: own).isEmpty else { return false }
         let claims = try Claims(connection: stepper.connection, migration: migration).all()
         return !claims.isEmpty && claims.allSatisfy { $0.moved != nil }
     }

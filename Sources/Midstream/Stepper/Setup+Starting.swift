@@ -105,7 +105,7 @@ extension Setup {
     /// - Throws: ``MigrationError`` when the source cannot be reached, which may have been claimed: a claim that the target does
     ///   not know would be an error. Only where there is no file is it not asked: see ``Unreleased``.
     func takeBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
-        if let path = stepper.path(of: migration), !FilePath.exists(path) {
+        if let path = stepper.path(of: migration), FilePath.isGone(path) {
             return try forget(record, migration)
         }
         try stepper.attach(migration)
@@ -145,7 +145,7 @@ extension Setup {
 
     private func takeBackClaimed(_ note: Unreleased.Note, _ migration: MigrationRecord) throws {
         try stepper.attach(migration)
-        let claim = try Claims.all(in: migration.schema, connection, only: note.id).first
+        let claim = try Claims(connection: connection, migration: migration).all(only: note.id).first
         _ = try settle(note, claim, migration)
     }
 
@@ -155,7 +155,10 @@ extension Setup {
     /// - Returns: Whether there is no such claim any more.
     func settle(_ note: Unreleased.Note, _ claim: Claims.Claim?, _ migration: MigrationRecord) throws -> Bool {
         if let claim {
-            guard !note.isAfter(claim) else { return false }
+            // It may be that of the file which this one is a copy of.
+            let claims = Claims(connection: connection, migration: migration)
+            let isOwn = claim.targetFile.hasSameBytes(as: claims.targetFile()) || claims.isStale(claim)
+            guard isOwn, claim.moved == nil, !note.isAfter(claim) else { return false }
             try takeBack(claim, migration)
         } else {
             guard let file = note.file, sourceFile(migration)?.text == file else { return false }
@@ -341,8 +344,8 @@ extension Setup {
                 let isClaimed = known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
                 if isClaimed { continue }
                 // The claim may be in another file than the one which is there.
-                let isThere = try withdrawn.contains(record.id) || stepper.store.sourceFile(of: record) == file
-                if isNoted || !isThere {
+                let isElsewhere = try !withdrawn.contains(record.id) && stepper.store.sourceFile(of: record) != file
+                if isNoted || isElsewhere {
                     try removeNoting(record, migration)
                 } else {
                     try stepper.store.remove(record)

@@ -76,15 +76,19 @@ struct Setup {
             }
             if !isMissed { return [:] }
         }
-        try checkReachable(source)
+        if case .file(let path) = source.location, !FilePath.exists(path) {
+            // Another process may have moved all, and deleted it, since that was read.
+            guard try isStill(at: version) else { throw Overtaken() }
+            let hasBegun = migrations.contains { $0.hasSource(stored) }
+            throw Self.isMissing(path, hasBegun: hasBegun)
+        }
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
         var migration =
             former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
         // What has been said of a file counts until all that moved from it has ended.
-        if records.allSatisfy({ $0.migration != migration.id || $0.phase == .done }) {
-            migration.retirement = retirement
-        }
+        let isOver = records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
+        if isOver { migration.retirement = retirement }
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
         var asked: [String: String] = [:]
@@ -117,17 +121,16 @@ struct Setup {
         }
         if migration.sourcePath != nil, !retiring.isEmpty {
             try attach(migration, source)
-            for record in retiring { try Retirement(stepper: stepper, migration: migration).endIfMadeAnew(record) }
+            for record in retiring where try endIfMadeAnew(record, migration) { throw Overtaken() }
         }
         guard !wanted.isEmpty else { return asked }
-        let isNew = former == nil
         var begun: [Beginning] = []
         do {
             try attach(migration, source)
             begun = try check(wanted, migration, records, at: version)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
-                if isNew { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
+                if isOver { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
                 return asked
             }
             isCutShort = try !takeOutFollowing(&begun, migration).isEmpty
@@ -155,6 +158,28 @@ struct Setup {
         let known = Set(try stepper.load().tables.map(\.id))
         guard begun.allSatisfy({ known.contains($0.record.id) }), !isCutShort else { throw Overtaken() }
         return asked
+    }
+
+    /// Ends a move whose source's table has been dropped, of which the target could not be told yet, where another table stands in
+    /// its place by now: its rows have yet to move.
+    ///
+    /// - Returns: Whether there is such a table.
+    private func endIfMadeAnew(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
+        let retirement = Retirement(stepper: stepper, migration: migration)
+        guard try retirement.isMadeAnew(record) else { return false }
+        let deadline = ContinuousClock.now + Self.patienceWithReaders
+        while try !retirement.endReleased(record) {
+            guard ContinuousClock.now < deadline else {
+                throw MigrationError(
+                    .misuse,
+                    "source table \(record.source) was made anew, and transactions from before still read what has moved from the former "
+                        + "one: end them, and try again",
+                    table: record.target
+                )
+            }
+            usleep(2000)
+        }
+        return true
     }
 
     private func finishBeginning(of migration: MigrationRecord) throws {
@@ -225,15 +250,18 @@ struct Setup {
         return FilePath.relative(resolved, toFolderOf: target)
     }
 
-    private func checkReachable(_ source: MigrationSource) throws {
-        guard case .file(let path) = source.location, !FilePath.exists(path) else { return }
-        throw MigrationError(
-            .sourceUnavailable,
-            FilePath.isGone(path)
-                ? "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
-                : "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and "
-                    + "try again when its volume can be read"
-        )
+    private static func isMissing(_ path: String, hasBegun: Bool) -> MigrationError {
+        let words =
+            if !FilePath.isGone(path) {
+                "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and try again "
+                    + "when its volume can be read"
+            } else if hasBegun {
+                "there is no source file \(path), from which tables are moving, or were about to: restore it. Those that have yet to "
+                    + "begin are given up by cancelMigration"
+            } else {
+                "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
+            }
+        return MigrationError(.sourceUnavailable, words)
     }
 
     /// The file that is at the path of a migration's source.

@@ -550,9 +550,15 @@ struct Undo {
             guard isMine else { return }
             if migration.sourcePath == nil { try open(record) }
             if isGone {
-                let writes = try Returns(connection: connection).writes(of: record)
+                let returns = Returns(connection: connection)
                 try Unreleased(connection: connection).note(
-                    .init(id: record.id, moved: Unreleased.nothing, source: migration.sourcePath, writes: writes)
+                    .init(
+                        id: record.id,
+                        moved: Unreleased.nothing,
+                        source: migration.sourcePath,
+                        file: returns.file(of: record),
+                        writes: returns.writes(of: record)
+                    )
                 )
             }
             try stepper.store.remove(record)
@@ -578,8 +584,10 @@ struct Undo {
         guard let claim else { throw claims.isOther(record) }
         try claims.checkOwner(claim)
         try claims.checkStage(claim, now)
+        let file = stepper.path(of: migration).flatMap(FilePath.identity)
         let noted: Void? = try stepper.transaction(isDurable: true) {
             guard try stepper.store.table(record.id) != nil else { return }
+            try Returns(connection: connection).note(file: file, of: record)
             try connection.execute(
                 "UPDATE main.midstream_tables SET undo_stage = ?1 WHERE id = ?2 AND phase = ?3 AND undo_stage IS NOT NULL",
                 [Self.opening, record.id, MigrationPhase.copied.rawValue]

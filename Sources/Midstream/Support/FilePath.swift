@@ -74,12 +74,10 @@ enum FilePath {
             let isAbsolute = destination.utf8.first == separator
             return resolved(isAbsolute ? destination : folder + "/" + destination, links: links - 1)
         }
-        if let real = realpath(folder, nil) {
-            defer { free(real) }
-            let folder = String(cString: real)
-            return folder == "/" ? "/" + name : folder + "/" + name
-        }
-        return path
+        // Which may be missing as well.
+        guard folder != path else { return path }
+        let parent = resolved(folder, links: links)
+        return parent == "/" ? "/" + name : parent + "/" + name
     }
 
     static func isLink(_ path: String) -> Bool { destination(ofLink: path) != nil }

@@ -84,7 +84,7 @@ extension Connection {
                 // Too many where the handler is asked after each, and interrupts. A statement that writes and is interrupted has
                 // SQLite itself roll all of the transaction back; this one writes nothing that stays.
                 if isInTransaction { try? execute("PRAGMA temp.user_version = 0") }
-                if isInTransaction { try execute("ROLLBACK") }
+                if isInTransaction { try prepare("ROLLBACK").run() }
             }
         }
         isHalfUndone = false

@@ -117,6 +117,8 @@ public final class Connection {
         // In older versions also setting none expires every statement, and one that has not begun could not run any more.
         if authorizer != nil { setAuthorizer(nil) }
         interruptHandle.invalidate()
+        sparePath(of: "main")
+        // What is interrupted cannot be asked.
         for row in (try? fetchAll("PRAGMA database_list")) ?? [] {
             if let schema = try? row.get(1, as: String.self) { sparePath(of: schema) }
         }

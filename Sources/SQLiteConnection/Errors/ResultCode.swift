@@ -77,12 +77,6 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
     /// A function has refused it.
     public static let constraintFunction = ResultCode(rawValue: SQLITE_CONSTRAINT | 4 << 8)
-    /// A NOT NULL constraint was violated.
-    public static let constraintNotNull = ResultCode(rawValue: SQLITE_CONSTRAINT | 5 << 8)
-    /// A PRIMARY KEY was violated.
-    public static let constraintPrimaryKey = ResultCode(rawValue: SQLITE_CONSTRAINT | 6 << 8)
-    /// There is a row of the rowid.
-    public static let constraintRowID = ResultCode(rawValue: SQLITE_CONSTRAINT | 10 << 8)
     /// A trigger has refused it, by `RAISE`.
     public static let constraintTrigger = ResultCode(rawValue: SQLITE_CONSTRAINT | 7 << 8)
     /// A UNIQUE constraint was violated.

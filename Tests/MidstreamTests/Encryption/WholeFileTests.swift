@@ -282,6 +282,42 @@ import Testing
         #expect(try unmoved() == ["later"])
     }
 
+    /// The file's own source was deleted by hand once all of its rows had come.
+    @Test(arguments: [true, false]) func whatIsNotedOfASourceThatIsGoneKeepsNoFile(_ isWiped: Bool) throws {
+        let folder = TemporaryFolder()
+        let (first, old, new) = (folder.file("first.db"), folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: first).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)"
+        )
+        let middle = try Database(path: old)
+        try middle.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+        try middle.addMigration(source: .file(first)) { $0.sourceTable = $0.name }
+        let reader = try Connection(path: old)
+        try reader.execute("BEGIN")
+        _ = try reader.fetchAll("SELECT * FROM t")
+        for _ in 0..<5 { try middle.stepMigration(rows: 10) }
+        middle.close()
+        Files.removeDatabase(first)
+        try reader.execute("COMMIT")
+        reader.close()
+        let again = try Database(path: old)
+        try finishMigration(again)
+        again.close()
+        #expect(try MovingFixture.objects(old).contains { $0.hasPrefix("table midstream_unreleased ") })
+        let database = try Database(
+            path: new,
+            movingAllOf: .file(old),
+            retirement: isWiped ? .keep : .deleteFileWhenEmpty
+        )
+        try finishMigration(database)
+        if isWiped {
+            #expect(try Database.unmovedTables(ofSourceAtPath: old) == [])
+            try Database.wipeSource(atPath: old)
+        }
+        #expect(!Files.exists(old))
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
     /// What had moved from a table of the name counts no more.
     @Test func aSourceWithATableThatIsMadeAnewIsNotWiped() throws {
         let folder = TemporaryFolder()
@@ -399,7 +435,15 @@ import Testing
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
         _ = try WholeFile.create(new, nil, from: old, nil)
         if hasChanged { try Connection(path: old).execute("PRAGMA user_version = 18") }
-        var database = try Database(path: new)
+        // Nobody else reads its tables without their rows.
+        let unbegun = #expect(throws: MigrationError.self) { try Database(path: new) }
+        #expect(unbegun?.code == .misuse)
+        let foreign = try ForeignConnection(new)
+        #expect(throws: MigrationError.self) { try foreign.install() }
+        _ = foreign.close()
+        var configuration = DatabaseConfiguration()
+        configuration.movesWholeFile = true
+        var database = try Database(path: new, configuration: configuration)
         try database.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
         database.close()
         // Another program of the application's, which knows nothing of all that.
@@ -449,6 +493,40 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM \(table)") == 2)
         try finishMigration(database)
         #expect(try database.fetchAll("SELECT name, sql FROM sqlite_master ORDER BY 1") == before)
+    }
+
+    /// What there is under its name holds nothing: another process has opened it before, say.
+    @Test(arguments: [true, false]) func aFileWithoutAnythingIsFilled(_ isByDatabase: Bool) throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        if isByDatabase {
+            try Database(path: new).close()
+        } else {
+            try Connection(path: new).execute("PRAGMA journal_mode = WAL")
+        }
+        #expect(Files.size(new) > 0)
+        let database = try Database(path: new, movingAllOf: .file(old))
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try finishMigration(database)
+    }
+
+    /// Its rows are gone with it.
+    @Test func aFileThatTellsOfAClaimIsNotMadeAnew() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        _ = try WholeFile.create(new, nil, from: old, nil)
+        try Connection(path: new).execute(
+            script: """
+                CREATE TABLE midstream_unreleased(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER);
+                INSERT INTO midstream_unreleased VALUES (1, -1, 'elsewhere.db', NULL, NULL)
+                """
+        )
+        try Connection(path: old).execute("ALTER TABLE t ADD COLUMN extra")
+        let error = #expect(throws: MigrationError.self) { _ = try Database(path: new, movingAllOf: .file(old)) }
+        #expect(error?.code == .unequalTables)
+        #expect(Files.exists(new))
     }
 
     /// The slower ones find that the source is not what it was, and take nothing back.

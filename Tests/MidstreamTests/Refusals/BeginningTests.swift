@@ -592,10 +592,86 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
         try database.stepMigration(rows: 1)
         database.close()
-        withoutFolder { #expect(throws: (any Error).self) { try open() } }
+        if isAll {
+            withoutFolder {
+                let error = #expect(throws: MigrationError.self) { try open() }
+                #expect(error?.code == .sourceUnavailable)
+            }
+        }
         let again = try open()
         try finishMigration(again)
         #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+    }
+
+    /// A copy knows of the same claim, and of nothing that has come since.
+    @Test(arguments: ["open", "cancel", "add"]) func aCopyOfTheTargetTakesNoClaimBackThatIsNotItsOwn(_ way: String)
+        async throws
+    {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture, isClaimed: true)
+        let copy = fixture.folder.file("copy.db")
+        Files.copyDatabase(fixture.target, to: copy)
+        Files.moveDatabase(fixture.source, to: fixture.source + "-away")
+        let other = try Database(path: copy)
+        try other.cancelMigration()
+        other.close()
+        Files.moveDatabase(fixture.source + "-away", to: fixture.source)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source)
+        try database.stepMigration(rows: 20)
+        do {
+            let other = try Database(path: copy)
+            if way == "cancel" { try other.cancelMigration() }
+            if way == "add" {
+                let error = #expect(throws: MigrationError.self) {
+                    try MovingFixture.addMigration(other, fixture.source)
+                }
+                #expect(error?.code == .foreignState)
+            }
+        }
+        #expect(throws: SQLiteError.self) { try Connection(path: fixture.source).execute("DELETE FROM old_accounts") }
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("accounts", in: fixture.target) == 50)
+    }
+
+    /// With its folder, and by a path that leads there from elsewhere.
+    @Test(arguments: [true, false]) func aSourceThatIsAboutToBeginIsMissedWithItsFolder(_ isLink: Bool) async throws {
+        let folder = TemporaryFolder()
+        for name in ["old", "new"] { mkdir(folder.file(name), 0o755) }
+        symlink("old", folder.file("link"))
+        let (target, source) = (folder.file("new/new.db"), folder.file("old/old.db"))
+        try Connection(path: source).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2)"
+        )
+        try Connection(path: target).execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
+        @Sendable func add(_ database: Database) throws {
+            let path = isLink ? folder.file("link/old.db") : folder.file("new/../old/old.db")
+            try database.addMigration(source: .file(path), retirement: .deleteFileWhenEmpty) {
+                $0.sourceTable = $0.name
+            }
+        }
+        let holder = try Connection(path: source)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute("BEGIN IMMEDIATE")
+        let threads = Threads()
+        threads.start("beginner") { _ in
+            let database = try Database(path: target)
+            #expect(throws: MigrationError.self) { try add(database) }
+            database.close()
+        }
+        usleep(300_000)
+        Files.copyDatabase(target, to: target + "-kept")
+        await threads.join()
+        holder.close()
+        Files.copyDatabase(target + "-kept", to: target)
+        rename(folder.file("old"), folder.file("away"))
+        let database = try Database(path: target)
+        let error = #expect(throws: MigrationError.self) { try add(database) }
+        #expect(error?.code == .sourceUnavailable && error?.message.contains("cancelMigration") == true)
+        rename(folder.file("away"), folder.file("old"))
+        try add(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
     }
 
     /// An error means that nothing has begun.

@@ -237,4 +237,49 @@ import Testing
         }
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
     }
+
+    /// SQLite rolls back for the statement's own collisions alone.
+    @Test(
+        arguments: [
+            "UPDATE OR ROLLBACK p SET id = 50 WHERE id = 1",
+            "INSERT OR ROLLBACK INTO t VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET b = 'b19'",
+            "INSERT OR ROLLBACK INTO t VALUES (1, 'x') ON CONFLICT (id) DO UPDATE SET b = NULL",
+            "INSERT OR ROLLBACK INTO t VALUES (1, 'x')", "INSERT OR ROLLBACK INTO t VALUES (100, 'b19')",
+            "UPDATE OR ROLLBACK t SET b = NULL WHERE id = 19", "INSERT OR ABORT INTO t VALUES (1, 'x')",
+        ],
+        [true, false]
+    )
+    func aTransactionIsKeptWhereSQLiteKeepsIt(_ sql: String, _ moves: Bool) throws {
+        if sql.contains("DO UPDATE"), Connection.libraryVersionNumber < 3_024_000 { return }
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let pair = try Pair(
+            schema: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, b NOT NULL UNIQUE); CREATE TABLE p(id INTEGER PRIMARY KEY);
+                CREATE TABLE c(p NOT NULL REFERENCES p ON UPDATE SET NULL)
+                """,
+            rows: """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) INSERT INTO t SELECT i, 'b' || i FROM n;
+                INSERT INTO p VALUES (1), (2); INSERT INTO c VALUES (1)
+                """,
+            extra: "CREATE TABLE plain(x)",
+            tables: ["t", "p", "c"],
+            moved: 1
+        )
+        if !moves { try pair.finish() }
+        pair.database.close()
+        let database = try Database(path: pair.target, configuration: configuration)
+        try pair.native.configure(.foreignKeys, true)
+        var (isKeptNatively, isKept) = (false, false)
+        for text in ["BEGIN", "INSERT INTO plain VALUES (1)"] { try pair.native.execute(text) }
+        let native = #expect(throws: SQLiteError.self) { try pair.native.execute(sql) }
+        isKeptNatively = pair.native.isInTransaction
+        _ = try? database.withoutTransaction { db in
+            for text in ["BEGIN", "INSERT INTO plain VALUES (1)"] { try db.execute(text) }
+            let error = #expect(throws: SQLiteError.self) { try db.execute(sql) }
+            #expect(error?.code == native?.code)
+            isKept = db.isInTransaction
+        }
+        #expect(isKept == isKeptNatively)
+    }
 }

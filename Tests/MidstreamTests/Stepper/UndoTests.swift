@@ -1184,7 +1184,11 @@ import Testing
         #expect(isBack)
         database.close()
         try reader.execute("COMMIT")
-        try reader.execute("UPDATE midstream_tables SET undo_stage = 9223372036854775807")
+        let file = try #require(FilePath.identity(source)).text
+        try reader.execute(script: "BEGIN; UPDATE midstream_tables SET undo_stage = 9223372036854775807")
+        try reader.execute("ALTER TABLE midstream_returns ADD COLUMN file TEXT")
+        try reader.execute("UPDATE midstream_returns SET file = ?", [file])
+        try reader.execute("COMMIT")
         if way == "back" {
             let old = try Connection(path: source)
             for event in ["insert", "update", "delete"] {
@@ -1220,6 +1224,7 @@ import Testing
         database = try Database(path: target)
         let after = try Connection(path: source)
         try after.execute("INSERT INTO t(n) VALUES (10)")
+        #expect(try MovingFixture.objects(target).filter { $0.contains("midstream") } == [])
         let last = way == "back" ? 10 : 101
         #expect(texts(try after.fetchAll("SELECT * FROM t")) == ["1|1", "2|1", "3|1", "\(last)|10"])
         try add()

@@ -382,4 +382,19 @@ import Testing
             #expect(texts(try pair.database.fetchAll(all)) == texts(try pair.native.fetchAll(all)))
         }
     }
+
+    /// A part may be read within another one, in a transaction of its own.
+    @Test func aTransactionMayBeEndedBeforeAnotherPartIsRead() throws {
+        let pair = try pair(1)
+        try pair.database.withoutTransaction { db in
+            try db.execute("BEGIN; UPDATE t SET n = 90 WHERE id = 3")
+            try db.withBlob(table: "t", column: "x", rowID: 2) { _ in
+                try db.execute("COMMIT")
+                let bytes = try db.withBlob(table: "t", column: "x", rowID: 2) { try $0.read(count: 1, at: 0) }
+                #expect(bytes == [1])
+            }
+            try db.execute("UPDATE t SET n = 91 WHERE id = 3")
+        }
+        #expect(try pair.database.fetchValue(Int.self, "SELECT n FROM t WHERE id = 3") == 91)
+    }
 }
