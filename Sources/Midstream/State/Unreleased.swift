@@ -1,8 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Moves that have ended while their source's file was not there, or was another one, or that were cancelled before they had begun:
-/// by them the next `addMigration` retires it, or takes the claim back, where the claim alone would say that the target was replaced.
+/// Moves that have ended, or returned, while their source's file was not there, and beginnings that were given up while it was not
+/// there, was another one, or may have been claimed by a commit that failed: by them the next `addMigration` retires it, or takes
+/// the claim back, where the claim alone would say that the target was replaced.
 ///
 /// `Docs/FileFormat.md` describes the table. It is there as long as it has rows.
 struct Unreleased {

@@ -177,6 +177,15 @@ extension Setup {
         }
     }
 
+    /// The same for all tables of a source on which this file has no claim, as where its process has died after that was withdrawn.
+    func giveBackAll(_ migration: MigrationRecord) throws {
+        let moves = try StateStore(connection: connection, schema: migration.schema).load().tables
+        for table in Set(moves.filter { $0.phase != .done }.map { SQLIdentifier.lowercased($0.target) }) {
+            let claim = Claims.Claim(id: 0, sourceTable: table, targetFile: "", targetTable: "")
+            try giveBack(TableRecord(claim, of: migration), migration, isForgotten: true)
+        }
+    }
+
     /// This file's claims on the source of a table. Another process may have had to withdraw one meanwhile.
     private func claims(on record: TableRecord, _ migration: MigrationRecord) throws -> [Claims.Claim] {
         let claims = Claims(connection: connection, migration: migration)

@@ -46,7 +46,7 @@ extension Setup {
                 guard claim?.moved != nil else { continue }
                 try forgetNote(note.id)
             } else {
-                // It was cancelled before it had begun, while the file was not there, or failed to begin.
+                // It was given up before it had begun, or has returned.
                 guard claim != nil || migration.hasSource(note.source), try settle(note, claim, migration) else {
                     continue
                 }

@@ -162,6 +162,8 @@ extension Setup {
             try takeBack(claim, migration)
         } else {
             guard let file = note.file, sourceFile(migration)?.text == file else { return false }
+            // Whoever has taken it back may have died before the rest.
+            try giveBackAll(migration)
         }
         try stepper.waitingTransaction { try Unreleased(connection: connection).forget(note.id) }
         return true

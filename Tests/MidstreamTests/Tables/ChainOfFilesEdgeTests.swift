@@ -48,6 +48,31 @@ import Testing
         texts(try database.fetchAll("SELECT id FROM \(table) ORDER BY id"))
     }
 
+    /// A process has taken its claim on the middle back, and has died before it could give back what it had taken over with that.
+    @Test func theFirstSourceIsGivenBackByWhoFindsNoClaim() throws {
+        try begin(moved: 3)
+        var status = stat()
+        #expect(stat(folder.file("new.db"), &status) == 0)
+        try run(
+            """
+            CREATE TABLE c\(Self.columns);
+            CREATE TABLE midstream_unreleased(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER);
+            INSERT INTO midstream_unreleased VALUES (77, -1, 'new.db', '\(UInt64(status.st_dev)):\(status.st_ino)', NULL)
+            """,
+            on: "third.db"
+        )
+        try run("UPDATE midstream_claims SET target_file = 'third.db', target_table = 'c'", on: "old.db")
+        try Database(path: folder.file("third.db")).close()
+        let middle = try openMiddle()
+        #expect(try keys(middle, "b") == Self.all)
+        try finishMigration(middle)
+        middle.close()
+        let left = try Connection(path: folder.file("third.db"))
+        #expect(try left.fetchAll("SELECT 1 FROM sqlite_master WHERE name = 'midstream_unreleased'").isEmpty)
+        let plain = try Connection(path: folder.file("new.db"))
+        #expect(try plain.fetchValue(Int.self, "SELECT count(*) FROM b") == 9)
+    }
+
     // MARK: The middle
 
     /// It reads the first source for the first time when both are moved, and would find a view in its place.

@@ -269,8 +269,8 @@ import Testing
         }
         if returns { try database.cancelMigration() }
         var steps = 0
-        while try !database.stepMigration().isFinished, steps < 2000 { steps += 1 }
-        #expect(steps < 2000)
+        while try !database.stepMigration().isFinished, steps < 6000 { steps += 1 }
+        #expect(steps < 6000)
         let rows = "SELECT a, id, b FROM t ORDER BY a, id"
         let found = try Connection(path: folder.file(returns ? "old.db" : "new.db")).fetchAll(rows)
         #expect(texts(found) == texts(try native.fetchAll(rows)))
