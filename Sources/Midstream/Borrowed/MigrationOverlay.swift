@@ -54,7 +54,6 @@ public final class MigrationOverlay {
         let connection = Connection(borrowing: handle)
         guard !connection.isInTransaction else { throw Self.inTransaction }
         try checkIdle(connection)
-        try WholeFile.checkBegun(connection)
         let overlay = try MigrationOverlay(connection, Keyring(sources: sourceKey))
         do {
             try overlay.settle()

@@ -49,7 +49,7 @@ struct WritePlan {
         let names = RowNames(table: table)
         let word = outline.conflict?.word
         let conflict = Self.clause(word)
-        let onConflict = ConstraintWords(table.target.sql)
+        let onConflict = table.constraintWords
         if operation != .delete, word == nil, onConflict.hasOthersThanReplace {
             throw refuse(
                 "its definition has an ON CONFLICT clause that is not REPLACE, and the statement has no OR clause"
@@ -168,24 +168,5 @@ private struct RowNames {
     func isUnique(_ column: Int) -> Bool {
         column < 0 || column == table.target.rowIDColumn
             || table.target.uniqueIndexes.contains { $0.terms.contains { $0.column == column || $0.column == nil } }
-    }
-}
-
-/// The words after ON CONFLICT in a table's definition.
-private struct ConstraintWords {
-    var hasReplace = false
-    var hasOthersThanReplace = false
-
-    init(_ sql: String) {
-        let bytes = Array(sql.utf8)
-        var follows = false
-        for token in SQLTokenizer(sql) where !token.isTrivia {
-            let word = SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self))
-            if follows {
-                if word == "replace" { hasReplace = true }
-                if ["ignore", "fail", "rollback"].contains(word) { hasOthersThanReplace = true }
-            }
-            follows = word == "conflict"
-        }
     }
 }

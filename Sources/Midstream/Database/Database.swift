@@ -53,7 +53,6 @@ public final class Database: @unchecked Sendable {
                 "the folder of \(path) has a name that is not UTF-8, and cannot be found again: use another folder"
             )
         }
-        if !configuration.movesWholeFile { try WholeFile.checkBegun(connection) }
         if let locate = configuration.sourcePath {
             try Relocation(connection: connection, keys: keys, locate: locate).run()
         }
@@ -99,9 +98,12 @@ public final class Database: @unchecked Sendable {
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
-        try writer.overlay.refresh()
+        if !configuration.movesWholeFile { try refreshWriter() }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }
     }
+
+    /// - Throws: ``MigrationError`` where a source cannot be reached, or the file was made of another one and does not move yet.
+    func refreshWriter() throws { try writer.overlay.refresh() }
 
     /// Has connections that are idle detach the sources that no table needs any more.
     private func letGoOfSources() {

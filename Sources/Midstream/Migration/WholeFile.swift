@@ -25,7 +25,8 @@ enum WholeFile {
     ) throws -> Set<String>? {
         // What has a journal may have been cut short; and another process may have opened the file before there was anything in it.
         let hasContent = FilePath.hasContent(path)
-        if hasContent, !FilePath.exists(path + "-journal"), try !isEmpty(path, key) { return nil }
+        let isLarge = FilePath.hasContent(path, beyond: 65_536)
+        if hasContent, !FilePath.exists(path + "-journal"), try isLarge || !isEmpty(path, key) { return nil }
         guard FilePath.exists(sourcePath) else {
             if hasContent { return nil }
             throw MigrationError(

@@ -37,6 +37,8 @@ final class MovingTable {
     let untoldKeyColumns: [Int]
     /// Whether a new row may be unique by what the guard triggers do not tell of.
     let hasOtherKeys: Bool
+    /// What the target's definition says of conflicts.
+    private(set) lazy var constraintWords = ConstraintWords(target.sql)
     let statements: InternalStatements
     let coveringIndexes: CoveringIndexes
 

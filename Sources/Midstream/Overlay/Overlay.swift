@@ -300,6 +300,7 @@ final class Overlay {
 
     private func rebuild() throws {
         let (migrations, records) = try store.load()
+        if migrations.isEmpty { try WholeFile.checkBegun(connection) }
         let moving = records.filter { $0.phase == .copying }
         try admission?(migrations, moving)
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }

@@ -57,7 +57,7 @@ struct Route {
     /// Tables that must be drained before the statement can run natively, and why.
     private(set) var drained: Set<Int64> = []
     private(set) var reason = MigrationStatistics.Reason.program
-    /// Whether a row that it collides with has the transaction rolled back, by OR ROLLBACK.
+    /// Whether a row that it collides with has the transaction rolled back, by OR ROLLBACK or by the table's ON CONFLICT ROLLBACK.
     var rollsBackRefusals = false
     /// Whether it deletes rows, and asks nothing of them.
     var isPlainDelete = false

@@ -83,6 +83,11 @@ struct Router {
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         route.changesNames = route.changesAttachedFiles || Self.definitions.contains(outline.kind)
         guard !overlay.isEmpty || overlay.hasSources else { return route }
+        if outline.conflict == nil, outline.upsert.isEmpty, let target = outline.target,
+            let table = overlay.table(named: target.name)
+        {
+            route.rollsBackRefusals = table.constraintWords.hasRollback
+        }
         route.add(views: try views(namedBy: outline))
         if let target = outline.target, try isStray(outline) {
             return inMain(target, route, outline, text)

@@ -114,10 +114,10 @@ enum FilePath {
         relative.hasPrefix("/") ? relative : resolved(split(file).folder + "/" + relative)
     }
 
-    /// Whether a file is there that is not empty.
-    static func hasContent(_ path: String) -> Bool {
+    /// Whether a file is there that has more than so many bytes.
+    static func hasContent(_ path: String, beyond bytes: Int = 0) -> Bool {
         var status = stat()
-        return stat(path, &status) == 0 && status.st_size > 0
+        return stat(path, &status) == 0 && status.st_size > bytes
     }
 
     /// What tells one file from all others; `nil` when it does not exist.

@@ -511,6 +511,27 @@ import Testing
         try finishMigration(database)
     }
 
+    /// It is open already when it is made of another one.
+    @Test func nobodyReadsTheTablesOfAFileThatWasMadeBeforeTheyMove() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        let visitor = try Database(path: new)
+        #expect(try visitor.fetchAll("SELECT * FROM sqlite_master").isEmpty)
+        #expect(try WholeFile.create(new, nil, from: old, nil) != nil)
+        for sql in ["SELECT count(*) FROM t", "INSERT INTO t VALUES (3)"] {
+            let error = #expect(throws: MigrationError.self) { try visitor.execute(sql) }
+            #expect(error?.code == .misuse)
+        }
+        let error = #expect(throws: MigrationError.self) { try visitor.read { try $0.fetchAll("SELECT * FROM t") } }
+        #expect(error?.code == .misuse)
+        let database = try Database(path: new, movingAllOf: .file(old))
+        #expect(try visitor.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try visitor.execute("INSERT INTO t VALUES (3)")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
+    }
+
     /// Its rows are gone with it.
     @Test func aFileThatTellsOfAClaimIsNotMadeAnew() throws {
         let folder = TemporaryFolder()
@@ -573,7 +594,11 @@ import Testing
                 defer { threads.end() }
                 usleep(UInt32.random(in: 0..<3000))
                 _ = try WholeFile.create(new, nil, from: good, nil)
-                try Connection(path: new).execute("INSERT INTO t VALUES (1)")
+                let plain = try Connection(path: new)
+                // Others look whether there is anything in it.
+                plain.setBusyTimeout(milliseconds: 5000)
+                try plain.execute("INSERT INTO t VALUES (1)")
+                plain.close()
                 usleep(3000)
             }
             await threads.join()

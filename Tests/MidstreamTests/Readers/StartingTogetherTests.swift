@@ -115,14 +115,18 @@ struct CommonStart: Sendable {
                 usleep(100)
                 continue
             }
-            let database = try Database(path: target, configuration: configuration)
-            defer { database.close() }
-            for _ in 0..<3 {
-                let sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
-                guard try hasBegun || database.fetchOne(sql, [table]) != nil else { continue }
-                let seen = try database.read(look)
-                hasBegun = hasBegun || seen == nil
-                if let seen, hasBegun || seen.first != .integer(0) { threads.note("\(kind), visitor: \(seen)") }
+            do {
+                let database = try Database(path: target, configuration: configuration)
+                defer { database.close() }
+                for _ in 0..<3 {
+                    let sql = "SELECT 1 FROM sqlite_master WHERE name = ?"
+                    guard try hasBegun || database.fetchOne(sql, [table]) != nil else { continue }
+                    let seen = try database.read(look)
+                    hasBegun = hasBegun || seen == nil
+                    if let seen, hasBegun || seen.first != .integer(0) { threads.note("\(kind), visitor: \(seen)") }
+                }
+            } catch let error as MigrationError where kind == .wholeFile && error.code == .misuse && !hasBegun {
+                // It has been made, and has yet to begin.
             }
         }
     }
