@@ -98,12 +98,12 @@ public final class Database: @unchecked Sendable {
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
-        if !configuration.movesWholeFile { try refreshWriter() }
+        // What was made of a whole file and does not move yet is about to.
+        if try !configuration.movesWholeFile || StateStore(connection: connection).exists() {
+            try writer.overlay.refresh()
+        }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }
     }
-
-    /// - Throws: ``MigrationError`` where a source cannot be reached, or the file was made of another one and does not move yet.
-    func refreshWriter() throws { try writer.overlay.refresh() }
 
     /// Has connections that are idle detach the sources that no table needs any more.
     private func letGoOfSources() {

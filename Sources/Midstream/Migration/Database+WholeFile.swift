@@ -50,10 +50,7 @@ extension Database {
         try self.init(path: path, key: key, configuration: configuration)
         if made == nil, FilePath.isGone(sourcePath) {
             // It may have ended. Before it has begun, all rows are there.
-            guard try engine.withStepper({ try WholeFile.noted($0.connection) }) != nil else {
-                try refreshWriter()
-                return
-            }
+            guard try engine.withStepper({ try WholeFile.noted($0.connection) }) != nil else { return }
             close()
             throw WholeFile.missing(sourcePath, path)
         }
@@ -63,10 +60,7 @@ extension Database {
             try addMigration(source: source, retirement: retirement) { table in
                 if names.contains(table.name) { table.sourceTable = table.name }
             }
-            if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) {
-                try refreshWriter()
-                return
-            }
+            if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
         } catch {
             let hasChanged = try? engine.withStepper { try !WholeFile.isSame(sourcePath, sourceKey, $0.connection) }
             guard made != nil || hasChanged == true else { throw error }

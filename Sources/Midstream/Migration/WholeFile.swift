@@ -96,7 +96,12 @@ enum WholeFile {
             }
         } catch {
             if FilePath.isGone(path) { return SQLNameSet([]) }
-            throw error
+            guard let error = error as? SQLiteError, ResultCode.cannotOpen ~= error.code else { throw error }
+            throw MigrationError(
+                .sourceUnavailable,
+                "cannot open \(path), whose rows are to move: check the permissions of the file and of its folders",
+                cause: error
+            )
         }
     }
 
