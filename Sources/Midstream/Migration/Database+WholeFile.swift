@@ -62,11 +62,15 @@ extension Database {
             }
             if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
         } catch {
-            let hasChanged = try? engine.withStepper { try !WholeFile.isSame(sourcePath, sourceKey, $0.connection) }
-            guard made != nil || hasChanged == true else { throw error }
-            takeBack(key, made)
-            // An old build has had its turn since another process made the file, which can be made anew.
-            throw made == nil && FilePath.isGone(path) ? WholeFile.changed(sourcePath, path, "try again") : error
+            guard made == nil else {
+                takeBack(key, made)
+                throw error
+            }
+            // An old build may have had its turn since another process made the file, which can be made anew then.
+            let isSame = try? engine.withStepper { try WholeFile.isSame(sourcePath, sourceKey, $0.connection) }
+            guard isSame == false else { throw error }
+            takeBack(key, nil)
+            throw FilePath.isGone(path) ? WholeFile.changed(sourcePath, path, "try again") : error
         }
         try cancelMigration()
         let deadline = ContinuousClock.now + Stepper.patience

@@ -63,7 +63,6 @@ struct Router {
     private func way(_ outline: StatementOutline, in text: String) throws -> Route {
         let sql = outline.text(outline.range)
         var route = Route(role: Self.role(of: outline), sql: sql)
-        route.rollsBackRefusals = outline.conflict?.word == "rollback" && outline.upsert.isEmpty
         route.isPlainDelete = outline.kind == .delete && outline.returning == nil
         route.traits.add(outline)
         // A trigger's program may ask by way of a view.
@@ -83,11 +82,7 @@ struct Router {
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         route.changesNames = route.changesAttachedFiles || Self.definitions.contains(outline.kind)
         guard !overlay.isEmpty || overlay.hasSources else { return route }
-        if outline.conflict == nil, outline.upsert.isEmpty, let target = outline.target,
-            let table = overlay.table(named: target.name)
-        {
-            route.rollsBackRefusals = table.constraintWords.hasRollback
-        }
+        route.rollsBackRefusals = outline.upsert.isEmpty && rollsBackConflicts(outline)
         route.add(views: try views(namedBy: outline))
         if let target = outline.target, try isStray(outline) {
             return inMain(target, route, outline, text)
@@ -559,6 +554,12 @@ struct Router {
             return !SQLIdentifier.equal(schema, "main")
                 && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
         }
+    }
+
+    /// Whether a conflict has the transaction rolled back: the statement's word counts, or else the table's definition.
+    private func rollsBackConflicts(_ outline: StatementOutline) -> Bool {
+        if let conflict = outline.conflict { return conflict.word == "rollback" }
+        return outline.target.flatMap { overlay.table(named: $0.name) }?.constraintWords.hasRollback ?? false
     }
 
     /// Whether what an UPDATE or DELETE means depends on a subquery with LIMIT: which rows that gives may depend on how SQLite comes

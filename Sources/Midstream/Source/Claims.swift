@@ -99,10 +99,9 @@ struct Claims {
 
     /// Gives the table of claims columns that it has not had from the start, or from an earlier release.
     func add(_ columns: [String]) throws {
-        guard let definition = try Self.definition(in: schema, connection) else { return }
-        for column in columns where !definition.contains(column) {
-            try connection.execute("ALTER TABLE \(table) ADD COLUMN \(column) INTEGER")
-        }
+        guard try Self.definition(in: schema, connection) != nil else { return }
+        try SchemaReader(connection: connection, schema: migration.schema)
+            .add(columns.map { "\($0) INTEGER" }, to: "midstream_claims")
     }
 
     /// The text that the table of a file's claims was created by; `nil` where there is none.

@@ -28,18 +28,18 @@ struct Returns {
     /// Notes which file a source is in whose rows have all returned.
     func note(file: FileIdentity?, of record: TableRecord) throws {
         try create()
-        let columns = try SchemaReader(connection: connection, schema: "main").columnNames(of: Self.table)
-        if !columns.contains("file") { try connection.execute("ALTER TABLE main.\(Self.table) ADD COLUMN file TEXT") }
+        try reader.add(["file TEXT"], to: Self.table)
         try connection.execute("INSERT OR IGNORE INTO main.\(Self.table)(id, writes) VALUES (?, 0)", [record.id])
         try connection.execute("UPDATE main.\(Self.table) SET file = ? WHERE id = ?", [file?.text, record.id])
     }
 
     /// The file that has been noted so.
     func file(of record: TableRecord) throws -> String? {
-        let columns = try SchemaReader(connection: connection, schema: "main").columnNames(of: Self.table)
-        guard columns.contains("file") else { return nil }
+        guard try reader.hasColumn("file", of: Self.table) else { return nil }
         return try connection.fetchValue("SELECT file FROM main.\(Self.table) WHERE id = ?", [record.id])
     }
+
+    private var reader: SchemaReader { SchemaReader(connection: connection, schema: "main") }
 
     func note(_ writes: Int64, of record: TableRecord) throws {
         try create()

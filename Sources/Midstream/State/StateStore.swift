@@ -72,21 +72,18 @@ struct StateStore {
                 id INTEGER PRIMARY KEY, target TEXT, source TEXT, file TEXT)
             """
         )
-        // One that an earlier release has made.
-        if try !hasFiles() { try connection.execute("ALTER TABLE \(schema).\(Self.beginnings) ADD COLUMN file TEXT") }
+        try reader.add(["file TEXT"], to: Self.beginnings)
         try connection.execute(
             "INSERT INTO \(schema).\(Self.beginnings)(id, target, source, file) VALUES (?, ?, ?, ?)",
             [record.id, definitions.target, definitions.source, file?.text]
         )
     }
 
-    private func hasFiles() throws -> Bool {
-        try SchemaReader(connection: connection, schema: schema).columnNames(of: Self.beginnings).contains("file")
-    }
+    private var reader: SchemaReader { SchemaReader(connection: connection, schema: schema) }
 
     /// The file that the source of one was in when it was checked, by ``FileIdentity/text``; `nil` where that was not noted.
     func sourceFile(of record: TableRecord) throws -> String? {
-        guard try exists(Self.beginnings), try hasFiles() else { return nil }
+        guard try reader.hasColumn("file", of: Self.beginnings) else { return nil }
         return try connection.fetchValue("SELECT file FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
     }
 

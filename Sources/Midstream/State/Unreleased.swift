@@ -36,12 +36,7 @@ struct Unreleased {
                 id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER)
             """
         )
-        // One that an earlier release has made.
-        if try !hasLaterColumns() {
-            for column in ["file TEXT", "writes INTEGER"] {
-                try connection.execute("ALTER TABLE main.\(Self.table) ADD COLUMN \(column)")
-            }
-        }
+        try SchemaReader(connection: connection, schema: "main").add(["file TEXT", "writes INTEGER"], to: Self.table)
         try connection.execute(
             "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source, file, writes) VALUES (?, ?, ?, ?, ?)",
             [note.id, note.moved, note.source, note.file, note.writes]
@@ -51,7 +46,7 @@ struct Unreleased {
     func all() throws -> [Note] {
         try connection.readingTransaction {
             guard try exists() else { return [] }
-            let later = try hasLaterColumns() ? "file, writes" : "NULL, NULL"
+            let later = try Self.hasLaterColumns(in: "main", connection) ? "file, writes" : "NULL, NULL"
             return try connection.fetchAll("SELECT id, moved, source, \(later) FROM main.\(Self.table)").map {
                 Note(
                     id: try $0.get(0),
@@ -71,10 +66,8 @@ struct Unreleased {
 
     func note(of id: Int64) throws -> Note? { try all().first { $0.id == id } }
 
-    private func hasLaterColumns() throws -> Bool { try Self.hasLaterColumns(in: "main", connection) }
-
     private static func hasLaterColumns(in schema: String, _ connection: Connection) throws -> Bool {
-        try SchemaReader(connection: connection, schema: schema).columnNames(of: table).contains("writes")
+        try SchemaReader(connection: connection, schema: schema).hasColumn("writes", of: table)
     }
 
     private func exists() throws -> Bool { try Self.exists(in: "main", connection) }

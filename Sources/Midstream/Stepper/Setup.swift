@@ -264,11 +264,6 @@ struct Setup {
         return MigrationError(.sourceUnavailable, words)
     }
 
-    /// The file that is at the path of a migration's source.
-    func sourceFile(_ migration: MigrationRecord) -> FileIdentity? {
-        stepper.path(of: migration).flatMap(FilePath.identity)
-    }
-
     private func isGone(_ source: MigrationSource) -> Bool {
         if case .file(let path) = source.location { FilePath.isGone(path) } else { false }
     }
@@ -298,7 +293,7 @@ struct Setup {
             for beginning in begun {
                 try beginning.store(in: stepper.store)
                 if let definitions = beginning.definitions {
-                    try stepper.store.save(definitions, in: sourceFile(migration), of: beginning.record)
+                    try stepper.store.save(definitions, in: stepper.sourceFile(of: migration), of: beginning.record)
                 }
             }
         }

@@ -174,6 +174,9 @@ final class Stepper {
         migration.path(fromFolderOf: connection.fileName(schema: "main") ?? "")
     }
 
+    /// The file that is there; `nil` where there is none, or it is the target's own.
+    func sourceFile(of migration: MigrationRecord) -> FileIdentity? { path(of: migration).flatMap(FilePath.identity) }
+
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
         if let sql = moves[record.id], try record.phase != .copying || knownSources[record.id]?.isCurrent() ?? false {
             return sql

@@ -584,7 +584,7 @@ struct Undo {
         guard let claim else { throw claims.isOther(record) }
         try claims.checkOwner(claim)
         try claims.checkStage(claim, now)
-        let file = stepper.path(of: migration).flatMap(FilePath.identity)
+        let file = stepper.sourceFile(of: migration)
         let noted: Void? = try stepper.transaction(isDurable: true) {
             guard try stepper.store.table(record.id) != nil else { return }
             try Returns(connection: connection).note(file: file, of: record)

@@ -1110,6 +1110,22 @@ import Testing
         #expect(try MovingFixture.count("accounts", in: fixture.target) == 0)
     }
 
+    /// Brings all rows back.
+    ///
+    /// - Returns: A reader from before, in a transaction, which keeps the source from being opened.
+    private func readerThatIsWaitedFor(_ database: Database, _ target: String) throws -> Connection {
+        let reader = try Connection(path: target)
+        var isBack = false
+        for _ in 0..<100 where !isBack {
+            try reader.execute("BEGIN")
+            _ = try reader.fetchAll("SELECT * FROM sqlite_master")
+            isBack = try database.stepMigration(rows: 10).tables.first?.phase == .copied
+            if !isBack { try reader.execute("COMMIT") }
+        }
+        #expect(isBack)
+        return reader
+    }
+
     /// All rows are back, and a reader is waited for. A file from before has no claim that tells what it lacks.
     @Test(arguments: [false, true]) func aSourceFromBeforeIsNotOpened(_ isReopened: Bool) throws {
         let folder = TemporaryFolder()
@@ -1125,15 +1141,7 @@ import Testing
         try database.stepMigration(rows: 2)
         try database.execute("UPDATE t SET n = 1; INSERT INTO t VALUES (4, 4)")
         try database.cancelMigration()
-        let reader = try Connection(path: target)
-        var isBack = false
-        for _ in 0..<100 where !isBack {
-            try reader.execute("BEGIN")
-            _ = try reader.fetchAll("SELECT * FROM sqlite_master")
-            isBack = try database.stepMigration(rows: 10).tables.first?.phase == .copied
-            if !isBack { try reader.execute("COMMIT") }
-        }
-        #expect(isBack)
+        let reader = try readerThatIsWaitedFor(database, target)
         if isReopened { database.close() }
         Files.moveDatabase(source, to: source + ".away")
         Files.moveDatabase(backup, to: source)
@@ -1173,15 +1181,7 @@ import Testing
         backup.close()
         Files.copy(source, to: folder.file("backup.db"))
         try database.cancelMigration()
-        let reader = try Connection(path: target)
-        var isBack = false
-        for _ in 0..<100 where !isBack {
-            try reader.execute("BEGIN")
-            _ = try reader.fetchAll("SELECT * FROM sqlite_master")
-            isBack = try database.stepMigration(rows: 10).tables.first?.phase == .copied
-            if !isBack { try reader.execute("COMMIT") }
-        }
-        #expect(isBack)
+        let reader = try readerThatIsWaitedFor(database, target)
         database.close()
         try reader.execute("COMMIT")
         let file = try #require(FilePath.identity(source)).text
