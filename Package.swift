@@ -17,13 +17,14 @@ let package = Package(
         // No pkgConfig: the module map's `link` is enough, and lets another library take SQLite's place.
         .systemLibrary(name: "CSQLite", providers: [.apt(["libsqlite3-dev"])]),
         .systemLibrary(name: "CSQLCipher", pkgConfig: "sqlcipher", providers: [.apt(["libsqlcipher-dev"])]),
+        .systemLibrary(name: "CFileStatus"),
         .target(
             name: "SQLiteC",
             dependencies: ["CSQLite", .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"]))]
         ),
         .target(name: "SQLText"),
         .target(name: "SQLiteConnection", dependencies: ["SQLiteC"]),
-        .target(name: "Midstream", dependencies: ["SQLText", "SQLiteConnection"]),
+        .target(name: "Midstream", dependencies: ["CFileStatus", "SQLText", "SQLiteConnection"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),
         .executableTarget(

@@ -31,7 +31,9 @@ enum WholeFile {
             if hasContent { return nil }
             throw MigrationError(
                 .sourceUnavailable,
-                "there is no \(path), and the file \(sourcePath) to make it of is not there, or cannot be looked at: check the paths"
+                FilePath.isGone(sourcePath)
+                    ? "there is neither \(path) nor a file \(sourcePath) to make it of: check the paths"
+                    : "\(sourcePath), which \(path) is to be made of, cannot be looked at: check the permissions of its folders"
             )
         }
         let source = try open(sourcePath, sourceKey)

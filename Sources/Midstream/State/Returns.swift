@@ -26,11 +26,11 @@ struct Returns {
     }
 
     /// Notes which file a source is in whose rows have all returned.
-    func note(file: FileIdentity?, of record: TableRecord) throws {
+    func note(file: String?, of record: TableRecord) throws {
         try create()
         try reader.add(["file TEXT"], to: Self.table)
         try connection.execute("INSERT OR IGNORE INTO main.\(Self.table)(id, writes) VALUES (?, 0)", [record.id])
-        try connection.execute("UPDATE main.\(Self.table) SET file = ? WHERE id = ?", [file?.text, record.id])
+        try connection.execute("UPDATE main.\(Self.table) SET file = ? WHERE id = ?", [file, record.id])
     }
 
     /// The file that has been noted so.

@@ -64,8 +64,8 @@ struct StateStore {
 
     /// Notes what was checked of one.
     ///
-    /// - Parameter file: The file that its source was in.
-    func save(_ definitions: Definitions, in file: FileIdentity?, of record: TableRecord) throws {
+    /// - Parameter file: The file that its source was in, by ``FilePath/lastingIdentity(_:)``.
+    func save(_ definitions: Definitions, in file: String?, of record: TableRecord) throws {
         try connection.execute(
             """
             CREATE TABLE IF NOT EXISTS \(schema).\(Self.beginnings)(
@@ -75,13 +75,13 @@ struct StateStore {
         try reader.add(["file TEXT"], to: Self.beginnings)
         try connection.execute(
             "INSERT INTO \(schema).\(Self.beginnings)(id, target, source, file) VALUES (?, ?, ?, ?)",
-            [record.id, definitions.target, definitions.source, file?.text]
+            [record.id, definitions.target, definitions.source, file]
         )
     }
 
     private var reader: SchemaReader { SchemaReader(connection: connection, schema: schema) }
 
-    /// The file that the source of one was in when it was checked, by ``FileIdentity/text``; `nil` where that was not noted.
+    /// The file that the source of one was in when it was checked, by ``FilePath/lastingIdentity(_:)``; `nil` where that was not noted.
     func sourceFile(of record: TableRecord) throws -> String? {
         guard try reader.hasColumn("file", of: Self.beginnings) else { return nil }
         return try connection.fetchValue("SELECT file FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])

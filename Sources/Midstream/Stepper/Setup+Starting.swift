@@ -161,7 +161,7 @@ extension Setup {
             guard isOwn, claim.moved == nil, !note.isAfter(claim) else { return false }
             try takeBack(claim, migration)
         } else {
-            guard let file = note.file, stepper.sourceFile(of: migration)?.text == file else { return false }
+            guard let file = note.file, stepper.sourceFile(of: migration) == file else { return false }
             // Whoever has taken it back may have died before the rest.
             try giveBackAll(migration)
         }
@@ -338,7 +338,7 @@ extension Setup {
         withdrawn: Set<Int64> = []
     ) throws {
         let claims = Claims(connection: connection, migration: migration)
-        let file = stepper.sourceFile(of: migration)?.text
+        let file = stepper.sourceFile(of: migration)
         try stepper.waitingTransaction {
             // Nobody claims it in the meantime, since that takes the target's lock as well.
             let known = migration.sourcePath == nil ? [] : try claims.all()

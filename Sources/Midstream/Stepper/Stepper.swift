@@ -175,7 +175,7 @@ final class Stepper {
     }
 
     /// The file that is there; `nil` where there is none, or it is the target's own.
-    func sourceFile(of migration: MigrationRecord) -> FileIdentity? { path(of: migration).flatMap(FilePath.identity) }
+    func sourceFile(of migration: MigrationRecord) -> String? { path(of: migration).flatMap(FilePath.lastingIdentity) }
 
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
         if let sql = moves[record.id], try record.phase != .copying || knownSources[record.id]?.isCurrent() ?? false {

@@ -1,3 +1,5 @@
+internal import CFileStatus
+
 #if canImport(Glibc)
     internal import Glibc
 #elseif canImport(Darwin)
@@ -120,11 +122,20 @@ enum FilePath {
         return stat(path, &status) == 0 && status.st_size > bytes
     }
 
-    /// What tells one file from all others; `nil` when it does not exist.
+    /// What tells a file from all others that are there; `nil` when it does not exist.
     static func identity(_ path: String) -> FileIdentity? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         return FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
+    }
+
+    /// What tells a file, to later processes as well, from those too that were or will be at its path: the next one may get the
+    /// inode of one that was deleted, and a device another number. `nil` when it does not exist.
+    static func lastingIdentity(_ path: String) -> String? {
+        guard let file = identity(path) else { return nil }
+        var (seconds, nanoseconds): (Int64, Int64) = (0, 0)
+        guard midstream_file_birth(path, &seconds, &nanoseconds) != 0 else { return "\(file.device):\(file.inode)" }
+        return "\(file.inode):\(seconds):\(nanoseconds)"
     }
 }
 
@@ -132,7 +143,4 @@ enum FilePath {
 struct FileIdentity: Hashable {
     var device: UInt64
     var inode: UInt64
-
-    /// How it is stored.
-    var text: String { "\(device):\(inode)" }
 }

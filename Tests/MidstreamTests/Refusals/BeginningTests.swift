@@ -1,7 +1,8 @@
 import Dispatch
-import Midstream
 import SQLiteConnection
 import Testing
+
+@testable import Midstream
 
 #if canImport(Glibc)
     import Glibc
@@ -525,6 +526,34 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
     }
 
+    /// The claimed file was copied to another volume and deleted: file systems on disks give its inode to the next one.
+    @Test(arguments: ["open", "cancel"]) func aFileThatGetsTheInodeOfTheClaimedOneIsAnother(_ way: String) async throws
+    {
+        let fixture = try MovingFixture(rows: 50, in: TemporaryFolder(under: Files.diskFolder))
+        try await cutShort(fixture, isClaimed: true)
+        let claimed = FilePath.identity(fixture.source)
+        Files.copyDatabase(fixture.source, to: fixture.source + "-away")
+        Files.removeDatabase(fixture.source)
+        for number in 0..<30 {
+            let old = try Connection(path: fixture.source)
+            try old.execute("CREATE TABLE x(x)")
+            old.close()
+            if FilePath.identity(fixture.source) == claimed { break }
+            rename(fixture.source, fixture.folder.file("x\(number)"))
+        }
+        do {
+            let database = try Database(path: fixture.target)
+            if way == "cancel" { try database.cancelMigration() }
+            #expect(try database.stepMigration().isFinished)
+        }
+        Files.copyDatabase(fixture.source + "-away", to: fixture.source)
+        let database = try Database(path: fixture.target)
+        try MovingFixture.addMigration(database, fixture.source)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        try finishMigration(database)
+        #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
+    }
+
     /// The file that was to be claimed is there without a claim: it has none.
     @Test func aFileThatWasNotClaimedIsForgottenWhenItIsBack() async throws {
         let fixture = try MovingFixture(rows: 50)
@@ -587,6 +616,7 @@ import Testing
         withoutFolder {
             let error = #expect(throws: MigrationError.self) { try open() }
             #expect(error?.code == .sourceUnavailable)
+            #expect(error?.message.contains("cannot be looked at") == true)
         }
         let database = try open()
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)

@@ -1184,7 +1184,7 @@ import Testing
         let reader = try readerThatIsWaitedFor(database, target)
         database.close()
         try reader.execute("COMMIT")
-        let file = try #require(FilePath.identity(source)).text
+        let file = try #require(FilePath.lastingIdentity(source))
         try reader.execute(script: "BEGIN; UPDATE midstream_tables SET undo_stage = 9223372036854775807")
         try reader.execute("ALTER TABLE midstream_returns ADD COLUMN file TEXT")
         try reader.execute("UPDATE midstream_returns SET file = ?", [file])

@@ -12,6 +12,9 @@ enum Files {
         getenv("MIDSTREAM_TEST_FOLDER").map { String(cString: $0) }
         ?? (access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
 
+    /// Where the file system is more likely to be one of disks.
+    static let diskFolder = "/var/tmp"
+
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     static func copy(_ from: String, to: String) {

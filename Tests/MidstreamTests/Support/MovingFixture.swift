@@ -14,8 +14,8 @@ struct MovingFixture: Sendable {
 
     static let columns = "(id INTEGER PRIMARY KEY, owner TEXT, amount INTEGER NOT NULL)"
 
-    init(rows: Int, isSameFile: Bool = false) throws {
-        folder = TemporaryFolder()
+    init(rows: Int, isSameFile: Bool = false, in folder: TemporaryFolder = TemporaryFolder()) throws {
+        self.folder = folder
         self.rows = rows
         self.isSameFile = isSameFile
         let old = try Connection(path: source)
