@@ -108,6 +108,10 @@ public final class MigrationOverlay {
             writes.tied = found.tied
             writes.forgetPlans()
         }
+        overlay.admissionOfSources = { [weak overlay] moves in
+            guard let overlay else { return }
+            try SchemaWatch.checkMeanings(ofSourcesOf: moves, overlay.connection)
+        }
         writes.onDisconnect = { [weak self] in self?.access.releaseStatements() }
         let identity = connection.identity
         // What SQLite keeps is what keeps this object.

@@ -52,28 +52,57 @@ struct SchemaWatch {
     private static func checkMeanings(_ moving: [TableRecord], _ objects: [SchemaObject], _ connection: Connection)
         throws
     {
-        let own = Set(added(to: connection).subtracting(addedToAny).map(\.name))
-        let otherCollations = try ownCollations.filter { try connection.fetchOne("SELECT 1 WHERE \($0.value)") == nil }
-        if own.isEmpty, otherCollations.isEmpty { return }
+        let meanings = try Meanings(connection)
+        if meanings.areSQLites { return }
         for record in moving {
             let definitions = objects.filter {
                 ["table", "index"].contains($0.type) && SQLIdentifier.equal($0.table, record.target)
             }
             let expressions = record.expressions.map { SQLScript("SELECT \($0)").outline() }
-            let outlines = expressions + definitions.map(\.outline)
-            // Of a definition, what is not built in the steps have not at all, and say so.
+            try meanings.check(expressions, definitions.map(\.outline), record.target)
+        }
+    }
+
+    /// Makes sure of the same for the columns that sources generate as they are read.
+    static func checkMeanings(ofSourcesOf moves: [Overlay.Move], _ connection: Connection) throws {
+        let generated = moves.map { ($0.record.target, GeneratedColumns(createTable: $0.source.sql).unstored) }
+        if generated.allSatisfy(\.1.isEmpty) { return }
+        let meanings = try Meanings(connection)
+        if meanings.areSQLites { return }
+        for (table, expressions) in generated {
+            try meanings.check([], expressions.map { SQLScript("SELECT \($0)").outline() }, table)
+        }
+    }
+
+    /// The functions and collations of a connection that may be others than SQLite's.
+    private struct Meanings {
+        private let functions: Set<String>
+        private let collations: Set<String>
+
+        init(_ connection: Connection) throws {
+            functions = Set(added(to: connection).subtracting(addedToAny).map(\.name))
+            collations = Set(
+                try ownCollations.filter { try connection.fetchOne("SELECT 1 WHERE \($0.value)") == nil }.map(\.key)
+            )
+        }
+
+        var areSQLites: Bool { functions.isEmpty && collations.isEmpty }
+
+        /// - Parameters:
+        ///   - expressions: Of the migration.
+        ///   - definitions: Of tables and what they have. What is not built in there the steps have not at all, and say so.
+        func check(_ expressions: [StatementOutline], _ definitions: [StatementOutline], _ table: String) throws {
+            let outlines = expressions + definitions
             let function =
-                calls(of: expressions).first(where: own.contains)
-                ?? calls(of: outlines).first { own.contains($0) && builtIn.contains($0) }
-            let collation = otherCollations.keys.first { name in outlines.contains { $0.mentions([name]) } }
-            guard let what = function.map({ "function \($0)" }) ?? collation.map({ "collation \($0)" }) else {
-                continue
-            }
+                calls(of: expressions).first(where: functions.contains)
+                ?? calls(of: outlines).first { functions.contains($0) && builtIn.contains($0) }
+            let collation = collations.first { name in outlines.contains { $0.mentions([name]) } }
+            guard let what = function.map({ "function \($0)" }) ?? collation.map({ "collation \($0)" }) else { return }
             throw MigrationError(
                 .unsupported,
-                "the connection has a \(what) of its own, by which the migration of table \(record.target) would take other rows "
+                "the connection has a \(what) of its own, by which the migration of table \(table) would take other rows "
                     + "or values than by SQLite's: give it another name until the table has moved",
-                table: record.target
+                table: table
             )
         }
     }

@@ -99,6 +99,7 @@ extension Database {
     public func readMigrationProgress() throws -> MigrationProgress {
         // Others who ask the engine may wait for the block that runs here.
         if let access = isOnWriter ? writer : readers.current {
+            try WholeFile.checkFinished("main", access.connection)
             return try MigrationEngine.progress(StateStore(connection: access.connection), .idle, 0)
         }
         return try engine.readProgress()
@@ -111,7 +112,7 @@ extension Database {
     /// The file is only read, and the sources need not be there.
     ///
     /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read; ``MigrationError`` when another version
-    ///   of Midstream wrote the state in another format.
+    ///   of Midstream wrote the state in another format, or the file is being made of a whole other one.
     public static func readMigrationProgress(
         ofFile path: String,
         key: EncryptionKey? = nil
@@ -120,7 +121,10 @@ extension Database {
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
         try HotJournal.rollingBack(of: path, key) { try connection.checkReadable() }
-        return try connection.transaction { try MigrationEngine.progress(StateStore(connection: connection), .idle, 0) }
+        return try connection.transaction {
+            try WholeFile.checkFinished("main", connection)
+            return try MigrationEngine.progress(StateStore(connection: connection), .idle, 0)
+        }
     }
 
     /// Whether nothing moves: every table has all of its rows, and all sources are retired.

@@ -78,6 +78,7 @@ public final class Database: @unchecked Sendable {
             gate: gate,
             walKeeper: walKeeper,
             keys: keys,
+            makesWholeFile: configuration.movesWholeFile,
             inspecting: connection
         )
         writer = try DatabaseAccess(
@@ -98,8 +99,8 @@ public final class Database: @unchecked Sendable {
         writerQueue.setSpecific(key: writerKey, value: true)
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
-        // What was made of a whole file and does not move yet is about to.
-        if try !configuration.movesWholeFile || StateStore(connection: connection).exists() {
+        // Who makes it of a whole file lets it move first.
+        if try !configuration.movesWholeFile || !WholeFile.isUnfinished("main", connection) {
             try writer.overlay.refresh()
         }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }

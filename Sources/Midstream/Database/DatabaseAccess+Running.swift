@@ -18,15 +18,15 @@ extension DatabaseAccess {
     ) throws {
         try checkTransaction()
         let wasInTransaction = connection.isInTransaction
+        let begun = transactionsBegun
         do {
             try performInTransaction(piece, arguments, onStart, onRow)
             if lostTransaction != nil { try checkTransaction() }
         } catch {
             noteLosses(wasInTransaction, error)
-            // SQLite may have begun it, and told that a progress handler has interrupted that.
-            if !wasInTransaction, connection.isInTransaction, ![.begin, .savepoint].contains(piece.role) {
-                try? rollBack()
-            }
+            // SQLite may have begun it, and told that a progress handler has interrupted that. Or the body of a loop has.
+            let isOwn = ![.begin, .savepoint].contains(piece.role) && transactionsBegun == begun
+            if !wasInTransaction, connection.isInTransaction, isOwn { try? rollBack() }
             throw error
         }
     }
@@ -128,8 +128,15 @@ extension DatabaseAccess {
                 onRow
             )
             attempt?.keep()
-            if connection.isInTransaction || wasInTransaction {
-                hasEndedTransaction = !connection.isInTransaction && [.end, .rollback].contains(prepared.route.role)
+            switch prepared.route.role {
+            case .begin where connection.isInTransaction,
+                .savepoint where connection.isInTransaction && !wasInTransaction:
+                transactionsBegun += 1
+                hasEndedTransaction = false
+            case .end where wasInTransaction && !connection.isInTransaction,
+                .rollback where wasInTransaction && !connection.isInTransaction:
+                hasEndedTransaction = true
+            default: break
             }
             noteBeginning(prepared)
             try finished(prepared)
@@ -440,12 +447,15 @@ extension DatabaseAccess {
         if prepared.route.role == .begin {
             try begin { _ = try overlay.watch.beginning(prepared.route) { try statement.step() } }
         } else {
-            if prepared.route.rollsBackRefusals { overlay.statements.hasRefusedPromotion = false }
+            let rollbacks = prepared.route.rollbacks
+            if rollbacks != nil { overlay.statements.hasRefusedPromotion = false }
             do {
                 hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
             } catch let error as SQLiteError {
                 // The statement collides with a row that the engine could not bring over, and SQLite undoes no more than it.
-                let isRefused = prepared.route.rollsBackRefusals && overlay.statements.hasRefusedPromotion
+                let isRefused =
+                    overlay.statements.hasRefusedPromotion
+                    && rollbacks?.rollBack(by: overlay.statements.refusedKey) ?? false
                 if isRefused, ResultCode.constraint ~= error.code, connection.isInTransaction {
                     statement.reset()
                     try? rollBack()

@@ -29,6 +29,8 @@ public final class DatabaseAccess {
     var lostTransaction: SQLiteError?
     /// Whether a statement of the application's, and no error, has ended the transaction that was open before; see `notingLosses`.
     var hasEndedTransaction = false
+    /// How many transactions statements of the application's have begun.
+    var transactionsBegun = 0
     /// Whether names have come to mean something else in the transaction that is open, as by CREATE VIEW. What they mean again
     /// after a rollback is not what the statements prepared since were routed for.
     var hasChangedNames = false

@@ -54,13 +54,15 @@ extension Database {
             close()
             throw WholeFile.missing(sourcePath, path)
         }
+        let failure: any Error
         do {
             // The application may have made tables of its own since, at an earlier launch.
-            let names = try WholeFile.tableNames(sourcePath, sourceKey)
+            let names = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
             try addMigration(source: source, retirement: retirement) { table in
                 if names.contains(table.name) { table.sourceTable = table.name }
             }
             if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
+            failure = WholeFile.changed(sourcePath, path)
         } catch {
             guard made == nil else {
                 takeBack(key, made)
@@ -69,14 +71,18 @@ extension Database {
             // An old build may have had its turn since another process made the file, which can be made anew then.
             let isSame = try? engine.withStepper { try WholeFile.isSame(sourcePath, sourceKey, $0.connection) }
             guard isSame == false else { throw error }
-            takeBack(key, nil)
-            throw FilePath.isGone(path) ? WholeFile.changed(sourcePath, path, "try again") : error
+            failure = WholeFile.changed(sourcePath, path, cause: error as? SQLiteError)
         }
+        // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
+        try? cancelAll()
+        takeBack(key, made)
+        throw failure
+    }
+
+    private func cancelAll() throws {
         try cancelMigration()
         let deadline = ContinuousClock.now + Stepper.patience
         while try !stepMigration().isFinished, ContinuousClock.now < deadline {}
-        takeBack(key, made)
-        throw WholeFile.changed(sourcePath, path, "try again")
     }
 
     private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?) {

@@ -11,6 +11,8 @@ final class MigrationEngine: Sendable {
     private let keys: Keyring
     /// The stepper, which is opened when there is something to move.
     private let stepper: Confined<StepperBox>
+    /// Whether the file may be one that is being made of another: by the database that this is the engine of.
+    private let makesWholeFile: Bool
     private let listeners = Mutex(Listeners())
     private let auto = AutoMigration()
 
@@ -54,9 +56,19 @@ final class MigrationEngine: Sendable {
         var asked: [String: String]
     }
 
-    /// - Parameter inspecting: A connection to tell by whether the file has migrations whose beginning or end was cut short.
-    init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring, inspecting connection: Connection) throws {
+    /// - Parameters:
+    ///   - makesWholeFile: Whether the file may be one that is being made of another.
+    ///   - inspecting: A connection to tell by whether the file has migrations whose beginning or end was cut short.
+    init(
+        path: String,
+        gate: FileGate,
+        walKeeper: WALKeeper,
+        keys: Keyring,
+        makesWholeFile: Bool,
+        inspecting connection: Connection
+    ) throws {
         self.path = path
+        self.makesWholeFile = makesWholeFile
         self.keys = keys
         self.gate = gate
         self.walKeeper = walKeeper
@@ -79,6 +91,7 @@ final class MigrationEngine: Sendable {
             box.stepper = stepper
             // What an earlier call could not roll back, for want of memory.
             try stepper.connection.rollBack()
+            if !makesWholeFile { try stepper.checkFinished() }
             stepper.onEvent = { events.append($0) }
             let sourceInUse = listeners.withLock { listeners in
                 listeners.user = .current

@@ -25,10 +25,9 @@ enum WholeFile {
     ) throws -> Set<String>? {
         // What has a journal may have been cut short; and another process may have opened the file before there was anything in it.
         let hasContent = FilePath.hasContent(path)
-        let isLarge = FilePath.hasContent(path, beyond: 65_536)
-        if hasContent, !FilePath.exists(path + "-journal"), try isLarge || !isEmpty(path, key) { return nil }
+        if hasContent, !FilePath.exists(path + "-journal"), try !isEmpty(path, key) { return nil }
         guard FilePath.exists(sourcePath) else {
-            if hasContent { return nil }
+            if hasContent, try !isEmpty(path, key) { return nil }
             throw MigrationError(
                 .sourceUnavailable,
                 FilePath.isGone(sourcePath)
@@ -71,12 +70,12 @@ enum WholeFile {
         }
     }
 
-    /// Whether a file has nothing of anybody's.
+    /// Whether a file has nothing of anybody's, once what was cut short is rolled back.
     private static func isEmpty(_ path: String, _ key: EncryptionKey?) throws -> Bool {
-        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
+        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
-        return try objects(connection).isEmpty
+        return try connection.readingTransaction { try objects(connection).isEmpty }
     }
 
     /// Opens a source, which is there.
@@ -87,13 +86,20 @@ enum WholeFile {
         return source
     }
 
-    /// The tables that a file has, and those that it had before their rows moved; none where another process has just deleted it.
-    static func tableNames(_ path: String, _ key: EncryptionKey?) throws -> SQLNameSet {
+    /// The tables that a file has, and those that it had before their rows moved to another one; none where another process has just
+    /// deleted it.
+    static func tableNames(_ path: String, _ key: EncryptionKey?, movingTo target: String) throws -> SQLNameSet {
         do {
             let source = try open(path, key)
             defer { source.close() }
             return try source.readingTransaction {
-                let claimed = try Claims.all(in: "main", source).map(\.sourceTable)
+                let target = FilePath.identity(target)
+                let claimed = try Claims.all(in: "main", source).filter { claim in
+                    let file = FilePath.identity(
+                        FilePath.absolute(claim.targetFile, fromFolderOf: FilePath.resolved(path))
+                    )
+                    return file == nil || file == target
+                }.map(\.sourceTable)
                 return try SQLNameSet(SchemaReader(connection: source, schema: "main").tableNames() + claimed)
             }
         } catch {
@@ -109,7 +115,8 @@ enum WholeFile {
 
     // MARK: What has been copied
 
-    /// What the schema of a new file was copied from, until it is known that nobody has changed that before it was fenced.
+    /// What the schema of a new file was copied from, until all of its tables move, and it is known that nobody has changed that
+    /// before they were fenced. Until then the file lacks all rows, and is nobody's but its maker's.
     static let copyTable = OwnNames.prefix + "copy"
 
     /// All that is copied of a file at once.
@@ -152,16 +159,25 @@ enum WholeFile {
         return try now == noted || self.noted(connection) == nil
     }
 
-    /// Makes sure that a file is none that was made of another one and does not move yet: its tables lack all rows.
-    static func checkBegun(_ connection: Connection) throws {
-        let isNoted = try connection.readingTransaction {
-            try notedInTransaction(connection) != nil && !StateStore(connection: connection).exists()
-        }
-        guard isNoted else { return }
-        throw MigrationError(
+    /// Whether a file is one that is being made of another one.
+    ///
+    /// - Parameter schema: What it is attached as.
+    static func isUnfinished(_ schema: String = "main", _ connection: Connection) throws -> Bool {
+        try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).exists(copyTable)
+    }
+
+    /// Makes sure that a file is none that is being made of another one.
+    ///
+    /// - Parameter schema: What it is attached as.
+    static func checkFinished(_ schema: String = "main", _ connection: Connection) throws {
+        if try isUnfinished(schema, connection) { throw unfinished(connection.fileName(schema: schema)) }
+    }
+
+    private static func unfinished(_ path: String?) -> MigrationError {
+        MigrationError(
             .misuse,
-            "\(connection.fileName(schema: "main") ?? "the file") was made of another file, whose rows have yet to begin to move: open it "
-                + "by Database(path:movingAllOf:) first"
+            "\(path ?? "the file") was made of another file, whose rows have yet to begin to move: open it by "
+                + "Database(path:movingAllOf:) first"
         )
     }
 
@@ -173,10 +189,12 @@ enum WholeFile {
         )
     }
 
-    static func changed(_ source: String, _ path: String, _ remedy: String) -> MigrationError {
+    static func changed(_ source: String, _ path: String, cause: SQLiteError? = nil) -> MigrationError {
         MigrationError(
             .sourceChanged,
-            "the schema of \(source), or its user_version, was changed while \(path) was made of it: \(remedy)"
+            "the schema of \(source), or its user_version, was changed while \(path) was made of it: close that wherever else it is "
+                + "open, and try again",
+            cause: cause
         )
     }
 
@@ -186,16 +204,15 @@ enum WholeFile {
     }
 
     private static func notedInTransaction(_ connection: Connection) throws -> String? {
-        let isNoted = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [copyTable]) != nil
-        return isNoted ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
+        try isUnfinished("main", connection) ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
     }
 
-    /// What a file has of the application's.
+    /// What a file has, but for notes of claims, which outlive it.
     private static func objects(_ connection: Connection) throws -> Set<String> {
         let names = try connection.fetchAll("SELECT name FROM main.sqlite_master").map {
             try $0.get(0, as: String.self)
         }
-        return Set(names.filter { !$0.hasPrefix("sqlite_") })
+        return Set(names.filter { !$0.hasPrefix("sqlite_") && $0 != Unreleased.table })
     }
 
     // MARK: Taking it back
@@ -217,10 +234,27 @@ enum WholeFile {
             // What tells of moves may tell of claims as well.
             let isMoving = now.contains { OwnNames.tellsOfRows($0) && $0 != copyTable }
             guard now == made ?? now, !isMoving, try notedInTransaction(connection) == note else { return false }
-            return try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in
+            let isEmpty = try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in
                 try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(table)) LIMIT 1") == nil
             }
+            guard isEmpty, try StateStore(connection: connection).exists(Unreleased.table) else { return isEmpty }
+            try removeObjects(connection)
+            return false
         }
+    }
+
+    /// Removes all that was made, and keeps the notes of claims.
+    private static func removeObjects(_ connection: Connection) throws {
+        let objects = try connection.fetchAll(
+            "SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'table') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
+                + "AND name <> ? ORDER BY type DESC",
+            [Unreleased.table]
+        )
+        for object in objects {
+            let (type, name): (String, String) = (try object.get(0), try object.get(1))
+            try connection.execute("DROP \(type) main.\(SQLIdentifier.quoted(name))")
+        }
+        try connection.execute("COMMIT")
     }
 
     private static func copySchema(_ source: Connection, _ target: Connection) throws {
@@ -231,6 +265,7 @@ enum WholeFile {
         )
         for object in objects {
             let (name, table, sql): (String, String, String) = (try object.get(1), try object.get(2), try object.get(3))
+            if name == copyTable { throw unfinished(source.fileName(schema: "main")) }
             if name == "midstream_state" {
                 throw MigrationError(
                     .unsupported,

@@ -44,7 +44,8 @@ struct AttachedFiles {
         for schema in try note() {
             // A read would take a snapshot, and in a transaction the file could not be detached any more.
             let state = try? connection.metadata(ofColumn: "format", table: "midstream_state", schema: schema)
-            guard state != nil else { continue }
+            let copy = try? connection.metadata(ofColumn: "source", table: WholeFile.copyTable, schema: schema)
+            guard state != nil || copy != nil else { continue }
             let path = connection.fileName(schema: schema)
             try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
             try note()
@@ -64,7 +65,8 @@ struct AttachedFiles {
             let current = version.int64(at: 0)
             if current == files[index].version { continue }
             version.reset()
-            if try StateStore(connection: connection, schema: schema).exists() {
+            let store = StateStore(connection: connection, schema: schema)
+            if try store.exists() || store.exists(WholeFile.copyTable) {
                 let path = connection.fileName(schema: files[index].schema)
                 throw Self.refusal(files[index].schema, path, "Detach it, and open it")
             }

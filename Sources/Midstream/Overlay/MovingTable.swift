@@ -39,6 +39,7 @@ final class MovingTable {
     let hasOtherKeys: Bool
     /// What the target's definition says of conflicts.
     private(set) lazy var constraintWords = ConstraintWords(target.sql)
+    private(set) lazy var keysThatRollBack = readKeysThatRollBack()
     let statements: InternalStatements
     let coveringIndexes: CoveringIndexes
 
@@ -289,7 +290,11 @@ final class InternalStatements {
     /// same.
     var isPromoting = false
     /// Whether the target has refused a pending row since this was set.
-    var hasRefusedPromotion = false
+    var hasRefusedPromotion = false {
+        didSet { if !hasRefusedPromotion { refusedKey = nil } }
+    }
+    /// The key by which a new row collides with that; `nil` where it was wanted for another reason.
+    var refusedKey: RollbackClauses.Key?
     /// Whether what is done in several statements can be undone where one of them fails.
     var isProtected = true
     /// The handles that read pending rows. The overlay may be made anew while they are open.

@@ -65,6 +65,8 @@ final class Overlay {
 
     /// Asked before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?
+    /// Called when their sources are attached.
+    var admissionOfSources: (([Move]) throws -> Void)?
 
     init(connection: Connection, canPromote: Bool, keys: Keyring, knownTables: KnownTables) throws {
         self.connection = connection
@@ -300,7 +302,7 @@ final class Overlay {
 
     private func rebuild() throws {
         let (migrations, records) = try store.load()
-        if migrations.isEmpty { try WholeFile.checkBegun(connection) }
+        try WholeFile.checkFinished("main", connection)
         let moving = records.filter { $0.phase == .copying }
         try admission?(migrations, moving)
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
@@ -319,6 +321,7 @@ final class Overlay {
             for migration in needed { try attach(migration) }
         }
         let moves = try currentMoves(migrations, records)
+        try admissionOfSources?(moves)
         let former = installed
         do {
             try replace(by: moves)

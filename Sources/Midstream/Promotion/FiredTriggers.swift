@@ -11,10 +11,13 @@ final class FiredTriggers {
     private unowned let connection: Connection
     /// The names of the moving tables, in lower case.
     var moving: Set<String> = []
+    /// The table for whose rows statements are prepared or run that are to fire triggers, in lower case.
+    private var target: String?
+    /// What programs were seen to do since that was last found to be right, by that table: a row of it may have been refused.
+    private var accesses: [String: Set<Access>] = [:]
+
     /// Whether statements are prepared or run that are to fire triggers.
-    private(set) var isFiring = false
-    /// What programs were seen to do since that was last found to be right.
-    private var accesses: Set<Access> = []
+    var isFiring: Bool { target != nil }
 
     private struct Access: Hashable {
         /// The trigger or view; `nil` for a statement that runs on behalf of a virtual table.
@@ -36,8 +39,8 @@ final class FiredTriggers {
     func firing<Result>(_ sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
         let result: Result
         do {
-            isFiring = true
-            defer { isFiring = false }
+            target = SQLIdentifier.lowercased(sql.targetName)
+            defer { target = nil }
             result = try copy()
         }
         try confirm(sql)
@@ -59,7 +62,7 @@ final class FiredTriggers {
         }
         // The statement itself reads the source, and writes the target.
         if accessor != nil || (table.map { moving.contains($0) } ?? false && !isWrite) {
-            accesses.insert(Access(accessor: accessor, table: table, isWrite: isWrite))
+            accesses[target ?? "", default: []].insert(Access(accessor: accessor, table: table, isWrite: isWrite))
         }
         return .allow
     }
@@ -72,7 +75,7 @@ final class FiredTriggers {
         do {
             try firing(sql) { _ = try connection.prepare(sql.copyRow) }
         } catch let error as SQLiteError {
-            accesses.removeAll()
+            accesses[SQLIdentifier.lowercased(sql.targetName)] = nil
             let triggers = try Triggers(connection)
             let function = error.message.split(separator: " ").last.map { SQLIdentifier.lowercased(String($0)) } ?? ""
             let name = triggers.all.values.first { $0.outline.mentions([function]) }?.name
@@ -129,11 +132,9 @@ final class FiredTriggers {
 
     /// Makes sure that what programs were seen to do is right.
     private func confirm(_ sql: MoveSQL) throws {
-        if accesses.isEmpty { return }
-        let seen = accesses
-        accesses.removeAll()
-        let triggers = try Triggers(connection)
         let target = SQLIdentifier.lowercased(sql.targetName)
+        guard let seen = accesses.removeValue(forKey: target) else { return }
+        let triggers = try Triggers(connection)
         for access in seen where access.table.map(moving.union([target]).contains) ?? false {
             // The columns of NEW are, to SQLite, the table's own.
             let trigger = access.accessor.flatMap { triggers.views.contains($0) ? nil : triggers.all[$0] }

@@ -118,7 +118,7 @@ extension MovingTable {
         }
         let rowID = values[first]
         if rowID.storageClass == .integer, key.isRowID {
-            try promoteIfPending(.rowID(rowID.int64), state)
+            try colliding(by: rollbackKey) { try promoteIfPending(.rowID(rowID.int64), state) }
             // SQLite shows a rowid that it has yet to choose as -1.
             if rowID.int64 == -1 { try promoteLargest(state) }
         }
@@ -136,8 +136,18 @@ extension MovingTable {
             while try lookup.step() {
                 let found = try key.read(lookup)
                 lookup.reset()
-                try promote(found)
+                try colliding(by: rollbackKey(index)) { try promote(found) }
             }
+        }
+    }
+
+    /// Notes by which key a new row collides with a pending one, where the target refuses that.
+    private func colliding(by key: @autoclosure () -> RollbackClauses.Key, _ body: () throws -> Void) throws {
+        do {
+            try body()
+        } catch {
+            statements.refusedKey = key()
+            throw error
         }
     }
 

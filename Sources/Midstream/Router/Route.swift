@@ -57,8 +57,8 @@ struct Route {
     /// Tables that must be drained before the statement can run natively, and why.
     private(set) var drained: Set<Int64> = []
     private(set) var reason = MigrationStatistics.Reason.program
-    /// Whether a row that it collides with has the transaction rolled back, by OR ROLLBACK or by the table's ON CONFLICT ROLLBACK.
-    var rollsBackRefusals = false
+    /// By which keys a collision has the transaction rolled back; `nil` where by none.
+    var rollbacks: RollbackClauses?
     /// Whether it deletes rows, and asks nothing of them.
     var isPlainDelete = false
     /// Whether it deletes all rows of a moving table.

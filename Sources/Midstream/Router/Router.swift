@@ -82,7 +82,7 @@ struct Router {
         route.changesAttachedFiles = outline.kind == .attach || outline.kind == .detach
         route.changesNames = route.changesAttachedFiles || Self.definitions.contains(outline.kind)
         guard !overlay.isEmpty || overlay.hasSources else { return route }
-        route.rollsBackRefusals = outline.upsert.isEmpty && rollsBackConflicts(outline)
+        route.rollbacks = RollbackClauses(outline, on: outline.target.flatMap { overlay.table(named: $0.name) })
         route.add(views: try views(namedBy: outline))
         if let target = outline.target, try isStray(outline) {
             return inMain(target, route, outline, text)
@@ -554,12 +554,6 @@ struct Router {
             return !SQLIdentifier.equal(schema, "main")
                 && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
         }
-    }
-
-    /// Whether a conflict has the transaction rolled back: the statement's word counts, or else the table's definition.
-    private func rollsBackConflicts(_ outline: StatementOutline) -> Bool {
-        if let conflict = outline.conflict { return conflict.word == "rollback" }
-        return outline.target.flatMap { overlay.table(named: $0.name) }?.constraintWords.hasRollback ?? false
     }
 
     /// Whether what an UPDATE or DELETE means depends on a subquery with LIMIT: which rows that gives may depend on how SQLite comes

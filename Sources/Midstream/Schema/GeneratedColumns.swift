@@ -4,19 +4,42 @@ internal import SQLText
 struct GeneratedColumns {
     /// The expressions in their parentheses by the columns' names in lower case, as ``CreateTable/sql(_:)`` gives them.
     let expressions: [String: String]
+    /// Those that are stored.
+    private let stored: Set<String>
 
     init(createTable sql: String) {
         guard let table = CreateTable(sql) else {
-            expressions = [:]
+            (expressions, stored) = ([:], [])
             return
         }
         var found: [String: String] = [:]
+        var stored: Set<String> = []
         for column in table.columns {
             guard let constraint = column.constraints.first(where: { $0.kind == .generated }),
                 let expression = table.parentheses(of: constraint)
             else { continue }
-            found[SQLIdentifier.lowercased(column.name)] = table.sql(expression)
+            let name = SQLIdentifier.lowercased(column.name)
+            found[name] = table.sql(expression)
+            if table.words(expression.upperBound..<constraint.range.upperBound) == "stored" { stored.insert(name) }
         }
-        expressions = found
+        (expressions, self.stored) = (found, stored)
+    }
+
+    /// The expressions of columns that are not stored.
+    var unstored: [String] { expressions.filter { !stored.contains($0.key) }.map(\.value) }
+
+    /// Those that an expression on a row reads, be it by way of each other.
+    func readBy(_ text: String) -> [String] {
+        var found: Set<String> = []
+        var texts = [text]
+        var position = 0
+        while position < texts.count {
+            for name in ExpressionShape.names(in: texts[position]) where !stored.contains(name) {
+                guard let expression = expressions[name], found.insert(name).inserted else { continue }
+                texts.append(expression)
+            }
+            position += 1
+        }
+        return Array(texts.dropFirst())
     }
 }

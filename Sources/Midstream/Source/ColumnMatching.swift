@@ -33,6 +33,7 @@ struct ColumnMatching {
             if let given = mappings[SQLIdentifier.lowercased(column.name)] {
                 mapping = given
             } else if source.columnIndex(column.name) != nil {
+                try checkGenerated(column.name, for: column)
                 continue
             } else if wish.unmatchedColumns == .ignored {
                 mapping = .defaultValue
@@ -77,16 +78,10 @@ struct ColumnMatching {
                         + "\(target.name) is mapped to"
                 )
             }
+            try checkGenerated(name, for: column)
             return .column(name)
         case .expression(let text):
-            try RowExpression(
-                connection: connection,
-                source: source,
-                from: from,
-                text: text,
-                what: "the expression for column \(column.name) of table \(target.name)",
-                table: target.name
-            ).check()
+            try check(text, "the expression for column \(column.name) of table \(target.name)")
             return .expression(text)
         case .value(let value):
             return .expression(try literal(value))
@@ -99,6 +94,25 @@ struct ColumnMatching {
             }
             return .expression(try defaultLiteral(of: column))
         }
+    }
+
+    private func check(_ expression: String, _ what: String) throws {
+        try RowExpression(
+            connection: connection,
+            source: source,
+            from: from,
+            text: expression,
+            what: what,
+            table: target.name
+        ).check()
+    }
+
+    /// Makes sure that a column which the source generates as it is read is the same on each connection.
+    private func checkGenerated(_ name: String, for column: TableSchema.Column) throws {
+        guard let index = source.columnIndex(name), source.columns[index].generation != nil else { return }
+        let what =
+            "column \(source.columns[index].name) of table \(source.name), for column \(column.name) of table \(target.name),"
+        try check(SQLIdentifier.quoted(source.columns[index].name), what)
     }
 
     private func checkNoneIsLost(_ missing: [String], _ records: [ColumnRecord]) throws {

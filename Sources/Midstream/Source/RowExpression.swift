@@ -42,7 +42,7 @@ struct RowExpression {
             throw error.code.primary == .error ? dependence(error) : error
         }
         try checkDepth()
-        let terms = ConnectionTerms(text, of: source)
+        let terms = terms
         if terms.hasTime { throw dependence(nil) }
         try checkRows(terms)
         if terms.hasLike {
@@ -96,7 +96,13 @@ struct RowExpression {
     /// none: the table could not be read.
     ///
     /// - Complexity: O(n) where there is such a column, or the condition has a function that may fail.
-    func checkRows() throws { try checkRows(ConnectionTerms(text, of: source)) }
+    func checkRows() throws { try checkRows(terms) }
+
+    /// What it has itself, and what the source's columns have that are generated when they are read.
+    private var terms: ConnectionTerms {
+        let generated = GeneratedColumns(createTable: source.sql).readBy(text)
+        return ConnectionTerms(([text] + generated).joined(separator: "\n, "), of: source)
+    }
 
     private func checkRows(_ terms: ConnectionTerms) throws {
         if isCondition, terms.mayFail { try checkThatNoneFails() }

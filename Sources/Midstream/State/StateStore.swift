@@ -21,7 +21,8 @@ struct StateStore {
     /// Whether the file has migrations.
     func exists() throws -> Bool { try exists("midstream_state") }
 
-    private func exists(_ table: String) throws -> Bool {
+    /// Whether the file has a table of the engine's.
+    func exists(_ table: String) throws -> Bool {
         let sql = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = ?"
         return try connection.fetchOne(sql, [table]) != nil
     }

@@ -32,8 +32,7 @@ extension Setup {
             for record in own where record.phase == .copied && record.undoStage != nil {
                 do {
                     _ = try Undo(stepper: stepper, migration: migration).release(record)
-                } catch let error as MigrationError where error.code == .sourceUnavailable && migration.id != needed?.id
-                {
+                } catch  where Self.isUnreachable(error) && migration.id != needed?.id {
                     // All rows are there, and nobody needs it for the target: the next step tries again, and tells.
                 }
             }
@@ -50,6 +49,12 @@ extension Setup {
             }
         }
         return refusal
+    }
+
+    /// Whether an error says that a source cannot be reached, or is locked.
+    private static func isUnreachable(_ error: any Error) -> Bool {
+        if let error = error as? SQLiteError { return ResultCode.busy ~= error.code }
+        return (error as? MigrationError)?.code == .sourceUnavailable
     }
 
     /// Lets tables of a migration move whose beginning was cut short.
@@ -237,6 +242,7 @@ extension Setup {
                 // be an error for ever.
                 for record in try records.filter(isStarting) {
                     try checkDefinitions(record, migration)
+                    try checkFile(record, claims)
                     try unlessTaken { try claims.stake(record) }
                 }
             }
@@ -256,6 +262,15 @@ extension Setup {
             for record in Self.inOrder(left, migration) { try letMove(record, migration, claims) }
         }
         return areClaimed
+    }
+
+    /// Makes sure that the source of a table that is about to move is in the file in which it was checked, or has its claim: that may
+    /// be in the other one, and the two are not to be claimed by one number.
+    private func checkFile(_ record: TableRecord, _ claims: Claims) throws {
+        guard let file = try stepper.store.sourceFile(of: record), file != stepper.sourceFile(of: claims.migration),
+            try claims.all(only: record.id).isEmpty
+        else { return }
+        throw Changed()
     }
 
     /// - Throws: ``Taken`` where rows belong to another migration by now.

@@ -127,6 +127,7 @@ struct Setup {
         var begun: [Beginning] = []
         do {
             try attach(migration, source)
+            try WholeFile.checkFinished(migration.schema, connection)
             begun = try check(wanted, migration, records, at: version)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
@@ -170,6 +171,8 @@ struct Setup {
         let deadline = ContinuousClock.now + Self.patienceWithReaders
         while try !retirement.endReleased(record) {
             guard ContinuousClock.now < deadline else {
+                // Somebody may keep the target locked instead.
+                try stepper.waitingTransaction {}
                 throw MigrationError(
                     .misuse,
                     "source table \(record.source) was made anew, and transactions from before still read what has moved from the former "

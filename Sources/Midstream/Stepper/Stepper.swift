@@ -17,7 +17,7 @@ final class Stepper {
     /// The target's schema version that ``moves`` were made for. Another connection may give a table another shape.
     private var knownVersion: Int64?
     /// The number of the schema with which nothing was noted of a file that was copied as a whole.
-    private var confirmedVersion: Int64?
+    private var finishedVersion: Int64?
     /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
     private var knownSources: [Int64: KnownSource] = [:]
     private var batch = BatchSize()
@@ -485,23 +485,12 @@ final class Stepper {
         return did
     }
 
-    /// Whether what was copied with a whole file is known to be what its tables were fenced with: nothing moves before. Who has made
-    /// the file may have died before it could look.
-    private func isCopyConfirmed(_ migrations: [MigrationRecord], _ records: [TableRecord]) throws -> Bool {
+    /// Makes sure that the file is none that is being made of another one.
+    func checkFinished() throws {
         let version = try StateStore.schemaVersion(connection)
-        if version == confirmedVersion { return true }
-        if try WholeFile.noted(connection) != nil, records.contains(where: { $0.undoStage == nil }) {
-            guard records.allSatisfy({ $0.phase != .starting }) else { return false }
-            for migration in migrations where records.contains(where: { $0.migration == migration.id }) {
-                guard let path = path(of: migration) else { continue }
-                guard try WholeFile.isAsCopied(path, keys.key(ofSource: FilePath.resolved(path)), self) else {
-                    let remedy = "open it by Database(path:movingAllOf:), which makes it anew"
-                    throw WholeFile.changed(path, connection.fileName(schema: "main") ?? "", remedy)
-                }
-            }
-        }
-        confirmedVersion = version
-        return true
+        if version == finishedVersion { return }
+        try WholeFile.checkFinished("main", connection)
+        finishedVersion = version
     }
 
     private func step(
@@ -525,7 +514,6 @@ final class Stepper {
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
-        guard try isCopyConfirmed(migrations, records) else { return (try resume(starting, records, migrations), 0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0

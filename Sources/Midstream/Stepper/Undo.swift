@@ -532,8 +532,7 @@ struct Undo {
 
     /// Opens the source of a table to writers that has ended, and has the target forget it.
     func release(_ record: TableRecord) throws -> MigrationProgress.Outcome {
-        // It may have been opened, used and deleted since.
-        let isGone = record.undoStage == Self.opening && stepper.path(of: migration).map(FilePath.isGone) == true
+        let isGone = try isGoneSinceOpening(record)
         if migration.sourcePath != nil, !isGone {
             guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
             // The source's rows are the only ones from now on. A checkpoint by somebody else may have synced nothing.
@@ -568,6 +567,20 @@ struct Undo {
         if isMine { stepper.onEvent?(.tableReturned(record.target)) }
         try Retirement(stepper: stepper, migration: migration).leaveSource()
         return .worked
+    }
+
+    /// Whether the file of a source that may have been opened is not there any more: it may have been used since, and deleted or
+    /// replaced.
+    private func isGoneSinceOpening(_ record: TableRecord) throws -> Bool {
+        guard record.undoStage == Self.opening, let path = stepper.path(of: migration) else { return false }
+        if FilePath.isGone(path) { return true }
+        guard let file = try Returns(connection: connection).file(of: record), file != FilePath.lastingIdentity(path)
+        else {
+            return false
+        }
+        // What is there may be a copy, which has the claim.
+        try stepper.attach(migration)
+        return try Claims(connection: connection, migration: migration).all(only: record.id).isEmpty
     }
 
     /// The number of the last stage of all, in which the source is opened: it has no claim then, or none any more.

@@ -411,6 +411,27 @@ import Testing
         #expect(foreign.close() == SQLITE_OK)
     }
 
+    /// A column that the source generates as it is read is another on such a connection.
+    @Test(.needs(.generatedColumns), arguments: ["lower(c)", "c = 'ADA' COLLATE nocase"], [false, true])
+    func whatIsDefinedAnewIsRefusedWhereTheSourceGeneratesAColumnByIt(_ expression: String, _ isStored: Bool) throws {
+        let source = "CREATE TABLE t(id INTEGER PRIMARY KEY, c, g AS (\(expression)) \(isStored ? "STORED" : ""))"
+        let move = try SmallMove(
+            source: source + "; INSERT INTO t(id, c) VALUES (1, 'Ada'), (2, 'Zoe')",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, c, g)"
+        )
+        let foreign = try ForeignConnection(move.folder.file("new.db"))
+        try foreign.wrapped.createFunction("lower", argumentCount: 1, flags: .deterministic) { $1.set("other") }
+        let code = sqlite3_create_collation_v2(foreign.handle, "NOCASE", SQLITE_UTF8, nil, { _, _, _, _, _ in 0 }, nil)
+        #expect(code == SQLITE_OK)
+        if isStored {
+            try foreign.install()
+        } else {
+            let error = #expect(throws: MigrationError.self) { try foreign.install() }
+            #expect(error?.code == .unsupported)
+        }
+        #expect(foreign.close() == SQLITE_OK)
+    }
+
     @Test func foreignKeysAreRefusedWhereTheyTie() throws {
         let pair = try Self.pair("CREATE TABLE c(x REFERENCES a(id))")
         let foreign = try ForeignConnection(pair.target, as: .grdb)

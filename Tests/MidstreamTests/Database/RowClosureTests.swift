@@ -23,6 +23,33 @@ import Testing
         )
     }
 
+    private struct Own: Error {}
+
+    /// What the body of a loop begins is the application's, also where the loop fails.
+    @Test(arguments: [
+        "SELECT id FROM t", "SELECT abs(CASE id WHEN 5 THEN 1 ELSE -9223372036854775807 - 1 END) FROM t",
+    ])
+    func aTransactionThatTheBodyOfALoopBeginsGoesOn(_ sql: String) throws {
+        let pair = try pair()
+        try pair.database.withoutTransaction { db in
+            for begin in ["BEGIN", "SAVEPOINT s"] {
+                #expect(throws: (any Error).self) {
+                    try db.forEachRow(sql) { _ in
+                        if db.isInTransaction { return true }
+                        try db.execute(begin)
+                        try db.execute("INSERT INTO log VALUES (1)")
+                        if sql == "SELECT id FROM t" { throw Own() }
+                        return true
+                    }
+                }
+                #expect(db.isInTransaction)
+                try db.execute("INSERT INTO log VALUES (2)")
+                try db.execute("COMMIT")
+            }
+        }
+        #expect(texts(try pair.database.fetchAll("SELECT n FROM log")) == ["1", "2", "1", "2"])
+    }
+
     private struct Named: Decodable { var name: String }
 
     /// A value that does not decode is no value that the table does not take.

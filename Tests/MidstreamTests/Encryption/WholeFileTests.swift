@@ -428,48 +428,145 @@ import Testing
         #expect(try new.fetchValue(Int64.self, "PRAGMA user_version") == version)
     }
 
-    /// Who has made the file has died before it could look whether that was what its tables were fenced with.
-    @Test(arguments: [false, true]) func nothingMovesBeforeWhatWasCopiedIsConfirmed(hasChanged: Bool) throws {
+    /// Who makes the file has died before all tables move, or before it could look whether they are what was copied.
+    @Test(arguments: ["made", "starting", "copying"], [false, true])
+    func aFileThatIsBeingMadeIsItsMakersAlone(_ stage: String, hasChanged: Bool) async throws {
         let folder = TemporaryFolder()
-        try Self.source(folder, nil)
-        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
-        _ = try WholeFile.create(new, nil, from: old, nil)
-        if hasChanged { try Connection(path: old).execute("PRAGMA user_version = 18") }
-        // Nobody else reads its tables without their rows.
-        let unbegun = #expect(throws: MigrationError.self) { try Database(path: new) }
-        #expect(unbegun?.code == .misuse)
-        let foreign = try ForeignConnection(new)
-        #expect(throws: MigrationError.self) { try foreign.install() }
-        _ = foreign.close()
-        var configuration = DatabaseConfiguration()
-        configuration.movesWholeFile = true
-        var database = try Database(path: new, configuration: configuration)
-        try database.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
-        database.close()
-        // Another program of the application's, which knows nothing of all that.
-        database = try Database(path: new)
-        func read(_ sql: String) throws -> Int? { try database.fetchValue(Int.self, sql) }
-        if hasChanged {
-            // What cannot be compared is not confirmed.
-            Files.moveDatabase(old, to: old + "-away")
-            #expect(throws: MigrationError.self) { try database.stepMigration() }
-            Files.moveDatabase(old + "-away", to: old)
-            for _ in 0..<3 {
-                let error = #expect(throws: MigrationError.self) { try database.stepMigration() }
-                #expect(error?.code == .sourceChanged)
-            }
-            #expect(try read("SELECT count(*) FROM v") == 299)
-            #expect(try MovingFixture.count("a", in: new) == 0)
-            database.close()
-            func open() throws -> Database { try Database(path: new, movingAllOf: .file(old), retirement: .drop) }
-            let error = #expect(throws: MigrationError.self) { _ = try open() }
-            #expect(error?.code == .sourceChanged)
-            database = try open()
+        let (old, new, third) = (folder.file("old.db"), folder.file("new.db"), folder.file("third.db"))
+        let holder = try Connection(path: old)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute(
+            script: """
+                CREATE TABLE a(id INTEGER PRIMARY KEY, b); INSERT INTO a VALUES (1, 1), (2, 2); CREATE TABLE log(n);
+                CREATE VIEW v AS SELECT * FROM a; PRAGMA user_version = 17
+                """
+        )
+        @Sendable func open() throws -> Database { try Database(path: new, movingAllOf: .file(old), retirement: .drop) }
+        var visitor: Database?
+        let change = "PRAGMA user_version = \(hasChanged ? 18 : 17)"
+        if stage == "starting" {
+            try holder.execute("BEGIN IMMEDIATE")
+            let threads = Threads()
+            threads.start("maker") { _ in _ = try? open() }
+            usleep(500_000)
+            Files.copyDatabase(new, to: folder.file("kept.db"))
+            try holder.execute(script: change + "; COMMIT")
+            await threads.join()
+            Files.removeDatabase(new)
+            Files.copyDatabase(folder.file("kept.db"), to: new)
+            #expect(try Connection(path: new).fetchValue("SELECT max(phase) FROM midstream_tables") == 0)
+        } else {
+            // It was open already.
+            visitor = try Database(path: new)
+            #expect(try visitor?.fetchAll("SELECT * FROM sqlite_master").isEmpty == true)
+            _ = try WholeFile.create(new, nil, from: old, nil)
+            try holder.execute(change)
         }
+        holder.close()
+        if stage == "copying" {
+            var configuration = DatabaseConfiguration()
+            configuration.movesWholeFile = true
+            let maker = try Database(path: new, configuration: configuration)
+            try maker.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
+            maker.close()
+        }
+        func isRefused(_ code: MigrationError.Code = .misuse, _ body: () throws -> Void) {
+            let error = #expect(throws: MigrationError.self) { try body() }
+            #expect(error?.code == code, "\(String(describing: error))")
+        }
+        let other = try Database(path: third)
+        try other.execute("CREATE TABLE a(id INTEGER PRIMARY KEY, b)")
+        for isAway in [true, false] {
+            if isAway { Files.moveDatabase(old, to: old + "-away") }
+            isRefused { _ = try Database(path: new) }
+            isRefused { _ = try Database.readMigrationProgress(ofFile: new) }
+            if let visitor {
+                for sql in [
+                    "SELECT count(*) FROM a", "INSERT INTO log VALUES (3)", "CREATE INDEX x ON log(n)", "VACUUM",
+                ] {
+                    isRefused { try visitor.execute(sql) }
+                }
+                isRefused { _ = try visitor.read { try $0.fetchAll("SELECT * FROM log") } }
+                isRefused { try visitor.stepMigration() }
+                isRefused { try visitor.cancelMigration() }
+                isRefused { try visitor.addMigration(source: .file(third)) { _ in } }
+                #expect(!visitor.isMigrated)
+            }
+            isRefused { try other.addMigration(source: .file(new)) { $0.sourceTable = $0.name } }
+            isRefused { _ = try Database(path: folder.file("fourth.db"), movingAllOf: .file(new)) }
+            isRefused(.unsupported) { try other.execute("ATTACH '\(new)' AS x") }
+            let foreign = try ForeignConnection(new)
+            isRefused { try foreign.install() }
+            _ = foreign.close()
+            if isAway {
+                isRefused(.sourceUnavailable) {
+                    _ = try Database(path: new, movingAllOf: .file(old), retirement: .drop)
+                }
+                Files.moveDatabase(old + "-away", to: old)
+            }
+        }
+        other.close()
+        visitor?.close()
+        if hasChanged { isRefused(.sourceChanged) { _ = try open() } }
+        let database = try open()
+        func read(_ sql: String) throws -> Int? { try database.fetchValue(Int.self, sql) }
+        #expect(try read("SELECT count(*) FROM v") == 2)
         try finishMigration(database)
-        #expect(try read("SELECT count(*) FROM v") == 299)
+        #expect(try read("SELECT count(*) FROM v") == 2)
         #expect(try read("PRAGMA user_version") == (hasChanged ? 18 : 17))
         #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFile.copyTable) } == [])
+    }
+
+    /// What there is under its name holds nothing, and neither does what would be left of it once it is rolled back.
+    @Test(arguments: ["header", "large", "journal"]) func aFileWithoutAnythingIsNotOpenedWithoutItsSource(
+        _ kind: String
+    )
+        throws
+    {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        switch kind {
+        case "header": try Database(path: new).close()
+        case "large":
+            try Connection(path: new).execute(
+                script: "CREATE TABLE x(x); INSERT INTO x VALUES (zeroblob(100000)); DROP TABLE x"
+            )
+            #expect(Files.size(new) > 65_536)
+        default:
+            let cut = folder.file("cut.db")
+            let connection = try Connection(path: cut)
+            try connection.execute(script: "PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN")
+            for number in 0..<20 { try connection.execute("CREATE TABLE x\(number)(x)") }
+            try connection.execute("INSERT INTO x0 VALUES (zeroblob(100000))")
+            Files.copyDatabase(cut, to: new)
+            #expect(Files.exists(new + "-journal") && Files.size(new) > 0)
+        }
+        Files.moveDatabase(old, to: old + "-away")
+        let error = #expect(throws: MigrationError.self) { _ = try Database(path: new, movingAllOf: .file(old)) }
+        #expect(error?.code == .sourceUnavailable)
+        Files.moveDatabase(old + "-away", to: old)
+        let database = try Database(path: new, movingAllOf: .file(old))
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
+        try finishMigration(database)
+    }
+
+    /// A table of the source has moved elsewhere, and what the application makes under its name is its own.
+    @Test func theNewFileMayGetATableWhoseNamesakeHasMovedElsewhere() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE TABLE u(x)")
+        let first = try Database(path: folder.file("first.db"))
+        try first.execute("CREATE TABLE t(x)")
+        try first.addMigration(source: .file(old)) { $0.sourceTable = $0.name }
+        try finishMigration(first)
+        first.close()
+        func open() throws -> Database { try Database(path: new, movingAllOf: .file(old)) }
+        let database = try open()
+        try finishMigration(database)
+        try database.execute("DROP VIEW IF EXISTS t; CREATE TABLE t(x); INSERT INTO t VALUES (9)")
+        database.close()
+        #expect(try open().fetchValue(Int.self, "SELECT x FROM t") == 9)
     }
 
     /// An old build upgrades the source before a table of it is fenced, and the file could not be taken back by who had made it.
@@ -532,11 +629,13 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 3)
     }
 
-    /// Its rows are gone with it.
-    @Test func aFileThatTellsOfAClaimIsNotMadeAnew() throws {
+    /// What it tells of claims in files that may come back is told by the next one as well.
+    @Test func whatAFileThatIsMadeAnewTellsOfClaimsStays() throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
-        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        try Connection(path: old).execute(
+            script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE VIEW v AS SELECT * FROM t"
+        )
         _ = try WholeFile.create(new, nil, from: old, nil)
         try Connection(path: new).execute(
             script: """
@@ -545,9 +644,18 @@ import Testing
                 """
         )
         try Connection(path: old).execute("ALTER TABLE t ADD COLUMN extra")
-        let error = #expect(throws: MigrationError.self) { _ = try Database(path: new, movingAllOf: .file(old)) }
-        #expect(error?.code == .unequalTables)
-        #expect(Files.exists(new))
+        func open() throws -> Database { try Database(path: new, movingAllOf: .file(old)) }
+        let error = #expect(throws: MigrationError.self) { _ = try open() }
+        #expect(error?.code == .sourceChanged)
+        let database = try open()
+        #expect(texts(try database.fetchAll("SELECT * FROM v")) == ["1|NULL", "2|NULL"])
+        try finishMigration(database)
+        database.close()
+        let plain = try Connection(path: new)
+        #expect(
+            try plain.fetchValue(Int.self, "SELECT count(*) FROM midstream_unreleased WHERE source = 'elsewhere.db'")
+                == 1
+        )
     }
 
     /// The slower ones find that the source is not what it was, and take nothing back.

@@ -200,6 +200,49 @@ import Testing
         #expect(try texts(database.fetchAll("SELECT x FROM t")) == ["1", "7"])
     }
 
+    /// What the source generates as it is read counts as if it were said.
+    @Test(
+        .needs(.generatedColumns),
+        arguments: ["x LIKE 'a%'", "abs(x) > 1"],
+        ["condition", "by way of another", "stored", "column", "mapped", "not read"]
+    )
+    func aColumnThatIsGeneratedAsItIsRead(_ expression: String, _ way: String) throws {
+        let folder = TemporaryFolder()
+        let columns = "(x, g AS (\(expression)) \(way == "stored" ? "STORED" : ""), h AS (g + 1))"
+        let isLike = expression.contains("LIKE")
+        let rows = isLike ? "('a'), ('b')" : "(1), (-9223372036854775807 - 1)"
+        if way == "stored", !isLike { return }
+        let old = try Connection(path: folder.file("old.db"))
+        // SQLite computes it for a new row.
+        try old.execute("CREATE TABLE s\(way == "stored" ? columns : "(x)")")
+        try old.execute("INSERT INTO s(x) VALUES \(rows)")
+        if way != "stored" {
+            try old.execute(
+                script: "ALTER TABLE s ADD COLUMN g AS (\(expression)); ALTER TABLE s ADD COLUMN h AS (g + 1)"
+            )
+        }
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        let isCopied = way == "column" || way == "mapped"
+        try database.execute("CREATE TABLE t" + (isCopied ? "(x, \(way == "mapped" ? "y" : "g"))" : columns))
+        func add() throws {
+            try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                table.sourceTable = "s"
+                if isCopied { table.unmatchedColumns = .ignored }
+                if way == "mapped" { table.columns = ["y": .column("g")] }
+                if ["condition", "stored"].contains(way) { table.condition = "g = 1" }
+                if way == "by way of another" { table.condition = "\"H\" = 2" }
+            }
+        }
+        // A value that fails fails natively as well, where it is read.
+        if way == "stored" || way == "not read" || isCopied && !isLike {
+            try add()
+        } else {
+            let error = #expect(throws: MigrationError.self) { try add() }
+            #expect(error?.code == .unsupported, "\(String(describing: error))")
+        }
+    }
+
     /// The row would be on either side by the clock.
     @Test(
         .enabled(if: Connection.libraryVersionNumber >= 3_020_000),

@@ -526,6 +526,43 @@ import Testing
         #expect(try MovingFixture.objects(fixture.target).filter { $0.contains("midstream") } == [])
     }
 
+    /// An old build makes a new one while the claimed one is away, with the same tables.
+    @Test(arguments: [SourceRetirement.drop, .deleteFileWhenEmpty, .keep], [0, 3])
+    func aBeginningDoesNotGoOnInAnotherFile(_ retirement: SourceRetirement, _ rows: Int) async throws {
+        let fixture = try MovingFixture(rows: 50)
+        try await cutShort(fixture, retirement: retirement, isClaimed: true)
+        Files.moveDatabase(fixture.source, to: fixture.source + "-away")
+        try Connection(path: fixture.source).execute(
+            script: """
+                CREATE TABLE old_accounts\(MovingFixture.columns); CREATE INDEX old_by_owner ON old_accounts(owner);
+                INSERT INTO old_accounts WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3)
+                SELECT i + 1000, 'x', 1 FROM n WHERE i <= \(rows)
+                """
+        )
+        do {
+            // The new one moves under a number of its own.
+            let database = try Database(path: fixture.target)
+            try MovingFixture.addMigration(database, fixture.source, retirement: retirement)
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == rows)
+            for _ in 0..<3 { try database.stepMigration() }
+        }
+        Files.removeDatabase(fixture.source)
+        Files.moveDatabase(fixture.source + "-away", to: fixture.source)
+        do {
+            // What has moved from the other one is not taken for this one's.
+            let database = try? Database(path: fixture.target)
+            try? database.map { try MovingFixture.addMigration($0, fixture.source, retirement: retirement) }
+            for _ in 0..<20 { _ = try? database?.stepMigration() }
+        }
+        let old = try Connection(path: fixture.source)
+        let left = try old.fetchValue(Int64.self, "SELECT sum(amount) FROM old_accounts") ?? 0
+        let moved = try Connection(path: fixture.target).fetchValue(
+            Int64.self,
+            "SELECT sum(amount) FROM accounts WHERE id < 1000"
+        )
+        #expect(left == fixture.total || moved == fixture.total)
+    }
+
     /// The claimed file was copied to another volume and deleted: file systems on disks give its inode to the next one.
     @Test(arguments: ["open", "cancel"]) func aFileThatGetsTheInodeOfTheClaimedOneIsAnother(_ way: String) async throws
     {

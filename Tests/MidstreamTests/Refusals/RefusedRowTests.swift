@@ -240,6 +240,47 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 20)
     }
 
+    /// Each key has a clause of its own, and those that an upsert names have its answer.
+    @Test(arguments: [
+        "INSERT INTO t VALUES (90, 1, 'x', 13, 'x')", "INSERT INTO t VALUES (13, 1, 'x', 90, 'x')",
+        "UPDATE t SET c = 13 WHERE id = 2", "UPDATE t SET id = 13 WHERE id = 2",
+        "INSERT INTO t VALUES (90, 1, 'b13', 90, 'x')",
+        "INSERT INTO t VALUES (90, 1, 'x', 90, 'd13')", "UPDATE t SET d = 'd13' WHERE id = 2",
+        "INSERT OR ABORT INTO t VALUES (90, 1, 'b13', 90, 'x')",
+        "INSERT OR ROLLBACK INTO t VALUES (90, 1, 'x', 13, 'x')",
+        "INSERT INTO t VALUES (90, 1, 'b13', 90, 'x') ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO t VALUES (90, 1, 'x', 13, 'x') ON CONFLICT (rowid) DO UPDATE SET a = 1",
+        "INSERT OR ROLLBACK INTO t VALUES (90, 1, 'x', 13, 'x') ON CONFLICT (rowid) DO NOTHING",
+        "INSERT OR ROLLBACK INTO t VALUES (13, 1, 'x', 90, 'x') ON CONFLICT (\"C\") DO NOTHING",
+    ])
+    func aTransactionIsRolledBackByTheKeysThatSaySo(_ sql: String) throws {
+        if sql.contains("DO "), Connection.libraryVersionNumber < 3_024_000 { return }
+        let folder = TemporaryFolder()
+        let columns = "id INTEGER PRIMARY KEY, a, b TEXT UNIQUE ON CONFLICT ROLLBACK, c INT UNIQUE, d"
+        let keys = "UNIQUE (d COLLATE nocase) /* ON CONFLICT FAIL */ ON CONFLICT ROLLBACK"
+        let rows = """
+            INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20)
+            SELECT i, i % 10, 'b' || i, i, 'd' || i FROM n
+            """
+        let native = try Connection(path: folder.file("plain.db"))
+        try native.execute(script: "CREATE TABLE t(\(columns), \(keys)); CREATE TABLE plain(x); \(rows)")
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(script: "CREATE TABLE t(\(columns), \(keys)); \(rows)")
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(\(columns), CHECK (a <> 3), \(keys)); CREATE TABLE plain(x)")
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try native.execute(script: "BEGIN; INSERT INTO plain VALUES (1)")
+        #expect(throws: SQLiteError.self) { try native.execute(sql) }
+        var isKept = false
+        _ = try? database.withoutTransaction { db in
+            try db.execute("BEGIN; INSERT INTO plain VALUES (1)")
+            #expect(throws: SQLiteError.self) { try db.execute(sql) }
+            isKept = db.isInTransaction
+        }
+        #expect(isKept == native.isInTransaction)
+    }
+
     /// SQLite rolls back for the statement's own collisions alone.
     @Test(
         arguments: [

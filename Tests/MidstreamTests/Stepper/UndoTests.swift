@@ -1162,7 +1162,7 @@ import Testing
     }
 
     /// Its process has died between the opening of the source, which may have been used and deleted since, and the target's forgetting.
-    @Test(arguments: ["deleted", "back", "back unopened", "backup"])
+    @Test(arguments: ["deleted", "back", "back unopened", "backup", "another", "another table"])
     func aSourceThatGoesWhenItHasBeenOpenedKeepsNothingBack(_ way: String) throws {
         let folder = TemporaryFolder()
         let (target, source) = (folder.file("new.db"), folder.file("old.db"))
@@ -1201,8 +1201,13 @@ import Testing
             try old.execute(script: "DROP TABLE midstream_claims; UPDATE sqlite_sequence SET seq = 9")
         }
         Files.moveDatabase(source, to: source + ".away")
+        if way.hasPrefix("another") {
+            let name = way == "another" ? "t" : "x"
+            try Connection(path: source).execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY AUTOINCREMENT, n)")
+        }
         database = try Database(path: target)
         try finishMigration(database)
+        if way.hasPrefix("another") { Files.removeDatabase(source) }
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
         try database.execute("INSERT INTO t VALUES (100, 0); DELETE FROM t")
         if way == "deleted" {

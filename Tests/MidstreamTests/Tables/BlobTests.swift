@@ -383,6 +383,23 @@ import Testing
         }
     }
 
+    /// Also in the body of a loop, whose own statement ends after that.
+    @Test(arguments: ["COMMIT", "ROLLBACK"]) func aTransactionMayBeEndedInALoopWhileAPartIsRead(_ sql: String) throws {
+        let pair = try pair(1)
+        try pair.database.withoutTransaction { db in
+            try db.execute("BEGIN; UPDATE t SET n = 90 WHERE id = 3")
+            try db.withBlob(table: "t", column: "x", rowID: 2) { _ in
+                try db.forEachRow("SELECT 1") { _ in
+                    try db.execute(sql)
+                    return true
+                }
+            }
+        }
+        #expect(
+            try pair.database.fetchValue(Int.self, "SELECT n = 90 FROM t WHERE id = 3") == (sql == "COMMIT" ? 1 : 0)
+        )
+    }
+
     /// A part may be read within another one, in a transaction of its own.
     @Test func aTransactionMayBeEndedBeforeAnotherPartIsRead() throws {
         let pair = try pair(1)

@@ -377,4 +377,43 @@ import Testing
                 == (firstFires ? ["into b 1", "into b 2", "into b 3"] : []) + ["into c 1", "into c 2", "into c 3"]
         )
     }
+
+    /// A row that one table refuses is none of another's.
+    @Test func aRefusedRowKeepsNoOtherTable() throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        let rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) INSERT INTO"
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, a); \(rows) t SELECT i, i FROM n;
+                CREATE TABLE u(id INTEGER PRIMARY KEY, a); \(rows) u SELECT i, i FROM n
+                """
+        )
+        old.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            """
+            CREATE TABLE t(id INTEGER PRIMARY KEY, a); CREATE TABLE u(id INTEGER PRIMARY KEY, a CHECK (a <> 1)); CREATE TABLE log(x);
+            CREATE TRIGGER ft AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.id); END;
+            CREATE TRIGGER fu AFTER INSERT ON u BEGIN INSERT INTO log VALUES (NEW.id); END;
+            """
+        )
+        try database.addMigration(source: .file(folder.file("old.db"))) { table in
+            guard table.name != "log" else { return }
+            table.sourceTable = table.name
+            table.firesTriggers = true
+        }
+        #expect(throws: SQLiteError.self) { try database.execute("UPDATE u SET a = 1 WHERE id = 1") }
+        try database.execute("UPDATE t SET a = 2 WHERE id = 3")
+        for _ in 0..<10 {
+            do {
+                try database.stepMigration()
+            } catch let error as MigrationError {
+                #expect(error.code == .rowRefused, "\(error)")
+            }
+        }
+        let moving = try database.readMigrationProgress().tables.filter { $0.phase == .copying }
+        #expect(moving.map(\.name) == ["u"])
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM log") == 20)
+    }
 }
