@@ -155,7 +155,7 @@ final class BorrowedWrites {
         // The statement that runs counts the row itself.
         defer { statements.internalChanges = own + connection.totalChanges - total }
         let mode = connection.conflictMode
-        statements.hasRefusedPromotion = false
+        statements.beginNotingRefusals()
         do {
             if connection.isInTransaction { try openStatement(table) }
             let isDone = try carryOut(plan, operation, table, values)
@@ -177,7 +177,7 @@ final class BorrowedWrites {
         guard ResultCode.constraint ~= error.code, mode != .abort, mode != .replace else { return error }
         switch error.code {
         case .constraintDatatype: return SQLiteError(code: .mismatch, message: error.message)
-        case _ where statements.hasRefusedPromotion, .constraintTrigger:
+        case _ where statements.refusal != nil, .constraintTrigger:
             return SQLiteError(code: .error, message: error.message)
         default: return error
         }

@@ -63,14 +63,20 @@ struct SchemaWatch {
         }
     }
 
-    /// Makes sure of the same for the columns that sources generate as they are read.
+    /// Makes sure of the same for the columns of sources: those that are generated as they are read, and those that the migration
+    /// speaks of.
     static func checkMeanings(ofSourcesOf moves: [Overlay.Move], _ connection: Connection) throws {
-        let generated = moves.map { ($0.record.target, GeneratedColumns(createTable: $0.source.sql).unstored) }
-        if generated.allSatisfy(\.1.isEmpty) { return }
+        // What the migration says of a column compares by its collation.
+        let texts = moves.map { move in
+            GeneratedColumns(createTable: move.source.sql).unstored
+                + (move.record.expressions.isEmpty
+                    ? [] : move.source.columns.map { "1 COLLATE \(SQLIdentifier.quoted($0.collation))" })
+        }
+        if texts.allSatisfy(\.isEmpty) { return }
         let meanings = try Meanings(connection)
         if meanings.areSQLites { return }
-        for (table, expressions) in generated {
-            try meanings.check([], expressions.map { SQLScript("SELECT \($0)").outline() }, table)
+        for (move, texts) in zip(moves, texts) {
+            try meanings.check([], texts.map { SQLScript("SELECT \($0)").outline() }, move.record.target)
         }
     }
 

@@ -448,14 +448,13 @@ extension DatabaseAccess {
             try begin { _ = try overlay.watch.beginning(prepared.route) { try statement.step() } }
         } else {
             let rollbacks = prepared.route.rollbacks
-            if rollbacks != nil { overlay.statements.hasRefusedPromotion = false }
+            if rollbacks != nil { overlay.statements.beginNotingRefusals() }
             do {
                 hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
             } catch let error as SQLiteError {
                 // The statement collides with a row that the engine could not bring over, and SQLite undoes no more than it.
-                let isRefused =
-                    overlay.statements.hasRefusedPromotion
-                    && rollbacks?.rollBack(by: overlay.statements.refusedKey) ?? false
+                let refusal = overlay.statements.refusal
+                let isRefused = refusal.flatMap { rollbacks?.rollBack(after: $0) } ?? false
                 if isRefused, ResultCode.constraint ~= error.code, connection.isInTransaction {
                     statement.reset()
                     try? rollBack()

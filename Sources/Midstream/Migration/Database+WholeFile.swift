@@ -48,46 +48,54 @@ extension Database {
         let sourceKey = source.key
         configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
         try self.init(path: path, key: key, configuration: configuration)
+        let note = try engine.withStepper { try WholeFile.note($0.connection) }
         if made == nil, FilePath.isGone(sourcePath) {
             // It may have ended. Before it has begun, all rows are there.
-            guard try engine.withStepper({ try WholeFile.noted($0.connection) }) != nil else { return }
-            close()
-            throw WholeFile.missing(sourcePath, path)
-        }
-        let failure: any Error
-        do {
-            // The application may have made tables of its own since, at an earlier launch.
-            let names = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
-            try addMigration(source: source, retirement: retirement) { table in
-                if names.contains(table.name) { table.sourceTable = table.name }
+            guard note == .none else {
+                close()
+                throw WholeFile.missing(sourcePath, path)
             }
-            if try engine.withStepper({ try WholeFile.isAsCopied(sourcePath, sourceKey, $0) }) { return }
-            failure = WholeFile.changed(sourcePath, path)
+            let isMissed = try engine.withStepper { try $0.load().tables.contains { $0.phase == .starting } }
+            if !isMissed { return }
+        }
+        var cause: (any Error)?
+        do {
+            if note != .withdrawn {
+                // The application may have made tables of its own since, at an earlier launch.
+                let names = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
+                try addMigration(source: source, retirement: retirement) { table in
+                    if names.contains(table.name) { table.sourceTable = table.name }
+                }
+                if try engine.withStepper({ try WholeFile.compare(sourcePath, sourceKey, finishing: true, $0) }) {
+                    return
+                }
+            }
         } catch {
             guard made == nil else {
-                takeBack(key, made)
+                takeBack(key, made, note)
                 throw error
             }
             // An old build may have had its turn since another process made the file, which can be made anew then.
-            let isSame = try? engine.withStepper { try WholeFile.isSame(sourcePath, sourceKey, $0.connection) }
+            let isSame = try? engine.withStepper {
+                try WholeFile.compare(sourcePath, sourceKey, finishing: false, $0)
+            }
             guard isSame == false else { throw error }
-            failure = WholeFile.changed(sourcePath, path, cause: error as? SQLiteError)
+            cause = error
         }
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
-        try? cancelAll()
-        takeBack(key, made)
-        throw failure
+        try? cancelWithdrawn()
+        takeBack(key, nil, .withdrawn)
+        throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
     }
 
-    private func cancelAll() throws {
-        try cancelMigration()
+    private func cancelWithdrawn() throws {
+        // Another process may have made the file anew, and use it.
+        try engine.cancel(nil) { try WholeFile.note($0) == .withdrawn }
         let deadline = ContinuousClock.now + Stepper.patience
         while try !stepMigration().isFinished, ContinuousClock.now < deadline {}
     }
 
-    private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?) {
-        // Another process may have made a file of that name again.
-        let note = try? engine.withStepper { try WholeFile.noted($0.connection) }
+    private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?, _ note: WholeFile.Note) {
         close()
         WholeFile.takeBack(path, key, made: made, noted: note)
     }

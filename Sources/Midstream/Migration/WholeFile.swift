@@ -131,32 +131,64 @@ enum WholeFile {
         return parts.joined(separator: "\n")
     }
 
-    /// Looks, once all tables of the source are fenced, and before any moves, whether it is still what was copied.
-    ///
-    /// - Parameter stepper: The new file's.
-    static func isAsCopied(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws -> Bool {
-        guard try isSame(sourcePath, key, stepper.connection) else { return false }
-        if try noted(stepper.connection) == nil { return true }
-        try stepper.waitingTransaction {
-            try stepper.connection.execute("DROP TABLE IF EXISTS main.\(copyTable)")
-        }
-        return true
+    /// What a file has noted of what it was copied from.
+    enum Note: Equatable {
+        /// Nothing: it is finished, or was never made so.
+        case none
+        /// All that was copied.
+        case copied(String)
+        /// The source has turned out to be another by now. What has begun returns, and nothing begins any more.
+        case withdrawn
     }
 
-    /// Whether a source is what was copied, as far as that is noted.
+    /// Looks whether a source is still what was copied. Where it is not, the file is withdrawn.
     ///
-    /// - Parameter connection: To the new file.
-    static func isSame(_ sourcePath: String, _ key: EncryptionKey?, _ connection: Connection) throws -> Bool {
-        guard let noted = try noted(connection) else { return true }
+    /// - Parameters:
+    ///   - finishing: Whether all tables have begun to move: none was changed then since it was fenced, and the file is finished.
+    ///   - stepper: The new file's.
+    /// - Returns: Whether it is, or another process has found so.
+    static func compare(
+        _ sourcePath: String,
+        _ key: EncryptionKey?,
+        finishing: Bool,
+        _ stepper: Stepper
+    ) throws -> Bool {
+        let connection = stepper.connection
+        guard case .copied(let copied) = try note(connection) else { return try note(connection) == .none }
         if FilePath.isGone(sourcePath) {
-            if try self.noted(connection) == nil { return true }
+            if try note(connection) == .none { return true }
             throw missing(sourcePath, connection.fileName(schema: "main") ?? "")
         }
         let source = try open(sourcePath, key)
         defer { source.close() }
-        let now = try source.transaction { try summary(of: source) }
-        // Another process may have looked before, and steps have retired tables since.
-        return try now == noted || self.noted(connection) == nil
+        let isSame = try source.transaction { try summary(of: source) } == copied
+        var result = false
+        try stepper.waitingTransaction {
+            // Another process may have looked before, and steps have retired tables since.
+            let now = try noteInTransaction(connection)
+            guard now == .copied(copied) else { return result = now == .none }
+            let tables = try stepper.load().tables
+            if !isSame || tables.contains(where: { $0.undoStage != nil }) {
+                try connection.execute("UPDATE main.\(copyTable) SET source = NULL")
+                return
+            }
+            if finishing {
+                guard tables.allSatisfy({ $0.phase != .starting }) else { return }
+                try connection.execute("DROP TABLE main.\(copyTable)")
+            }
+            result = true
+        }
+        return result
+    }
+
+    /// Makes sure, in the transaction that is open, that a file takes no rows back.
+    static func checkNotWithdrawn(_ connection: Connection) throws {
+        guard try noteInTransaction(connection) == .withdrawn else { return }
+        let path = connection.fileName(schema: "main") ?? "the file"
+        throw MigrationError(
+            .sourceChanged,
+            "the file that \(path) was made of has been changed meanwhile, and \(path) is being taken back: try again"
+        )
     }
 
     /// Whether a file is one that is being made of another one.
@@ -199,12 +231,14 @@ enum WholeFile {
     }
 
     /// What is noted, in one snapshot: another process may look at the same time, and drop it.
-    static func noted(_ connection: Connection) throws -> String? {
-        try connection.readingTransaction { try notedInTransaction(connection) }
+    static func note(_ connection: Connection) throws -> Note {
+        try connection.holdingSnapshots(of: ["main"]) { try noteInTransaction(connection) }
     }
 
-    private static func notedInTransaction(_ connection: Connection) throws -> String? {
-        try isUnfinished("main", connection) ? try connection.fetchValue("SELECT source FROM main.\(copyTable)") : nil
+    private static func noteInTransaction(_ connection: Connection) throws -> Note {
+        guard try isUnfinished("main", connection) else { return .none }
+        let copied: String? = try connection.fetchValue("SELECT source FROM main.\(copyTable)")
+        return copied.map(Note.copied) ?? .withdrawn
     }
 
     /// What a file has, but for notes of claims, which outlive it.
@@ -222,8 +256,8 @@ enum WholeFile {
     ///
     /// - Parameters:
     ///   - made: What was made; `nil` where that is not known any more.
-    ///   - note: What it was copied from.
-    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>?, noted note: String?) {
+    ///   - note: What it is to have noted.
+    static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>?, noted note: Note) {
         guard let connection = try? Connection(path: path, options: OpenOptions(access: .readWrite, key: key)) else {
             return
         }
@@ -233,7 +267,7 @@ enum WholeFile {
             let now = try objects(connection)
             // What tells of moves may tell of claims as well.
             let isMoving = now.contains { OwnNames.tellsOfRows($0) && $0 != copyTable }
-            guard now == made ?? now, !isMoving, try notedInTransaction(connection) == note else { return false }
+            guard now == made ?? now, !isMoving, try noteInTransaction(connection) == note else { return false }
             let isEmpty = try SchemaReader(connection: connection, schema: "main").tableNames().allSatisfy { table in
                 try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(table)) LIMIT 1") == nil
             }

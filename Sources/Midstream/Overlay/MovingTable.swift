@@ -289,12 +289,13 @@ final class InternalStatements {
     /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
     /// same.
     var isPromoting = false
-    /// Whether the target has refused a pending row since this was set.
-    var hasRefusedPromotion = false {
-        didSet { if !hasRefusedPromotion { refusedKey = nil } }
-    }
-    /// The key by which a new row collides with that; `nil` where it was wanted for another reason.
-    var refusedKey: RollbackClauses.Key?
+    /// What the target was to take when it refused a pending row; `nil` where it has not since ``beginNotingRefusals()``.
+    var refusal: RollbackClauses.Refusal?
+    /// How many rows guard triggers have looked at since then.
+    var guardedRows = 0
+
+    func beginNotingRefusals() { (refusal, guardedRows) = (nil, 0) }
+
     /// Whether what is done in several statements can be undone where one of them fails.
     var isProtected = true
     /// The handles that read pending rows. The overlay may be made anew while they are open.

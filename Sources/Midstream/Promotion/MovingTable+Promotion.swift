@@ -57,7 +57,7 @@ extension MovingTable {
             }
             try run(sql.settle)
         } catch {
-            if isCopied { statements.noteHalfDone() } else { statements.hasRefusedPromotion = true }
+            if isCopied { statements.noteHalfDone() } else { statements.refusal = .meant }
             throw error
         }
         statements.epoch += 1
@@ -113,12 +113,13 @@ extension MovingTable {
                 message: "the unique keys of table \(name) were changed without Midstream while it moves"
             )
         }
+        statements.guardedRows += 1
         if untoldKeyColumns.contains(where: { values[first + 1 + $0].storageClass == .null }) {
             return try promoteAll(state)
         }
         let rowID = values[first]
         if rowID.storageClass == .integer, key.isRowID {
-            try colliding(by: rollbackKey) { try promoteIfPending(.rowID(rowID.int64), state) }
+            try colliding(by: .rowID) { try promoteIfPending(.rowID(rowID.int64), state) }
             // SQLite shows a rowid that it has yet to choose as -1.
             if rowID.int64 == -1 { try promoteLargest(state) }
         }
@@ -136,17 +137,17 @@ extension MovingTable {
             while try lookup.step() {
                 let found = try key.read(lookup)
                 lookup.reset()
-                try colliding(by: rollbackKey(index)) { try promote(found) }
+                try colliding(by: .index(index.name)) { try promote(found) }
             }
         }
     }
 
     /// Notes by which key a new row collides with a pending one, where the target refuses that.
-    private func colliding(by key: @autoclosure () -> RollbackClauses.Key, _ body: () throws -> Void) throws {
+    private func colliding(by key: RollbackClauses.Key, _ body: () throws -> Void) throws {
         do {
             try body()
         } catch {
-            statements.refusedKey = key()
+            if statements.refusal != nil { statements.refusal = .collision(key, row: statements.guardedRows) }
             throw error
         }
     }
@@ -183,6 +184,7 @@ extension MovingTable {
             do {
                 try promote(.rowID(found))
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                statements.refusal = .largest
                 throw SQLiteError(
                     code: error.code,
                     message: "the row with the largest rowid, \(found), has yet to move, and table \(name) refuses it "

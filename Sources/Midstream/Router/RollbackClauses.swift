@@ -2,75 +2,72 @@ internal import SQLText
 
 /// By which keys a conflict has the transaction rolled back, for a statement that writes a moving table.
 struct RollbackClauses {
-    /// A key by its columns, in lower case; the rowid by the column for it, or as `rowid`.
-    typealias Key = Set<String>
+    /// A key that a new row may collide by.
+    enum Key: Hashable {
+        case rowID
+        /// A unique index, by its name.
+        case index(String)
+    }
 
+    /// Why the target was to take a pending row that it refuses.
+    enum Refusal {
+        /// The statement means the row itself.
+        case meant
+        /// A new row collides with it. They are counted, from 1, for the rows that a statement makes.
+        case collision(Key, row: Int)
+        /// It has the largest rowid.
+        case largest
+    }
+
+    private let table: MovingTable
     /// Whether the statement's OR clause says so, for all keys.
     private let isAnyKey: Bool
-    /// Those of which the table's definition says so. A statement with an OR clause does not ask it.
-    private let keys: Set<Key>
-    /// Those that the statement has another answer for; an empty one stands for all.
-    private let answered: [Key]
+    /// The columns of keys that the statement has another answer for, in lower case; none for all keys.
+    private let answered: [Set<String>]
+    /// Whether it may update a row instead, which is never rolled back for. Nobody says which of the two makes a row, but of the first.
+    private let mayUpdate: Bool
 
     /// - Returns: `nil` where no key does.
     init?(_ outline: StatementOutline, on table: MovingTable?) {
+        guard let table else { return nil }
         if let conflict = outline.conflict {
             guard conflict.word == "rollback" else { return nil }
-            isAnyKey = true
-            keys = []
-        } else {
-            isAnyKey = false
-            keys = table?.keysThatRollBack ?? []
-            if keys.isEmpty { return nil }
+        } else if table.keysThatRollBack.isEmpty {
+            return nil
         }
-        answered = outline.upsert.map { clause in
-            let target = Self.names(inFirstParenthesesOf: outline.text(clause))
-            return table.map { Set(target.map($0.keyColumn)) } ?? target
-        }
+        self.table = table
+        isAnyKey = outline.conflict != nil
+        answered = outline.upsert.map { DefinedKey.columns(inFirstParenthesesOf: outline.text($0)).map(Set.init) ?? [] }
+        mayUpdate = outline.upsert.contains { CreateTable.words(outline.text($0)).contains("do update set") }
     }
 
-    /// - Parameter key: That of a pending row which the target refuses; `nil` where the row is wanted for another reason.
-    func rollBack(by key: Key?) -> Bool {
-        guard let key else { return isAnyKey }
-        if answered.contains(where: { $0.isEmpty || $0 == key }) { return false }
-        return isAnyKey || keys.contains(key)
-    }
-
-    private static func names(inFirstParenthesesOf text: String) -> Key {
-        let bytes = Array(text.utf8)
-        // ON CONFLICT (
-        let tokens = SQLTokenizer(text).filter { !$0.isTrivia }.dropFirst(2)
-        guard tokens.first?.kind == .leftParen else { return [] }
-        let target = tokens.prefix { $0.kind != .rightParen }
-        return Set(
-            target.filter { [.identifier, .quotedIdentifier].contains($0.kind) }.map {
-                SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))
-            }
-        )
+    func rollBack(after refusal: Refusal) -> Bool {
+        switch refusal {
+        case .largest: return false
+        case .meant: return isAnyKey
+        case .collision(let key, let row):
+            if mayUpdate, row > 1 { return false }
+            if answered.contains(where: { $0.isEmpty || table.isKey(key, of: $0) }) { return false }
+            return isAnyKey || table.keysThatRollBack.contains(key)
+        }
     }
 }
 
 extension MovingTable {
-    /// The column that a name in a key stands for.
-    fileprivate func keyColumn(_ name: String) -> String {
-        key.isRowID && target.columnIndex(name) == nil && MappedColumns.isRowIDName(name) ? rowIDKey : name
+    /// Whether a key has those columns.
+    fileprivate func isKey(_ key: RollbackClauses.Key, of columns: Set<String>) -> Bool {
+        switch key {
+        case .rowID:
+            guard columns.count == 1, let name = columns.first else { return false }
+            return target.columnIndex(name).map { $0 == target.rowIDColumn } ?? MappedColumns.isRowIDName(name)
+        case .index(let name):
+            let index = target.indexes.first { $0.name == name }
+            return index.map { Set($0.terms.compactMap(\.column).map(columnName)) == columns } ?? false
+        }
     }
 
-    /// How ``RollbackClauses`` names the rowid.
-    private var rowIDKey: String {
-        target.rowIDColumn.map { SQLIdentifier.lowercased(target.columns[$0].name) } ?? "rowid"
-    }
-
-    /// The rowid as a key that a new row may collide by.
-    var rollbackKey: RollbackClauses.Key { [rowIDKey] }
-
-    /// A unique index as one.
-    func rollbackKey(_ index: TableSchema.Index) -> RollbackClauses.Key {
-        Set(
-            index.terms.compactMap(\.column).map {
-                $0 < 0 ? rowIDKey : SQLIdentifier.lowercased(target.columns[$0].name)
-            }
-        )
+    private func columnName(_ index: Int) -> String {
+        index < 0 ? "rowid" : SQLIdentifier.lowercased(target.columns[index].name)
     }
 
     /// The keys whose constraints say ON CONFLICT ROLLBACK.
@@ -80,13 +77,72 @@ extension MovingTable {
             [.primaryKey, .unique].contains(constraint.kind)
                 && definition.words(constraint.body).contains("on conflict rollback")
         }
-        let names = Set(definition.columns.map { SQLIdentifier.lowercased($0.name) })
         let ofColumns = definition.columns.filter { $0.constraints.contains(where: says) }.map {
-            Set([SQLIdentifier.lowercased($0.name)])
+            [DefinedKey(column: SQLIdentifier.lowercased($0.name))]
         }
-        let ofTable = definition.constraints.filter(says).compactMap { constraint in
-            definition.parentheses(of: constraint).map { definition.identifiers($0).intersection(names) }
+        let ofTable = definition.constraints.filter(says).compactMap {
+            DefinedKey.parts(inFirstParenthesesOf: definition.text($0.body))
         }
-        return Set(ofColumns + ofTable)
+        return Set(
+            (ofColumns + ofTable).compactMap { parts in
+                if parts.count == 1, let column = target.rowIDColumn, columnName(column) == parts[0].column {
+                    return .rowID
+                }
+                return target.indexes.first { isIndex($0, of: parts) }.map { .index($0.name) }
+            }
+        )
+    }
+
+    /// Whether SQLite has made an index for a constraint.
+    private func isIndex(_ index: TableSchema.Index, of parts: [DefinedKey]) -> Bool {
+        guard index.name.hasPrefix("sqlite_autoindex_"), index.terms.count == parts.count else { return false }
+        return zip(index.terms, parts).allSatisfy { term, part in
+            guard let column = term.column, column >= 0, columnName(column) == part.column else { return false }
+            return SQLIdentifier.equal(term.collation, part.collation ?? target.columns[column].collation)
+        }
+    }
+}
+
+/// A column of a key, as a constraint or an upsert clause names it, in lower case.
+private struct DefinedKey {
+    var column: String
+    var collation: String?
+
+    static func columns(inFirstParenthesesOf text: String) -> [String]? {
+        // ON CONFLICT is followed by them, or by DO.
+        let isTarget = SQLTokenizer(text).filter { !$0.isTrivia }.dropFirst(2).first?.kind == .leftParen
+        return isTarget ? parts(inFirstParenthesesOf: text)?.map(\.column) : nil
+    }
+
+    /// - Returns: `nil` where there are no parentheses.
+    static func parts(inFirstParenthesesOf text: String) -> [DefinedKey]? {
+        let bytes = Array(text.utf8)
+        let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
+        guard let start = tokens.firstIndex(where: { $0.kind == .leftParen }) else { return nil }
+        var parts: [DefinedKey] = []
+        var (depth, words) = (1, [String]())
+        func word(_ token: Token) -> String {
+            SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[token.range], as: UTF8.self)))
+        }
+        func end() {
+            guard let column = words.first else { return }
+            let collate = words.dropFirst().firstIndex(of: "collate")
+            let collation = collate.flatMap { $0 + 1 < words.count ? words[$0 + 1] : nil }
+            parts.append(DefinedKey(column: column, collation: collation))
+            words = []
+        }
+        for token in tokens[(start + 1)...] where depth > 0 {
+            switch token.kind {
+            case .leftParen: depth += 1
+            case .rightParen: depth -= 1
+            case .comma: end()
+            // What is before it is the table's name.
+            case .dot: words.removeAll()
+            case .identifier, .quotedIdentifier, .string: words.append(word(token))
+            default: break
+            }
+        }
+        end()
+        return parts
     }
 }

@@ -291,6 +291,7 @@ struct Setup {
     private func store(_ begun: [Beginning], _ migration: MigrationRecord, ifStillAt version: Int64) throws {
         try stepper.waitingTransaction {
             guard try isStill(at: version) else { throw Overtaken() }
+            try WholeFile.checkNotWithdrawn(connection)
             try stepper.store.create()
             try stepper.store.save(migration)
             for beginning in begun {

@@ -518,7 +518,11 @@ final class Stepper {
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
         // Who has cancelled one wants its source.
-        let begun = records.filter { $0.phase != .starting && $0.phase != .done && $0.isOwn }
+        // Rows of a file that is being made do not move yet, but return where it is withdrawn.
+        let isUnfinished = try WholeFile.isUnfinished("main", connection)
+        let begun = records.filter {
+            $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.undoStage != nil)
+        }
         isKeptFromTarget = false
         var lockedSources: Set<Int64> = []
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {

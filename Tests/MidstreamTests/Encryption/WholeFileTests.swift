@@ -517,6 +517,86 @@ import Testing
         #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFile.copyTable) } == [])
     }
 
+    private static func maker(_ folder: TemporaryFolder) throws -> Database {
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(
+            script: """
+                CREATE TABLE t(x INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2);
+                CREATE TABLE u(x INTEGER PRIMARY KEY); INSERT INTO u VALUES (1), (2)
+                """
+        )
+        _ = try WholeFile.create(new, nil, from: old, nil)
+        var configuration = DatabaseConfiguration()
+        configuration.movesWholeFile = true
+        let maker = try Database(path: new, configuration: configuration)
+        try maker.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
+        return maker
+    }
+
+    /// What had changed is as it was again when the next one compares.
+    @Test(arguments: [0, 1, 2]) func aFileThatIsTakenBackIsNotGoneOnWith(_ steps: Int) throws {
+        let folder = TemporaryFolder()
+        do {
+            let maker = try Self.maker(folder)
+            try maker.cancelMigration()
+            for _ in 0..<steps { try maker.stepMigration() }
+        }
+        if steps < 2 {
+            let error = #expect(throws: MigrationError.self) { _ = try Self.open(folder) }
+            #expect(error?.code == .sourceChanged)
+        }
+        let database = try Self.open(folder)
+        try database.execute("INSERT INTO t VALUES (3)")
+        try finishMigration(database)
+        for table in ["t", "u"] {
+            let count = try database.fetchValue(Int.self, "SELECT count(*) FROM \(table)")
+            #expect(count == (table == "t" ? 3 : 2))
+        }
+    }
+
+    /// Who takes it back makes steps; another one has begun a table anew meanwhile.
+    @Test func noRowComesIntoAFileThatIsBeingMade() throws {
+        let folder = TemporaryFolder()
+        let maker = try Self.maker(folder)
+        try maker.cancelMigration(of: ["t"])
+        for _ in 0..<20 { try maker.stepMigration() }
+        #expect(try MovingFixture.count("u", in: folder.file("new.db")) == 0)
+        #expect(try MovingFixture.count("u", in: folder.file("old.db")) == 2)
+    }
+
+    /// A table that has come since is about to move when the process dies, and the source is away.
+    @Test(arguments: [SourceRetirement.keep, .drop])
+    func aTableThatIsAboutToMoveKeepsItsFileFromBeingOpenedWithoutTheSource(_ retirement: SourceRetirement) async throws
+    {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1); CREATE TABLE rest(x)")
+        @Sendable func open() throws -> Database {
+            try Database(path: new, movingAllOf: .file(old), retirement: retirement)
+        }
+        do { try finishMigration(open()) }
+        let holder = try Connection(path: old)
+        try holder.execute("PRAGMA journal_mode = WAL")
+        try holder.execute(script: "CREATE TABLE late(x); INSERT INTO late VALUES (1), (2)")
+        try Connection(path: new).execute("CREATE TABLE late(x)")
+        try holder.execute("BEGIN IMMEDIATE")
+        let threads = Threads()
+        threads.start("opener") { _ in _ = try? open() }
+        usleep(500_000)
+        Files.copyDatabase(new, to: folder.file("kept.db"))
+        try holder.execute("ROLLBACK")
+        holder.close()
+        await threads.join()
+        Files.removeDatabase(new)
+        Files.copyDatabase(folder.file("kept.db"), to: new)
+        #expect(try Connection(path: new).fetchValue("SELECT min(phase) FROM midstream_tables") == 0)
+        Files.moveDatabase(old, to: old + "-away")
+        let error = #expect(throws: MigrationError.self) { _ = try open() }
+        #expect(error?.code == .sourceUnavailable)
+        Files.moveDatabase(old + "-away", to: old)
+        #expect(try open().fetchValue(Int.self, "SELECT count(*) FROM late") == 2)
+    }
+
     /// What there is under its name holds nothing, and neither does what would be left of it once it is rolled back.
     @Test(arguments: ["header", "large", "journal"]) func aFileWithoutAnythingIsNotOpenedWithoutItsSource(
         _ kind: String

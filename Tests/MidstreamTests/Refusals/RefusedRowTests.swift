@@ -251,6 +251,11 @@ import Testing
         "INSERT INTO t VALUES (90, 1, 'b13', 90, 'x') ON CONFLICT (id) DO NOTHING",
         "INSERT INTO t VALUES (90, 1, 'x', 13, 'x') ON CONFLICT (rowid) DO UPDATE SET a = 1",
         "INSERT OR ROLLBACK INTO t VALUES (90, 1, 'x', 13, 'x') ON CONFLICT (rowid) DO NOTHING",
+        "INSERT OR ROLLBACK INTO t VALUES (90, 1, 'x', 13, 'x') ON CONFLICT (id) DO NOTHING ON CONFLICT (b) DO NOTHING",
+        // These have another answer natively than an error of the key, but none that ends the transaction.
+        "INSERT INTO t VALUES (2, 1, 'x', 90, 'x') ON CONFLICT (id) DO UPDATE SET b = 'b13'",
+        "INSERT OR ROLLBACK INTO t VALUES (2, 1, 'x', 90, 'x') ON CONFLICT (id) DO UPDATE SET c = 13",
+        "INSERT INTO t VALUES (90, 1, 'B13', 90, 'x')", "INSERT INTO t VALUES (90, 1, 'x', 90, 'D13')",
         "INSERT OR ROLLBACK INTO t VALUES (13, 1, 'x', 90, 'x') ON CONFLICT (\"C\") DO NOTHING",
     ])
     func aTransactionIsRolledBackByTheKeysThatSaySo(_ sql: String) throws {
@@ -258,17 +263,18 @@ import Testing
         let folder = TemporaryFolder()
         let columns = "id INTEGER PRIMARY KEY, a, b TEXT UNIQUE ON CONFLICT ROLLBACK, c INT UNIQUE, d"
         let keys = "UNIQUE (d COLLATE nocase) /* ON CONFLICT FAIL */ ON CONFLICT ROLLBACK"
+        let index = "CREATE UNIQUE INDEX n ON t(b COLLATE NOCASE)"
         let rows = """
             INSERT INTO t WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20)
             SELECT i, i % 10, 'b' || i, i, 'd' || i FROM n
             """
         let native = try Connection(path: folder.file("plain.db"))
-        try native.execute(script: "CREATE TABLE t(\(columns), \(keys)); CREATE TABLE plain(x); \(rows)")
+        try native.execute(script: "CREATE TABLE t(\(columns), \(keys)); \(index); CREATE TABLE plain(x); \(rows)")
         let old = try Connection(path: folder.file("old.db"))
-        try old.execute(script: "CREATE TABLE t(\(columns), \(keys)); \(rows)")
+        try old.execute(script: "CREATE TABLE t(\(columns), \(keys)); \(index); \(rows)")
         old.close()
         let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t(\(columns), CHECK (a <> 3), \(keys)); CREATE TABLE plain(x)")
+        try database.execute("CREATE TABLE t(\(columns), CHECK (a <> 3), \(keys)); \(index); CREATE TABLE plain(x)")
         try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
         try native.execute(script: "BEGIN; INSERT INTO plain VALUES (1)")
         #expect(throws: SQLiteError.self) { try native.execute(sql) }
@@ -279,6 +285,37 @@ import Testing
             isKept = db.isInTransaction
         }
         #expect(isKept == native.isInTransaction)
+    }
+
+    /// Natively these do something else than fail, or nothing.
+    @Test(arguments: [
+        "INSERT INTO t VALUES (90, 1, 'b20') ON CONFLICT (b ASC) DO NOTHING",
+        "INSERT INTO t AS s VALUES (90, 1, 'b20') ON CONFLICT (s.b) DO UPDATE SET a = 1",
+        "INSERT OR ROLLBACK INTO t VALUES (90, 1, 'b20') ON CONFLICT (b COLLATE binary) DO NOTHING",
+        "INSERT OR ROLLBACK INTO t VALUES (20, 1, 'x') ON CONFLICT (_rowid_) DO NOTHING",
+        "INSERT OR ROLLBACK INTO t VALUES (90, 1, 'b20') ON CONFLICT DO NOTHING",
+        "INSERT OR ROLLBACK INTO t(a, b) VALUES (1, 'x')",
+    ])
+    func aTransactionIsKeptWhereNothingCollides(_ sql: String) throws {
+        if sql.contains("DO "), Connection.libraryVersionNumber < 3_024_000 { return }
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db")).execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, a, b UNIQUE);
+                INSERT INTO t VALUES (1, 1, 'b1'), (2, 2, 'b2'), (20, 3, 'b20')
+                """
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a CHECK (a <> 3), b UNIQUE ON CONFLICT ROLLBACK); CREATE TABLE plain(x)"
+        )
+        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try database.withoutTransaction { db in
+            try db.execute("BEGIN; INSERT INTO plain VALUES (1)")
+            #expect(throws: SQLiteError.self) { try db.execute(sql) }
+            try db.execute("COMMIT")
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM plain") == 1)
     }
 
     /// SQLite rolls back for the statement's own collisions alone.
