@@ -338,17 +338,25 @@ extension DatabaseAccess {
             throw error
         }
         let before = connection.totalChanges
+        // The body of a loop may end this one, and begin another.
+        let begun = transactionsBegun
         do {
             try runStatement(prepared, with: unseen, onStart, onRow)
         } catch {
             if connection.isHalfUndone {
                 try? rollBack()
-            } else if connection.isInTransaction {
+            } else if connection.isInTransaction, transactionsBegun == begun {
                 try commitOrRollBack()
             }
             throw error
         }
         do {
+            guard transactionsBegun == begun else {
+                throw SQLiteError(
+                    code: .error,
+                    message: "cannot commit - the loop has ended the transaction of its statement"
+                )
+            }
             try commitOrRollBack()
         } catch {
             // To the application the statement itself has failed. DROP TABLE deletes rows where foreign keys are enforced.

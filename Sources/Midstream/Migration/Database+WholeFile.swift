@@ -83,16 +83,11 @@ extension Database {
             cause = error
         }
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
-        try? cancelWithdrawn()
+        try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn() }
+        let deadline = ContinuousClock.now + Stepper.patience
+        while (try? stepMigration().isFinished) == false, ContinuousClock.now < deadline {}
         takeBack(key, nil, .withdrawn)
         throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
-    }
-
-    private func cancelWithdrawn() throws {
-        // Another process may have made the file anew, and use it.
-        try engine.cancel(nil) { try WholeFile.note($0) == .withdrawn }
-        let deadline = ContinuousClock.now + Stepper.patience
-        while try !stepMigration().isFinished, ContinuousClock.now < deadline {}
     }
 
     private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?, _ note: WholeFile.Note) {

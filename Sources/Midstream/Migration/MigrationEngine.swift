@@ -148,8 +148,7 @@ final class MigrationEngine: Sendable {
     var isInMidstOfStep: Bool { listeners.withLock { $0.user == .current } }
 
     /// Has tables return to their sources; `nil` for all that move.
-    /// - Parameter isWanted: Asked in the transaction that cancels.
-    func cancel(_ names: [String]?, if isWanted: (Connection) throws -> Bool = { _ in true }) throws {
+    func cancel(_ names: [String]?) throws {
         let before = listeners.withLock(\.cancelled)
         do {
             try withStepper { stepper in
@@ -158,7 +157,7 @@ final class MigrationEngine: Sendable {
                 var cancelled: Set<String> = []
                 try stepper.untilDone {
                     do {
-                        return try tryToCancel(names, stepper, &cancelled, if: isWanted) ? () : nil
+                        return try tryToCancel(names, stepper, &cancelled) ? () : nil
                     } catch is Undo.Overtaken {
                         return nil
                     }
@@ -172,15 +171,9 @@ final class MigrationEngine: Sendable {
 
     /// - Parameter cancelled: The tables whose beginning an earlier try has taken back, in lower case.
     /// - Returns: `false` when another process has let a table move meanwhile that was about to.
-    private func tryToCancel(
-        _ names: [String]?,
-        _ stepper: Stepper,
-        _ cancelled: inout Set<String>,
-        if isWanted: (Connection) throws -> Bool
-    ) throws -> Bool {
+    private func tryToCancel(_ names: [String]?, _ stepper: Stepper, _ cancelled: inout Set<String>) throws -> Bool {
         let setup = Setup(stepper: stepper)
         let (_, migrations, records) = try setup.resumeAndLoad()
-        guard try isWanted(stepper.connection) else { return true }
         for name in names ?? []
         where !cancelled.contains(SQLIdentifier.lowercased(name))
             && !records.contains(where: { SQLIdentifier.equal($0.target, name) })
@@ -212,7 +205,6 @@ final class MigrationEngine: Sendable {
         }
         if undos.isEmpty { return true }
         try stepper.waitingTransaction {
-            guard try isWanted(stepper.connection) else { return }
             let now = try stepper.load().tables
             for (record, undo) in undos { try undo.begin(record, among: now) }
         }

@@ -181,9 +181,12 @@ enum WholeFile {
         return result
     }
 
-    /// Makes sure, in the transaction that is open, that a file takes no rows back.
+    /// Whether a file is to be taken back, in the transaction that is open.
+    static func isWithdrawn(_ connection: Connection) throws -> Bool { try noteInTransaction(connection) == .withdrawn }
+
+    /// Makes sure, in the transaction that is open, that a file is none that is to be taken back.
     static func checkNotWithdrawn(_ connection: Connection) throws {
-        guard try noteInTransaction(connection) == .withdrawn else { return }
+        guard try isWithdrawn(connection) else { return }
         let path = connection.fileName(schema: "main") ?? "the file"
         throw MigrationError(
             .sourceChanged,

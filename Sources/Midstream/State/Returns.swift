@@ -35,8 +35,10 @@ struct Returns {
 
     /// The file that has been noted so.
     func file(of record: TableRecord) throws -> String? {
-        guard try reader.hasColumn("file", of: Self.table) else { return nil }
-        return try connection.fetchValue("SELECT file FROM main.\(Self.table) WHERE id = ?", [record.id])
+        try connection.holdingSnapshots(of: ["main"]) {
+            guard try reader.hasColumn("file", of: Self.table) else { return nil }
+            return try connection.fetchValue("SELECT file FROM main.\(Self.table) WHERE id = ?", [record.id])
+        }
     }
 
     private var reader: SchemaReader { SchemaReader(connection: connection, schema: "main") }

@@ -84,8 +84,10 @@ struct StateStore {
 
     /// The file that the source of one was in when it was checked, by ``FilePath/lastingIdentity(_:)``; `nil` where that was not noted.
     func sourceFile(of record: TableRecord) throws -> String? {
-        guard try reader.hasColumn("file", of: Self.beginnings) else { return nil }
-        return try connection.fetchValue("SELECT file FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
+        try connection.holdingSnapshots(of: [schema]) {
+            guard try reader.hasColumn("file", of: Self.beginnings) else { return nil }
+            return try connection.fetchValue("SELECT file FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
+        }
     }
 
     /// What was checked of one; `nil` where that was not noted.

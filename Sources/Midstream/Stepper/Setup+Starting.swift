@@ -117,6 +117,27 @@ extension Setup {
         try withdraw([record], migration, Claims(connection: connection, migration: migration))
     }
 
+    /// Takes back what has begun in a file that is withdrawn: nobody has used it, and no row has come.
+    func takeBackWithdrawn() throws {
+        try stepper.waitingTransaction {
+            // Another process may have made the file anew.
+            guard try WholeFile.isWithdrawn(connection) else { return }
+            for record in try stepper.load().tables where record.phase == .copying && record.undoStage == nil {
+                for trigger in MoveSQL.dropTriggers(record.id) { try connection.execute(trigger) }
+                try connection.execute(
+                    "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
+                    [MigrationPhase.starting.rawValue, record.id]
+                )
+            }
+        }
+        let (migrations, records) = try stepper.load()
+        for record in records where record.phase == .starting {
+            if let migration = migrations.first(where: { $0.id == record.migration }) {
+                try takeBack(record, migration)
+            }
+        }
+    }
+
     /// Has the target forget a table that was about to move from a source that is not there. That is noted, since the file may come
     /// back, and may have been claimed.
     private func forget(_ record: TableRecord, _ migration: MigrationRecord) throws {
@@ -309,6 +330,7 @@ extension Setup {
 
     /// Lets one move, in the transaction that is open.
     private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
+        if try WholeFile.isWithdrawn(connection) { throw Changed() }
         try checkDefinitions(record, migration)
         do {
             try checkUnclaimed(record.target, record.source, migration)

@@ -50,6 +50,28 @@ import Testing
         #expect(texts(try pair.database.fetchAll("SELECT n FROM log")) == ["1", "2", "1", "2"])
     }
 
+    /// The loop over a statement that brings rows over has a transaction of its own.
+    @Test(.needs(.returning), arguments: [false, true]) func aTransactionThatFollowsTheLoopsOwnGoesOn(_ throwsOwn: Bool)
+        throws
+    {
+        let pair = try pair()
+        try pair.database.withoutTransaction { db in
+            #expect(throws: (any Error).self) {
+                try db.forEachRow("UPDATE t SET n = n + 1 WHERE id > 1 RETURNING id") { _ in
+                    try db.execute("ROLLBACK")
+                    try db.execute("BEGIN")
+                    try db.execute("INSERT INTO log VALUES (1)")
+                    if throwsOwn { throw Own() }
+                    return false
+                }
+            }
+            #expect(db.isInTransaction)
+            try db.execute("INSERT INTO log VALUES (2)")
+            try db.execute("ROLLBACK")
+        }
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM log") == 0)
+    }
+
     private struct Named: Decodable { var name: String }
 
     /// A value that does not decode is no value that the table does not take.
