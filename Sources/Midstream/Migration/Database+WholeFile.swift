@@ -48,7 +48,10 @@ extension Database {
         let sourceKey = source.key
         configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
         try self.init(path: path, key: key, configuration: configuration)
-        let note = try engine.withStepper { try WholeFile.note($0.connection) }
+        let note = try engine.withStepper { stepper in
+            if made == nil, FilePath.exists(sourcePath) { try WholeFile.checkSource(sourcePath, sourceKey, stepper) }
+            return try WholeFile.note(stepper.connection)
+        }
         if made == nil, FilePath.isGone(sourcePath) {
             // It may have ended. Before it has begun, all rows are there.
             guard note == .none else {

@@ -58,8 +58,11 @@ enum WholeFile {
             }
             try source.transaction {
                 try copySchema(source, target)
-                try target.execute("CREATE TABLE \(copyTable)(source TEXT)")
-                try target.execute("INSERT INTO \(copyTable)(source) VALUES (?)", [summary(of: source)])
+                try target.execute("CREATE TABLE \(copyTable)(source TEXT, file TEXT)")
+                try target.execute(
+                    "INSERT INTO \(copyTable)(source, file) VALUES (?, ?)",
+                    [summary(of: source), FilePath.lastingIdentity(sourcePath)]
+                )
             }
             let made = try objects(target)
             try target.execute("COMMIT")
@@ -179,6 +182,29 @@ enum WholeFile {
             result = true
         }
         return result
+    }
+
+    /// Withdraws a file that was made of another one than the one which is there by now, and has not been claimed.
+    ///
+    /// - Parameter stepper: The new file's.
+    static func checkSource(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws {
+        let connection = stepper.connection
+        let file = FilePath.lastingIdentity(sourcePath)
+        func isOfAnother() throws -> Bool {
+            guard case .copied = try noteInTransaction(connection) else { return false }
+            return try connection.fetchValue(String.self, "SELECT file FROM main.\(copyTable)") != file
+        }
+        guard try connection.holdingSnapshots(of: ["main"], isOfAnother) else { return }
+        let source = try open(sourcePath, key)
+        defer { source.close() }
+        // A copy of it has its claims.
+        let claimed = Set(try Claims.all(in: "main", source).map(\.id))
+        try stepper.waitingTransaction {
+            guard try isOfAnother(), try !stepper.load().tables.contains(where: { claimed.contains($0.id) }) else {
+                return
+            }
+            try connection.execute("UPDATE main.\(copyTable) SET source = NULL")
+        }
     }
 
     /// Whether a file is to be taken back, in the transaction that is open.

@@ -9,6 +9,9 @@ struct ColumnMatching {
     /// `"schema"."S"`
     let from: String
     let wish: TableMigration
+    /// Whether the application adds the migration, and can have columns made of something else. A rebuild's are those of the shape
+    /// before.
+    var isAdded = false
 
     /// The columns that do not simply take the source's column of their name, and those that the source alone has.
     ///
@@ -109,7 +112,7 @@ struct ColumnMatching {
 
     /// Makes sure that a column which the source generates as it is read is the same on each connection.
     private func checkGenerated(_ name: String, for column: TableSchema.Column) throws {
-        guard let index = source.columnIndex(name), source.columns[index].generation != nil else { return }
+        guard isAdded, let index = source.columnIndex(name), source.columns[index].generation != nil else { return }
         let what =
             "column \(source.columns[index].name) of table \(source.name), for column \(column.name) of table \(target.name),"
         try check(SQLIdentifier.quoted(source.columns[index].name), what)

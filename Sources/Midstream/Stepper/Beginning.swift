@@ -77,7 +77,8 @@ struct Beginning {
             target: target,
             source: source,
             from: from,
-            wish: wish
+            wish: wish,
+            isAdded: true
         ).records()
         let record = TableRecord(
             id: Identifiers.next(),

@@ -536,6 +536,22 @@ import Testing
         return maker
     }
 
+    /// An old build makes a new one of the same schema while that which was copied is away, or it is restored without claims.
+    @Test func aFileThatWasMadeOfAnotherOneIsMadeAnew() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        let schema = "CREATE TABLE t(x); INSERT INTO t VALUES "
+        try Connection(path: old).execute(script: schema + "(1), (2)")
+        _ = try WholeFile.create(new, nil, from: old, nil)
+        Files.moveDatabase(old, to: old + "-away")
+        try Connection(path: old).execute(script: schema + "(3)")
+        let error = #expect(throws: MigrationError.self) { _ = try Self.open(folder) }
+        #expect(error?.code == .sourceChanged)
+        let database = try Self.open(folder)
+        #expect(texts(try database.fetchAll("SELECT x FROM t")) == ["3"])
+        try finishMigration(database)
+    }
+
     /// What had changed is as it was again when the next one compares.
     @Test(arguments: [0, 1, 2]) func aFileThatIsTakenBackIsNotGoneOnWith(_ steps: Int) throws {
         let folder = TemporaryFolder()
