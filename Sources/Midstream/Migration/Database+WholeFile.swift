@@ -87,8 +87,10 @@ extension Database {
         }
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
         try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn() }
+        // As another one's cancellation has left it.
+        let isWithdrawn = (try? engine.withStepper { try WholeFile.note($0.connection) }) == .withdrawn
         let deadline = ContinuousClock.now + Stepper.patience
-        while (try? stepMigration().isFinished) == false, ContinuousClock.now < deadline {}
+        while isWithdrawn, (try? stepMigration().isFinished) == false, ContinuousClock.now < deadline {}
         takeBack(key, nil, .withdrawn)
         throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
     }

@@ -164,7 +164,9 @@ enum WholeFile {
         }
         let source = try open(sourcePath, key)
         defer { source.close() }
-        let isSame = try source.transaction { try summary(of: source) } == copied
+        let (isSame, all) = try source.transaction {
+            (try summary(of: source) == copied, try SchemaReader(connection: source, schema: "main").tableNames())
+        }
         var result = false
         try stepper.waitingTransaction {
             // Another process may have looked before, and steps have retired tables since.
@@ -176,7 +178,9 @@ enum WholeFile {
                 return
             }
             if finishing {
-                guard tables.allSatisfy({ $0.phase != .starting }) else { return }
+                // One may have had another name when it was asked which there are.
+                let moving = SQLNameSet(tables.map(\.target))
+                guard tables.allSatisfy({ $0.phase != .starting }), all.allSatisfy(moving.contains) else { return }
                 try connection.execute("DROP TABLE main.\(copyTable)")
             }
             result = true

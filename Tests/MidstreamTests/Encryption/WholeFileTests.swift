@@ -552,6 +552,27 @@ import Testing
         try finishMigration(database)
     }
 
+    /// One had another name when its maker asked which tables there are.
+    @Test func aFileIsNotFinishedBeforeAllOfItsTablesMove() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(
+            script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE TABLE u(x); INSERT INTO u VALUES (3)"
+        )
+        _ = try WholeFile.create(new, nil, from: old, nil)
+        var configuration = DatabaseConfiguration()
+        configuration.movesWholeFile = true
+        do {
+            let maker = try Database(path: new, configuration: configuration)
+            try maker.addMigration(source: .file(old)) { if $0.name == "t" { $0.sourceTable = "t" } }
+            #expect(try !maker.engine.withStepper { try WholeFile.compare(old, nil, finishing: true, $0) })
+        }
+        #expect(throws: MigrationError.self) { try Database(path: new) }
+        let database = try Self.open(folder)
+        #expect(try database.fetchValue(Int.self, "SELECT x FROM u") == 3)
+        try finishMigration(database)
+    }
+
     /// What had changed is as it was again when the next one compares.
     @Test(arguments: [0, 1, 2]) func aFileThatIsTakenBackIsNotGoneOnWith(_ steps: Int) throws {
         let folder = TemporaryFolder()
