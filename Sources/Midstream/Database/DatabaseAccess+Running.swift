@@ -19,11 +19,12 @@ extension DatabaseAccess {
         try checkTransaction()
         let wasInTransaction = connection.isInTransaction
         let begun = transactionsBegun
+        if wasInTransaction { hasEndedTransaction = false }
         do {
             try performInTransaction(piece, arguments, onStart, onRow)
             if lostTransaction != nil { try checkTransaction() }
         } catch {
-            noteLosses(wasInTransaction, error)
+            noteLosses(wasInTransaction && !hasEndedTransaction, error)
             // SQLite may have begun it, and told that a progress handler has interrupted that. Or the body of a loop has.
             let isOwn = ![.begin, .savepoint].contains(piece.role) && transactionsBegun == begun
             if !wasInTransaction, connection.isInTransaction, isOwn { try? rollBack() }

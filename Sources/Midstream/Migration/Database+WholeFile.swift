@@ -69,9 +69,12 @@ extension Database {
                 try addMigration(source: source, retirement: retirement) { table in
                     if names.contains(table.name) { table.sourceTable = table.name }
                 }
-                if try engine.withStepper({ try WholeFile.compare(sourcePath, sourceKey, finishing: true, $0) }) {
-                    return
+                let isFinished = try engine.withStepper { stepper in
+                    // Another process may have emptied it to make it anew.
+                    try WholeFile.compare(sourcePath, sourceKey, finishing: true, stepper)
+                        && (made != nil || !WholeFile.isEmpty(stepper.connection))
                 }
+                if isFinished { return }
             }
         } catch {
             guard made == nil else {

@@ -78,8 +78,10 @@ enum WholeFile {
         let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
-        return try connection.readingTransaction { try objects(connection).isEmpty }
+        return try connection.readingTransaction { try isEmpty(connection) }
     }
+
+    static func isEmpty(_ connection: Connection) throws -> Bool { try objects(connection).isEmpty }
 
     /// Opens a source, which is there.
     static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {

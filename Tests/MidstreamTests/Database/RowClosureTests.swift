@@ -50,6 +50,25 @@ import Testing
         #expect(texts(try pair.database.fetchAll("SELECT n FROM log")) == ["1", "2", "1", "2"])
     }
 
+    /// What the body of a loop has committed is told of as that, whatever becomes of the loop.
+    @Test func aTransactionThatTheBodyOfALoopEndsIsNoLoss() throws {
+        let pair = try pair()
+        var seen: (any Error)?
+        try pair.database.write { db in
+            try db.execute("INSERT INTO log VALUES (1)")
+            do {
+                try db.forEachRow("SELECT id FROM t") { _ in
+                    try db.execute("COMMIT")
+                    throw Own()
+                }
+            } catch {
+                seen = error
+            }
+        }
+        #expect(seen is Own)
+        #expect(try pair.database.fetchValue(Int.self, "SELECT count(*) FROM log") == 1)
+    }
+
     /// The loop over a statement that brings rows over has a transaction of its own.
     @Test(.needs(.returning), arguments: [false, true]) func aTransactionThatFollowsTheLoopsOwnGoesOn(_ throwsOwn: Bool)
         throws

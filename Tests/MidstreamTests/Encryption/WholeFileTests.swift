@@ -552,6 +552,16 @@ import Testing
         try finishMigration(database)
     }
 
+    @Test func aFileWithoutTablesMoves() throws {
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db")).execute("PRAGMA user_version = 7")
+        for _ in 0..<3 {
+            let database = try Self.open(folder)
+            #expect(try database.fetchValue(Int.self, "PRAGMA user_version") == 7)
+            #expect(try database.stepMigration().isFinished)
+        }
+    }
+
     /// One had another name when its maker asked which tables there are.
     @Test func aFileIsNotFinishedBeforeAllOfItsTablesMove() throws {
         let folder = TemporaryFolder()
