@@ -89,7 +89,7 @@ extension Database {
             cause = error
         }
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
-        try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn() }
+        try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn(from: sourcePath) }
         // As another one's cancellation has left it.
         let isWithdrawn = (try? engine.withStepper { try WholeFile.note($0.connection) }) == .withdrawn
         let deadline = ContinuousClock.now + Stepper.patience

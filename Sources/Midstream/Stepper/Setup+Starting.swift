@@ -118,12 +118,23 @@ extension Setup {
     }
 
     /// Takes back what has begun in a file that is withdrawn: nobody has used it, and no row has come.
-    func takeBackWithdrawn() throws {
+    ///
+    /// - Parameter source: The file that it was made of.
+    func takeBackWithdrawn(from source: String) throws {
+        let file = FilePath.identity(source)
         try stepper.waitingTransaction {
             // Another process may have made the file anew.
             guard try WholeFile.isWithdrawn(connection) else { return }
-            for record in try stepper.load().tables where record.phase == .copying && record.undoStage == nil {
+            let (migrations, records) = try stepper.load()
+            let own = Set(migrations.filter { stepper.path(of: $0).flatMap(FilePath.identity) == file }.map(\.id))
+            for record in records where record.phase == .copying && record.undoStage == nil {
                 for trigger in MoveSQL.dropTriggers(record.id) { try connection.execute(trigger) }
+                // What was taken over with a table's claim is given back with that.
+                guard own.contains(record.migration) else {
+                    try stepper.store.remove(record)
+                    stepper.forget(record.id)
+                    continue
+                }
                 try connection.execute(
                     "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
                     [MigrationPhase.starting.rawValue, record.id]

@@ -552,6 +552,36 @@ import Testing
         try finishMigration(database)
     }
 
+    /// Rows that were to come into the source come there again.
+    @Test func whatWasTakenOverWithAWholeFileIsGivenBack() throws {
+        let folder = TemporaryFolder()
+        let (origin, old, new) = (folder.file("x.db"), folder.file("old.db"), folder.file("new.db"))
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, x)"
+        try Connection(path: origin).execute(script: schema + "; INSERT INTO t VALUES (1, 1), (2, 2), (3, 3)")
+        try Connection(path: old).execute(script: schema + "; INSERT INTO t VALUES (10, 10)")
+        do {
+            let first = try Database(path: old)
+            try first.addMigration(source: .file(origin)) { $0.sourceTable = $0.name }
+            try first.stepMigration(rows: 1)
+        }
+        // It was made before that, and has taken the moves over.
+        try Connection(path: new).execute(
+            script: schema
+                + "; CREATE TABLE midstream_copy(source TEXT, file TEXT); INSERT INTO midstream_copy VALUES ('another', NULL)"
+        )
+        var configuration = DatabaseConfiguration()
+        configuration.movesWholeFile = true
+        do {
+            let maker = try Database(path: new, configuration: configuration)
+            try maker.addMigration(source: .file(old)) { $0.sourceTable = $0.name }
+        }
+        #expect(throws: MigrationError.self) { _ = try Self.open(folder) }
+        let first = try Database(path: old)
+        #expect(try first.fetchValue(Int.self, "SELECT sum(x) FROM t") == 16)
+        try finishMigration(first)
+        #expect(try MovingFixture.count("t", in: old) == 4)
+    }
+
     @Test func aFileWithoutTablesMoves() throws {
         let folder = TemporaryFolder()
         try Connection(path: folder.file("old.db")).execute("PRAGMA user_version = 7")
