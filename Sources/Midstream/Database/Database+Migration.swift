@@ -99,7 +99,7 @@ extension Database {
     public func readMigrationProgress() throws -> MigrationProgress {
         // Others who ask the engine may wait for the block that runs here.
         if let access = isOnWriter ? writer : readers.current {
-            try WholeFile.checkFinished("main", access.connection)
+            try WholeFile.checkFinished(access.connection)
             return try MigrationEngine.progress(StateStore(connection: access.connection), .idle, 0)
         }
         return try engine.readProgress()
@@ -122,7 +122,7 @@ extension Database {
         connection.setBusyTimeout(milliseconds: 5000)
         try HotJournal.rollingBack(of: path, key) { try connection.checkReadable() }
         return try connection.transaction {
-            try WholeFile.checkFinished("main", connection)
+            try WholeFile.checkFinished(connection)
             return try MigrationEngine.progress(StateStore(connection: connection), .idle, 0)
         }
     }

@@ -100,7 +100,7 @@ public final class Database: @unchecked Sendable {
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
         // Who makes it of a whole file lets it move first.
-        if try !configuration.movesWholeFile || !WholeFile.isUnfinished("main", connection) {
+        if try !configuration.movesWholeFile || !WholeFile.isUnfinished(connection) {
             try writer.overlay.refresh()
         }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }

@@ -25,8 +25,9 @@ extension Database {
     ///   - configuration: How the file is used.
     /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and
     ///   ``addMigration(source:retirement:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
-    ///   table that cannot move, virtual ones among them. No file has been made then. After other errors there may be an empty
-    ///   one, which the next call makes anew.
+    ///   table that cannot move, virtual ones among them. No file has been made then; as ``MigrationError/Code/sourceChanged`` when a
+    ///   program without Midstream has changed the source meanwhile. After that and other errors there may be a file without rows,
+    ///   which the next call makes anew or goes on with.
     public convenience init(
         path: String,
         key: EncryptionKey? = nil,

@@ -142,7 +142,7 @@ enum WholeFile {
         case none
         /// All that was copied.
         case copied(String)
-        /// The source has turned out to be another by now. What has begun returns, and nothing begins any more.
+        /// The source has turned out to be another by now. What has begun is taken back, and nothing begins any more.
         case withdrawn
     }
 
@@ -176,7 +176,7 @@ enum WholeFile {
             guard now == .copied(copied) else { return result = now == .none }
             let tables = try stepper.load().tables
             if !isSame || tables.contains(where: { $0.undoStage != nil }) {
-                try connection.execute("UPDATE main.\(copyTable) SET source = NULL")
+                try withdraw(connection)
                 return
             }
             if finishing {
@@ -209,8 +209,13 @@ enum WholeFile {
             guard try isOfAnother(), try !stepper.load().tables.contains(where: { claimed.contains($0.id) }) else {
                 return
             }
-            try connection.execute("UPDATE main.\(copyTable) SET source = NULL")
+            try withdraw(connection)
         }
+    }
+
+    /// Has a file taken back by whoever opens it, in the transaction that is open.
+    private static func withdraw(_ connection: Connection) throws {
+        try connection.execute("UPDATE main.\(copyTable) SET source = NULL")
     }
 
     /// Whether a file is to be taken back, in the transaction that is open.
@@ -229,15 +234,15 @@ enum WholeFile {
     /// Whether a file is one that is being made of another one.
     ///
     /// - Parameter schema: What it is attached as.
-    static func isUnfinished(_ schema: String = "main", _ connection: Connection) throws -> Bool {
+    static func isUnfinished(_ connection: Connection, as schema: String = "main") throws -> Bool {
         try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).exists(copyTable)
     }
 
     /// Makes sure that a file is none that is being made of another one.
     ///
     /// - Parameter schema: What it is attached as.
-    static func checkFinished(_ schema: String = "main", _ connection: Connection) throws {
-        if try isUnfinished(schema, connection) { throw unfinished(connection.fileName(schema: schema)) }
+    static func checkFinished(_ connection: Connection, as schema: String = "main") throws {
+        if try isUnfinished(connection, as: schema) { throw unfinished(connection.fileName(schema: schema)) }
     }
 
     private static func unfinished(_ path: String?) -> MigrationError {
@@ -271,7 +276,7 @@ enum WholeFile {
     }
 
     private static func noteInTransaction(_ connection: Connection) throws -> Note {
-        guard try isUnfinished("main", connection) else { return .none }
+        guard try isUnfinished(connection) else { return .none }
         let copied: String? = try connection.fetchValue("SELECT source FROM main.\(copyTable)")
         return copied.map(Note.copied) ?? .withdrawn
     }

@@ -302,7 +302,7 @@ final class Overlay {
 
     private func rebuild() throws {
         let (migrations, records) = try store.load()
-        try WholeFile.checkFinished("main", connection)
+        try WholeFile.checkFinished(connection)
         let moving = records.filter { $0.phase == .copying }
         try admission?(migrations, moving)
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }

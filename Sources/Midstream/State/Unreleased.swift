@@ -73,8 +73,7 @@ struct Unreleased {
     private func exists() throws -> Bool { try Self.exists(in: "main", connection) }
 
     private static func exists(in schema: String, _ connection: Connection) throws -> Bool {
-        let sql = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name = ?"
-        return try connection.fetchOne(sql, [table]) != nil
+        try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).exists(table)
     }
 
     /// Whether a file is needed by sources that it may have claimed, of which no row has come. Where all have moved, or returned,

@@ -127,7 +127,7 @@ struct Setup {
         var begun: [Beginning] = []
         do {
             try attach(migration, source)
-            try WholeFile.checkFinished(migration.schema, connection)
+            try WholeFile.checkFinished(connection, as: migration.schema)
             begun = try check(wanted, migration, records, at: version)
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.

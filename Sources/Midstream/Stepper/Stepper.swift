@@ -487,10 +487,15 @@ final class Stepper {
 
     /// Makes sure that the file is none that is being made of another one.
     func checkFinished() throws {
+        if try isUnfinished() { try WholeFile.checkFinished(connection) }
+    }
+
+    private func isUnfinished() throws -> Bool {
         let version = try StateStore.schemaVersion(connection)
-        if version == finishedVersion { return }
-        try WholeFile.checkFinished("main", connection)
+        if version == finishedVersion { return false }
+        if try WholeFile.isUnfinished(connection) { return true }
         finishedVersion = version
+        return false
     }
 
     private func step(
@@ -517,14 +522,14 @@ final class Stepper {
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
-        // Who has cancelled one wants its source.
-        // Rows of a file that is being made do not move yet, but return where it is withdrawn.
-        let isUnfinished = try WholeFile.isUnfinished("main", connection)
+        // Rows of a file that is being made do not move yet.
+        let isUnfinished = try isUnfinished()
         let begun = records.filter {
             $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.undoStage != nil)
         }
         isKeptFromTarget = false
         var lockedSources: Set<Int64> = []
+        // Who has cancelled one wants its source.
         for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             guard limit.concerns(record), !lockedSources.contains(record.migration) else { continue }

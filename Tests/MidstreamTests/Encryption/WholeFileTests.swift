@@ -447,15 +447,7 @@ import Testing
         @Sendable func open() throws -> Database { try Database(path: new, movingAllOf: .file(old), retirement: .drop) }
         var visitor: Database?
         if stage == "starting" {
-            try holder.execute("BEGIN IMMEDIATE")
-            let threads = Threads()
-            threads.start("maker") { _ in _ = try? open() }
-            usleep(500_000)
-            Files.copyDatabase(new, to: folder.file("kept.db"))
-            try holder.execute(script: change.isEmpty ? "COMMIT" : change + "; COMMIT")
-            await threads.join()
-            Files.removeDatabase(new)
-            Files.copyDatabase(folder.file("kept.db"), to: new)
+            try await Self.cutShort(folder, holder, change.isEmpty ? "COMMIT" : change + "; COMMIT", open)
             #expect(try Connection(path: new).fetchValue("SELECT max(phase) FROM midstream_tables") == 0)
         } else {
             // It was open already.
@@ -464,9 +456,7 @@ import Testing
             _ = try WholeFile.create(new, nil, from: old, nil)
         }
         if stage == "copying" {
-            var configuration = DatabaseConfiguration()
-            configuration.movesWholeFile = true
-            let maker = try Database(path: new, configuration: configuration)
+            let maker = try Self.openToMake(new)
             try maker.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
             maker.close()
         }
@@ -520,6 +510,32 @@ import Testing
         #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFile.copyTable) } == [])
     }
 
+    /// Leaves the new file as it is while its tables are about to move, and somebody writes the source.
+    private static func cutShort(
+        _ folder: TemporaryFolder,
+        _ holder: Connection,
+        _ script: String,
+        _ open: @escaping @Sendable () throws -> Database
+    ) async throws {
+        let (new, kept) = (folder.file("new.db"), folder.file("kept.db"))
+        try holder.execute("BEGIN IMMEDIATE")
+        let threads = Threads()
+        threads.start("opener") { _ in _ = try? open() }
+        usleep(500_000)
+        Files.copyDatabase(new, to: kept)
+        try holder.execute(script: script)
+        await threads.join()
+        Files.removeDatabase(new)
+        Files.copyDatabase(kept, to: new)
+    }
+
+    /// As who makes a whole file has it open.
+    private static func openToMake(_ path: String) throws -> Database {
+        var configuration = DatabaseConfiguration()
+        configuration.movesWholeFile = true
+        return try Database(path: path, configuration: configuration)
+    }
+
     private static func maker(_ folder: TemporaryFolder) throws -> Database {
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
         try Connection(path: old).execute(
@@ -529,9 +545,7 @@ import Testing
                 """
         )
         _ = try WholeFile.create(new, nil, from: old, nil)
-        var configuration = DatabaseConfiguration()
-        configuration.movesWholeFile = true
-        let maker = try Database(path: new, configuration: configuration)
+        let maker = try openToMake(new)
         try maker.addMigration(source: .file(old), retirement: .drop) { $0.sourceTable = $0.name }
         return maker
     }
@@ -569,10 +583,8 @@ import Testing
             script: schema
                 + "; CREATE TABLE midstream_copy(source TEXT, file TEXT); INSERT INTO midstream_copy VALUES ('another', NULL)"
         )
-        var configuration = DatabaseConfiguration()
-        configuration.movesWholeFile = true
         do {
-            let maker = try Database(path: new, configuration: configuration)
+            let maker = try Self.openToMake(new)
             try maker.addMigration(source: .file(old)) { $0.sourceTable = $0.name }
         }
         #expect(throws: MigrationError.self) { _ = try Self.open(folder) }
@@ -600,10 +612,8 @@ import Testing
             script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE TABLE u(x); INSERT INTO u VALUES (3)"
         )
         _ = try WholeFile.create(new, nil, from: old, nil)
-        var configuration = DatabaseConfiguration()
-        configuration.movesWholeFile = true
         do {
-            let maker = try Database(path: new, configuration: configuration)
+            let maker = try Self.openToMake(new)
             try maker.addMigration(source: .file(old)) { if $0.name == "t" { $0.sourceTable = "t" } }
             #expect(try !maker.engine.withStepper { try WholeFile.compare(old, nil, finishing: true, $0) })
         }
@@ -659,16 +669,8 @@ import Testing
         try holder.execute("PRAGMA journal_mode = WAL")
         try holder.execute(script: "CREATE TABLE late(x); INSERT INTO late VALUES (1), (2)")
         try Connection(path: new).execute("CREATE TABLE late(x)")
-        try holder.execute("BEGIN IMMEDIATE")
-        let threads = Threads()
-        threads.start("opener") { _ in _ = try? open() }
-        usleep(500_000)
-        Files.copyDatabase(new, to: folder.file("kept.db"))
-        try holder.execute("ROLLBACK")
+        try await Self.cutShort(folder, holder, "ROLLBACK", open)
         holder.close()
-        await threads.join()
-        Files.removeDatabase(new)
-        Files.copyDatabase(folder.file("kept.db"), to: new)
         #expect(try Connection(path: new).fetchValue("SELECT min(phase) FROM midstream_tables") == 0)
         Files.moveDatabase(old, to: old + "-away")
         let error = #expect(throws: MigrationError.self) { _ = try open() }
