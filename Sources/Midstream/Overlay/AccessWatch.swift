@@ -29,7 +29,7 @@ final class AccessWatch {
     var contents = ContentTables()
     /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
-    /// Whether tables move: else nothing is looked at but what is prepared anew.
+    /// Whether tables move or sources are attached: else nothing is looked at but what is prepared anew.
     var isWatching = false
     /// Whether a statement was prepared anew, since the schema had changed.
     private(set) var hasPreparedAnew = false

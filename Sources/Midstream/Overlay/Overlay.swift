@@ -377,6 +377,7 @@ final class Overlay {
             attached[schema] = nil
             unneeded.remove(schema)
         }
+        watchWhatIsNeeded()
     }
 
     /// Makes the TEMP objects. The sources are attached.
@@ -562,16 +563,18 @@ final class Overlay {
         schemaVersion = nil
         generation += 1
         isSuspended = true
-        try removeTables()
+        try allowingWrites(removeTables)
         return try body()
     }
 
     /// Puts the overlay back that a statement of the open transaction has had taken down.
     func resume() throws {
         do {
-            try removeTables()
-            let (migrations, records) = try store.load()
-            try install(currentMoves(migrations, records))
+            try allowingWrites {
+                try removeTables()
+                let (migrations, records) = try store.load()
+                try install(currentMoves(migrations, records))
+            }
         } catch {
             if connection.isBorrowed { removeFences() }
             throw error
@@ -755,8 +758,14 @@ final class Overlay {
             watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
         }
         try readContentTables()
-        guard watch.isWatching != !byName.isEmpty else { return }
-        watch.isWatching = !byName.isEmpty
+        watchWhatIsNeeded()
+    }
+
+    /// A name that a transaction has taken from the target would mean a table of a source that is still attached.
+    private func watchWhatIsNeeded() {
+        let isNeeded = !byName.isEmpty || hasSources
+        guard watch.isWatching != isNeeded else { return }
+        watch.isWatching = isNeeded
         // It expires the statements that were prepared before.
         authorize()
     }

@@ -341,6 +341,32 @@ import Testing
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 2)
     }
 
+    /// Its sources stay attached to the end of the transaction in which the last table's move has ended.
+    @Test(arguments: [
+        ["ALTER TABLE u RENAME TO u2", "ALTER TABLE t RENAME TO t2"], ["ALTER TABLE t ADD COLUMN b", "DROP TABLE u"],
+        ["DROP TABLE t", "DROP TABLE u"], ["ALTER TABLE u RENAME TO u2"],
+    ])
+    func aNameThatATransactionTakesFromTheTargetIsNotTheSources(_ changes: [String]) throws {
+        let pair = try Pair(
+            schema: "CREATE TABLE t(id INTEGER PRIMARY KEY); CREATE TABLE u(id INTEGER PRIMARY KEY)",
+            rows: "INSERT INTO t VALUES (1), (2); INSERT INTO u VALUES (3), (4)",
+            extra: "CREATE TABLE other(x)",
+            tables: ["t", "u"]
+        )
+        try pair.database.write { access in
+            for change in changes + ["SAVEPOINT s", "INSERT INTO other VALUES (1)", "ROLLBACK TO s"] {
+                try access.execute(change)
+            }
+            for sql in ["SELECT * FROM u", "INSERT INTO other SELECT id FROM u", "DELETE FROM u"] {
+                let error = #expect(throws: SQLiteError.self) { try access.execute(sql) }
+                #expect(error?.message == "no such table: u")
+            }
+        }
+        try pair.finish()
+        #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM other") == 0)
+        #expect(throws: SQLiteError.self) { try pair.database.execute("SELECT * FROM u") }
+    }
+
     /// As when a whole file has moved, and the application has dropped one of its views.
     @Test(arguments: [
         "SELECT * FROM v", "SELECT count(*) FROM v", "REPLACE INTO t SELECT x FROM v", "DELETE FROM t WHERE id IN v",

@@ -132,4 +132,52 @@ import Testing
         try finishMigration(database)
         #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM t") == 40)
     }
+
+    /// What an ALTER TABLE needs the overlay away for fails all the same, and takes nothing else with it.
+    @Test(
+        arguments: [
+            "ALTER TABLE u RENAME TO u2", "DROP TABLE u", "ALTER TABLE other RENAME TO others",
+            "CREATE INDEX ua ON u(id)",
+        ],
+        [true, false]
+    )
+    func aSchemaThatIsNotToBeChangedFailsAlone(_ change: String, _ hasChanged: Bool) throws {
+        let pair = try Pair(
+            schema: Self.schema + "; CREATE TABLE u(id INTEGER PRIMARY KEY)",
+            rows: Self.rows + "; INSERT INTO u VALUES (3), (4)",
+            extra: Self.extra,
+            tables: ["t", "u"],
+            moved: 7
+        )
+        try pair.database.withoutTransaction { access in
+            func same(_ sql: String) throws {
+                #expect(texts(try access.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+            }
+            func both(_ sql: String) throws {
+                try pair.native.execute(script: sql)
+                try access.execute(sql)
+            }
+            try both("BEGIN")
+            try both("INSERT INTO other VALUES (4)")
+            try both("UPDATE t SET a = 50 WHERE id = 30")
+            if hasChanged { try both("ALTER TABLE t ADD COLUMN b DEFAULT 5") }
+            try both("PRAGMA query_only = 1")
+            for _ in 0..<2 {
+                let error = #expect(throws: SQLiteError.self) { try access.execute(change) }
+                #expect(error?.code == .readOnly)
+                #expect(throws: SQLiteError.self) { try pair.native.execute(change) }
+                #expect(access.isInTransaction)
+                for sql in ["SELECT 1", "SELECT * FROM other", "SELECT * FROM t", "SELECT * FROM u"] { try same(sql) }
+            }
+            try both("PRAGMA query_only = 0")
+            try both("INSERT INTO other VALUES (5)")
+            try both("DELETE FROM u WHERE id = 3")
+            try both("COMMIT")
+            for sql in ["SELECT * FROM other", "SELECT * FROM t", "SELECT * FROM u"] { try same(sql) }
+        }
+        try pair.finish()
+        for sql in ["SELECT * FROM other", "SELECT * FROM t", "SELECT * FROM u"] {
+            #expect(texts(try pair.database.fetchAll(sql)) == texts(try pair.native.fetchAll(sql)), "\(sql)")
+        }
+    }
 }
