@@ -270,6 +270,8 @@ extension Setup {
     ) throws -> Bool {
         if migration.sourcePath != nil {
             try stepper.writeSource(migration, of: records[0]) {
+                // They may be claimed in another file than the one which is there, and are not to be in two.
+                if try WholeFile.isWithdrawn(connection) { throw Changed() }
                 // Another process may have brought them to their end, or back: a claim that the target does not know would
                 // be an error for ever.
                 for record in try records.filter(isStarting) {

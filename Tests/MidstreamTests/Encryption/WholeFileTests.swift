@@ -566,6 +566,34 @@ import Testing
         try finishMigration(database)
     }
 
+    /// It was claimed, and its file was being taken back when the process ended.
+    @Test func aClaimIsNotForgottenWhereAnotherFileIsThere() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        do {
+            let maker = try Self.maker(folder)
+            try maker.engine.withStepper { stepper in
+                for table in try stepper.load().tables {
+                    for trigger in MoveSQL.dropTriggers(table.id) { try stepper.connection.execute(trigger) }
+                }
+                try stepper.connection.execute(
+                    "UPDATE midstream_tables SET phase = \(MigrationPhase.starting.rawValue)"
+                )
+                try stepper.connection.execute("UPDATE \(WholeFile.copyTable) SET source = NULL")
+            }
+        }
+        Files.moveDatabase(old, to: old + "-away")
+        try Connection(path: old).execute(script: "CREATE TABLE t(x, y); CREATE TABLE u(x, y)")
+        let error = #expect(throws: MigrationError.self) { _ = try Self.open(folder) }
+        #expect(error?.code == .sourceChanged)
+        #expect(try MovingFixture.objects(old).count == 2)
+        Files.removeDatabase(old)
+        Files.moveDatabase(old + "-away", to: old)
+        let database = try Self.open(folder)
+        try finishMigration(database)
+        #expect(try MovingFixture.count("t", in: new) == 2)
+    }
+
     /// Rows that were to come into the source come there again.
     @Test func whatWasTakenOverWithAWholeFileIsGivenBack() throws {
         let folder = TemporaryFolder()
