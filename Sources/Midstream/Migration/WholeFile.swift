@@ -198,7 +198,7 @@ enum WholeFile {
         let file = FilePath.lastingIdentity(sourcePath)
         func isOfAnother() throws -> Bool {
             guard case .copied = try noteInTransaction(connection) else { return false }
-            return try connection.fetchValue(String.self, "SELECT file FROM main.\(copyTable)") != file
+            return try copiedFile(connection) != file
         }
         guard try connection.holdingSnapshots(of: ["main"], isOfAnother) else { return }
         let source = try open(sourcePath, key)
@@ -211,6 +211,11 @@ enum WholeFile {
             }
             try withdraw(connection)
         }
+    }
+
+    /// The file that one was made of, by ``FilePath/lastingIdentity(_:)``, in the transaction that is open.
+    static func copiedFile(_ connection: Connection) throws -> String? {
+        try connection.fetchValue("SELECT file FROM main.\(copyTable)")
     }
 
     /// Has a file taken back by whoever opens it, in the transaction that is open.

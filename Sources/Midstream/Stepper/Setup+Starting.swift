@@ -121,6 +121,17 @@ extension Setup {
     ///
     /// - Parameter source: The file that it was made of.
     func takeBackWithdrawn(from source: String) throws {
+        try setBackWithdrawn(from: source)
+        let (migrations, records) = try stepper.load()
+        for record in records where record.phase == .starting {
+            if let migration = migrations.first(where: { $0.id == record.migration }) {
+                try takeBack(record, migration)
+            }
+        }
+    }
+
+    /// Has what has begun be about to begin once more, in one transaction.
+    func setBackWithdrawn(from source: String) throws {
         let file = FilePath.identity(source)
         try stepper.waitingTransaction {
             // Another process may have made the file anew.
@@ -139,12 +150,9 @@ extension Setup {
                     "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
                     [MigrationPhase.starting.rawValue, record.id]
                 )
-            }
-        }
-        let (migrations, records) = try stepper.load()
-        for record in records where record.phase == .starting {
-            if let migration = migrations.first(where: { $0.id == record.migration }) {
-                try takeBack(record, migration)
+                // It fits no table any more.
+                let nothing = Definitions(target: nil, source: nil)
+                try stepper.store.save(nothing, in: WholeFile.copiedFile(connection), of: record)
             }
         }
     }
@@ -395,8 +403,9 @@ extension Setup {
             for record in try records.filter(isStarting) {
                 let isClaimed = known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
                 if isClaimed { continue }
-                // The claim may be in another file than the one which is there.
-                let isElsewhere = try !withdrawn.contains(record.id) && stepper.store.sourceFile(of: record) != file
+                // The claim may be in another file than the one which is there, be that a copy.
+                let checked = try stepper.store.sourceFile(of: record)
+                let isElsewhere = checked == nil ? !withdrawn.contains(record.id) : checked != file
                 if isNoted || isElsewhere {
                     try removeNoting(record, migration)
                 } else {

@@ -566,24 +566,24 @@ import Testing
         try finishMigration(database)
     }
 
-    /// It was claimed, and its file was being taken back when the process ended.
-    @Test func aClaimIsNotForgottenWhereAnotherFileIsThere() throws {
+    /// It was claimed, or its file was being taken back, when the process ended; then an old build has made another file in its
+    /// place, or a copy of it is there, until it is restored.
+    @Test(arguments: [true, false], [true, false])
+    func aClaimIsNotForgottenWhereAnotherFileIsThere(_ isWithdrawn: Bool, _ isCopy: Bool) throws {
         let folder = TemporaryFolder()
         let (old, new) = (folder.file("old.db"), folder.file("new.db"))
         do {
             let maker = try Self.maker(folder)
             try maker.engine.withStepper { stepper in
-                for table in try stepper.load().tables {
-                    for trigger in MoveSQL.dropTriggers(table.id) { try stepper.connection.execute(trigger) }
-                }
-                try stepper.connection.execute(
-                    "UPDATE midstream_tables SET phase = \(MigrationPhase.starting.rawValue)"
-                )
+                guard isWithdrawn else { return }
                 try stepper.connection.execute("UPDATE \(WholeFile.copyTable) SET source = NULL")
+                try Setup(stepper: stepper).setBackWithdrawn(from: old)
             }
         }
         Files.moveDatabase(old, to: old + "-away")
-        try Connection(path: old).execute(script: "CREATE TABLE t(x, y); CREATE TABLE u(x, y)")
+        if isCopy { Files.copyDatabase(old + "-away", to: old) }
+        let script = isCopy ? "PRAGMA user_version = 9" : "CREATE TABLE t(x, y); CREATE TABLE u(x, y)"
+        try Connection(path: old).execute(script: script)
         let error = #expect(throws: MigrationError.self) { _ = try Self.open(folder) }
         #expect(error?.code == .sourceChanged)
         #expect(try MovingFixture.objects(old).count == 2)
