@@ -166,8 +166,12 @@ enum WholeFile {
         }
         let source = try open(sourcePath, key)
         defer { source.close() }
-        let (isSame, all) = try source.transaction {
-            (try summary(of: source) == copied, try SchemaReader(connection: source, schema: "main").tableNames())
+        let (isSame, all, fences) = try source.transaction {
+            (
+                try summary(of: source) == copied,
+                try SchemaReader(connection: source, schema: "main").tableNames(),
+                try Claims.fences(in: "main", source)
+            )
         }
         var result = false
         try stepper.waitingTransaction {
@@ -175,7 +179,10 @@ enum WholeFile {
             let now = try noteInTransaction(connection)
             guard now == .copied(copied) else { return result = now == .none }
             let tables = try stepper.load().tables
-            if !isSame || tables.contains(where: { $0.undoStage != nil }) {
+            let isSwapped = fences.contains { fence in
+                tables.contains { $0.id == fence.id && !SQLIdentifier.equal($0.source, fence.table) }
+            }
+            if !isSame || isSwapped || tables.contains(where: { $0.undoStage != nil }) {
                 try withdraw(connection)
                 return
             }

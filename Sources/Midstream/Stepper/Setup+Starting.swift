@@ -403,9 +403,8 @@ extension Setup {
             for record in try records.filter(isStarting) {
                 let isClaimed = known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
                 if isClaimed { continue }
-                // The claim may be in another file than the one which is there, be that a copy.
-                let checked = try stepper.store.sourceFile(of: record)
-                let isElsewhere = checked == nil ? !withdrawn.contains(record.id) : checked != file
+                // The claim may be in another file than the one which is there.
+                let isElsewhere = try !withdrawn.contains(record.id) && stepper.store.sourceFile(of: record) != file
                 if isNoted || isElsewhere {
                     try removeNoting(record, migration)
                 } else {
