@@ -32,8 +32,6 @@ final class Overlay {
     private(set) var twins: Set<String> = [] { didSet { knownNames = nil } }
     private var knownNames: SQLNameSet?
     private var viewTexts = ViewTexts()
-    /// Those, and the ones that a rollback may bring back.
-    private var formerTwins: Set<String> = []
     /// See ``InternalStatements/definitions``.
     private var definitionsBeforeTwins = 0
     /// Whether a statement has had the overlay taken down, and it is not back yet.
@@ -346,7 +344,6 @@ final class Overlay {
     private func replace(by moves: [Move]) throws {
         try removeTables()
         drained.removeAll()
-        formerTwins.removeAll()
         try install(moves)
         installed = moves
     }
@@ -541,8 +538,7 @@ final class Overlay {
         if hasResumed { return try suspended {} }
         for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
-        let views = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'view'")
-        twins = formerTwins.intersection(try views.map { try $0.get(0, as: String.self) })
+        twins = Set(try twinsInPlace())
         noteMovingTables()
         generation += 1
     }
@@ -592,16 +588,10 @@ final class Overlay {
         schemaVersion = nil
     }
 
-    /// The moving tables that a new TEMP table or view of one of those names hides, themselves or a view of them. The names
-    /// are no twins' from then on.
-    func hide(_ names: [String]) throws -> Set<Int64> {
-        var hidden = Set(names.compactMap { table(named: $0)?.id })
-        for twin in twins.filter({ twin in names.contains { SQLIdentifier.equal($0, twin) } }) {
-            try removeTwin(of: twin)
-            formerTwins.remove(twin)
-            hidden.formUnion(byName.values.map(\.id))
-        }
-        return hidden
+    /// The moving tables that a new TEMP table or view of one of those names would hide, themselves or a view of them.
+    func tablesHidden(by names: [String]) -> Set<Int64> {
+        let isTwin = twins.contains { twin in names.contains { SQLIdentifier.equal($0, twin) } }
+        return Set((isTwin ? Array(byName.values) : names.compactMap(table(named:))).map(\.id))
     }
 
     /// Has the overlay made anew when it is refreshed next.
@@ -659,8 +649,17 @@ final class Overlay {
     // MARK: Views
 
     private func removeTwins() throws {
-        for view in formerTwins { try execute("DROP VIEW IF EXISTS temp.\(SQLIdentifier.quoted(view))") }
+        for view in try twinsInPlace() { try execute("DROP VIEW temp.\(SQLIdentifier.quoted(view))") }
         twins.removeAll()
+    }
+
+    /// The twins that there are, be they those that a rollback has brought back. The application may have made TEMP views of the
+    /// names of others.
+    private func twinsInPlace() throws -> [String] {
+        let views: [(name: String, sql: String)] = try connection.fetchAll(
+            "SELECT name, sql FROM sqlite_temp_master WHERE type = 'view'"
+        ).map { (try $0.get(0), try $0.get(1)) }
+        return views.filter { $0.sql.contains(ViewTwin.mark) }.map(\.name)
     }
 
     /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
@@ -702,7 +701,6 @@ final class Overlay {
             }
             try execute(twin.sql)
             twins.insert(view.name)
-            formerTwins.insert(view.name)
         }
     }
 

@@ -3,6 +3,8 @@ internal import SQLText
 /// The TEMP view that takes the place of a view of `main`, so that its names resolve to the union tables.
 struct ViewTwin {
     let sql: String
+    /// What tells a twin from a TEMP view of the application's that has got its name.
+    static let mark = "/* midstream_twin */"
     /// The view's own text.
     let outline: StatementOutline
 
@@ -30,7 +32,7 @@ struct ViewTwin {
         var edits = SQLEdits()
         edits.replace(
             outline.range.lowerBound..<target.range.upperBound,
-            with: "CREATE TEMP VIEW " + SQLIdentifier.quoted(target.name)
+            with: "CREATE TEMP VIEW \(SQLIdentifier.quoted(target.name)) \(Self.mark)"
         )
         for reference in references {
             if let schema = reference.name.schemaRange { edits.replace(schema, withWord: "temp", of: outline) }

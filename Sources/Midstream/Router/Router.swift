@@ -116,13 +116,13 @@ struct Router {
             return route
         case .createTable, .createView, .createVirtualTable:
             guard let target = outline.target, isTemporary(outline) else { break }
-            let hidden = try overlay.hide([target.name])
+            let hidden = overlay.tablesHidden(by: [target.name])
             if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
         case .alterTable:
             guard let target = outline.target, try isTemporary(target) else { break }
             // It may get one of these names.
             let names = overlay.byName.keys + overlay.twins.map(lower)
-            let hidden = try overlay.hide(names.filter { outline.mentions([$0]) })
+            let hidden = overlay.tablesHidden(by: names.filter { outline.mentions([$0]) })
             if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
         case .createTrigger:
             if let noOperation = try existing(outline, text, route) { return noOperation }

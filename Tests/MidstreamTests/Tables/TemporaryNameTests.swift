@@ -82,6 +82,51 @@ import Testing
         try compare(pair, ["DROP TABLE IF EXISTS temp.t", "DROP VIEW IF EXISTS temp.v"] + Self.uses)
     }
 
+    /// The overlay's own TEMP view of the name has gone by then, and comes back with a rollback.
+    @Test(
+        arguments: [
+            ["CREATE INDEX tx ON t(x)"], ["PRAGMA foreign_key_check"],
+            ["DROP VIEW v", "CREATE VIEW v AS SELECT id FROM t"],
+            ["CREATE INDEX tx ON t(x)", "SAVEPOINT s", "ROLLBACK TO s"], ["DROP VIEW v"], [],
+        ],
+        ["CREATE TEMP VIEW v AS SELECT 4 AS id", "CREATE TEMP TABLE v(id)"]
+    )
+    func aTransactionMakesOneOfTheNameOfAView(_ before: [String], _ made: String) throws {
+        let again = ["SELECT * FROM v", "DELETE FROM t WHERE id IN (SELECT id FROM v)", "SELECT * FROM t ORDER BY id"]
+        for beginning in ["BEGIN", "BEGIN IMMEDIATE", "SAVEPOINT a"] {
+            let pair = try Pair(schema: Self.schema, rows: Self.rows, extra: Self.extra, tables: ["t"], moved: 7)
+            let end = beginning == "SAVEPOINT a" ? "RELEASE a" : "COMMIT"
+            try compare(pair, [beginning] + before + [made, "SELECT * FROM v", end] + again + again)
+            try compare(pair, ["SELECT name FROM main.sqlite_master WHERE type = 'view'"])
+            try pair.finish()
+            try compare(pair, again + [made.contains("VIEW") ? "DROP VIEW v" : "DROP TABLE v"] + again)
+        }
+    }
+
+    /// The overlay's own is back then, and goes with what it stands for.
+    @Test(
+        arguments: [
+            ["BEGIN", "ROLLBACK"], ["BEGIN IMMEDIATE", "ROLLBACK"], ["SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"],
+        ],
+        ["CREATE TEMP VIEW v AS SELECT 4 AS id", "CREATE TEMP TABLE v(id)", "DROP VIEW v"]
+    )
+    func oneThatIsRolledBackLeavesNothing(_ transaction: [String], _ made: String) throws {
+        let pair = try Pair(schema: Self.schema, rows: Self.rows, extra: Self.extra, tables: ["t"], moved: 7)
+        let uses = [
+            "SELECT * FROM v ORDER BY 1", "UPDATE t SET x = (SELECT max(y) FROM v) WHERE id = 8",
+            "SELECT * FROM t ORDER BY 1",
+        ]
+        try compare(pair, [transaction[0], made] + transaction.dropFirst() + uses)
+        let other = try Database(path: pair.target)
+        for sql in ["DROP VIEW v", "CREATE VIEW v AS SELECT id, x * 100 AS y FROM t"] {
+            try other.execute(sql)
+            try pair.native.execute(sql)
+        }
+        try compare(pair, uses + ["DROP VIEW v", "CREATE VIEW v AS SELECT id, 5 AS y FROM t"] + uses)
+        try pair.finish()
+        try compare(pair, uses + ["DROP VIEW v"] + uses)
+    }
+
     @Test func aReaderThatHasOneRefusesUntilTheTableHasMoved() throws {
         let pair = try Pair(schema: Self.schema, rows: Self.rows, tables: [])
         var configuration = DatabaseConfiguration()
