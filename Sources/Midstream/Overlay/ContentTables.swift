@@ -14,7 +14,9 @@ struct ContentTables {
         var columns: Set<String>
         /// Whether it reads the content of rows to rank them, since its index does not have what it takes.
         var ranksByContent: Bool
-        /// The triggers that read it, or have it read all rows.
+        /// CREATE VIRTUAL TABLE.
+        var definition: StatementOutline
+        /// The triggers that read it, or have it read all rows, or others than the one that fires them.
         var triggers: Set<String>
     }
 
@@ -47,14 +49,20 @@ struct ContentTables {
                 tables: tables,
                 columns: Set(try columns.map { SQLIdentifier.lowercased(try $0.get("name", as: String.self)) }),
                 ranksByContent: outline.mentions(["columnsize", "detail"]),
+                definition: outline,
                 triggers: []
             )
         }
         if readers.isEmpty { return }
         for (name, outline) in try objects("type = 'trigger'") {
             let isCommand = Self.commandsOfContent.contains { outline.mentions([$0]) }
-            for reader in readers.keys where outline.mentions([reader]) {
-                guard isCommand || !outline.isComplete || Self.reads(of: reader, in: outline) > 0 else { continue }
+            let owner = outline.onTable.flatMap { moving[SQLIdentifier.lowercased($0.name)] }
+            for (reader, table) in readers where outline.mentions([reader]) {
+                let isReading = isCommand || !outline.isComplete || Self.reads(of: reader, in: outline) > 0
+                let writesOthers = owner.map {
+                    ContentTrigger(outline, on: $0.target, reader: table.definition, reader).writesOtherRows
+                }
+                guard isReading || writesOthers ?? false else { continue }
                 readers[reader]?.triggers.insert(name)
             }
         }
@@ -69,7 +77,7 @@ struct ContentTables {
     /// The tables of which the statement needs all rows in the target.
     ///
     /// - Parameter isOfOwner: Whether a trigger asks that is on the table which it reads: what it takes out of the index is the
-    ///   row that fires it, which is in the target.
+    ///   row that fires it, which is in the target. See ``ContentTrigger``.
     mutating func tables(neededBy event: AuthorizerEvent, isOfOwner: (Set<Int64>) -> Bool) -> Set<Int64> {
         if readers.isEmpty { return [] }
         if event.action == .function {
