@@ -28,7 +28,7 @@ struct Router {
         case .createTable, .createView, .createVirtualTable, .createIndex, .createTrigger, .dropTable, .dropIndex,
             .dropView, .dropTrigger, .alterTable, .analyze, .reindex:
             let names = [outline.target, outline.onTable].compactMap { $0 }
-            if try outline.isTemporary || names.contains(where: isOutsideMain) {
+            if try isTemporary(outline) || names.contains(where: isOutsideMain) {
                 // As a table is made of a query's rows.
                 return outline.kind == .createTable ? .snapshot(isHeld: readsUnion) : .none
             }
@@ -179,7 +179,7 @@ struct Router {
                 }
             }
             return route
-        case .createView where outline.isTemporary && outline.columns == nil:
+        case .createView where isTemporary(outline) && outline.columns == nil:
             return edited(route, outline, text) { nameRowIDs(outline, text, &$0) }
         case .createView, .dropView: return dropsView(outline, route)
         case .explain:
@@ -224,7 +224,7 @@ struct Router {
         guard let view = outline.onTable, let target = outline.target, isTwin(view) else { return route }
         overlay.watch.triggers.noteOwner(view.name)
         // It would be the twin's, and go with it.
-        if outline.isTemporary { return route.draining(allTables, .schemaChange) }
+        if isTemporary(outline) { return route.draining(allTables, .schemaChange) }
         guard target.schema == nil else { return route }
         return inMain(target, route, outline, text)
     }
@@ -255,7 +255,7 @@ struct Router {
     /// CREATE … IF NOT EXISTS of what exists does nothing, and so needs nothing drained. Applications run it at each
     /// launch.
     private func existing(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route? {
-        guard outline.isConditional, !outline.isTemporary, let target = outline.target else { return nil }
+        guard outline.isConditional, !isTemporary(outline), let target = outline.target else { return nil }
         switch outline.kind {
         case .createTable:
             return movingTable(target) == nil ? nil : route

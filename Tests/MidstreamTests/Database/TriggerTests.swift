@@ -318,6 +318,21 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT what FROM log ORDER BY rowid")) == ["41", "42", "40"])
     }
 
+    /// Beside one of the view's own, and without.
+    @Test(arguments: ["TEMP TRIGGER", "TRIGGER temp.", "TRIGGER \"TEMP\"."], [true, false])
+    func ofTheConnectionAloneThatAreMadeOnAViewStay(_ words: String, _ hasOwn: Bool) throws {
+        let own = "CREATE TRIGGER a INSTEAD OF INSERT ON v BEGIN INSERT INTO log VALUES ('own'); END;"
+        let name = words.hasSuffix(".") ? "b" : " b"
+        try compare(
+            "CREATE VIEW v AS SELECT id FROM t;" + (hasOwn ? own : ""),
+            [
+                "CREATE \(words)\(name) INSTEAD OF INSERT ON v BEGIN INSERT INTO log VALUES (new.id); END",
+                "INSERT INTO v VALUES (80)", "INSERT INTO v VALUES (81)",
+            ],
+            drains: true
+        )
+    }
+
     // MARK: On views
 
     private static let view = """
