@@ -27,6 +27,9 @@ struct Undo {
     /// Another process has moved the rest of a table's rows, or brought them back, since it was looked at.
     struct Overtaken: Error {}
 
+    /// The passes that may bring no row back before that is told: another process may write the last one again and again.
+    private static let vainPasses = 100
+
     /// How far the stage of one table is, for this process.
     struct Progress {
         var stage: Int64
@@ -38,6 +41,20 @@ struct Undo {
         var returning = Walk()
         var returned: Int64 = 0
         var refusal: Refusal?
+        /// How many passes before have brought no row back of the last ones.
+        var vainPasses = 0
+
+        /// - Parameter isLast: Whether what is in the target by now is what there is left.
+        func next(_ stage: Int64, isLast: Bool) -> Progress {
+            var next = Progress(stage: stage)
+            guard self.stage + 1 == stage else { return next }
+            if stage.isMultiple(of: 2) {
+                next.vainPasses = isLast && returned == 0 ? vainPasses + 1 : 0
+            } else {
+                (next.collected, next.vainPasses) = (collected, vainPasses)
+            }
+            return next
+        }
 
         struct Refusal {
             var key: RowKey
@@ -171,8 +188,7 @@ struct Undo {
                 else { return .worked }
                 var progress = stepper.undos[record.id] ?? Progress(stage: stage)
                 if progress.stage != stage {
-                    let collected = progress.stage + 1 == stage ? progress.collected : 0
-                    progress = Progress(stage: stage, collected: stage.isMultiple(of: 2) ? 0 : collected)
+                    progress = progress.next(stage, isLast: now.watermark == nil)
                 }
                 let before = progress.returned
                 let did =
@@ -328,6 +344,15 @@ struct Undo {
             try !stepper.isProvenUnread(record.id, since: .emptied(progress.stage))
         {
             return .waitingForReaders
+        }
+        if progress.vainPasses >= Self.vainPasses {
+            stepper.undos[record.id] = nil
+            throw SQLiteError(
+                code: .corrupt,
+                message:
+                    "table \(record.target) is not empty, and no row of it is found: an index of it is damaged. See "
+                    + "PRAGMA integrity_check, and REINDEX"
+            )
         }
         let outcome = try transaction(record, &progress) { now, _ in
             let hasEnded = try now.watermark == nil && isTrue(sql.isEmpty)

@@ -178,7 +178,7 @@ struct UndoSQL: Sendable {
 
     /// Deletes what the source had of the rows of a range.
     func clear(_ range: KeyRange) -> String {
-        "DELETE FROM \(sql.source) WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange(range)))"
+        "DELETE FROM \(sql.source) WHERE \(key.tupleOfDeleted(key.source)) IN (\(keysOfRange(range)))"
             + sql.condition
     }
 
@@ -281,7 +281,7 @@ struct UndoSQL: Sendable {
     /// Has the target forget the rows that are back.
     var forgetReturned: [String] {
         [(sql.target, key.target), (sql.ledger, key.ledger), (returning, key.ledger)].map { table, names in
-            "DELETE FROM \(table) WHERE \(KeySQL.tuple(names)) IN (SELECT \(keys) FROM \(returned))"
+            "DELETE FROM \(table) WHERE \(key.tupleOfDeleted(names)) IN (SELECT \(keys) FROM \(returned))"
         }
     }
 

@@ -599,6 +599,74 @@ import Testing
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM accounts") == 20)
     }
 
+    /// SQLite fails to delete several of them by their keys at once.
+    @Test(arguments: [0, 20, 60] as [Int64]) func rowsReturnWhoseKeysDifferInTrailingSpaces(_ moved: Int64) throws {
+        let pair = try Pair(
+            schema: """
+                CREATE TABLE t(id TEXT COLLATE RTRIM, a, b, PRIMARY KEY (id, b DESC)) WITHOUT ROWID;
+                CREATE INDEX tb ON t(b)
+                """,
+            rows: """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+                INSERT INTO t SELECT 'k' || i % 3 || substr('  ', 1, i * 7 % 3), i, i * 11 % 60 FROM n
+                """,
+            tables: ["t"],
+            moved: moved
+        )
+        for sql in [
+            "UPDATE t SET a = -a WHERE b % 4 = 0", "DELETE FROM t WHERE b % 7 = 0",
+            "UPDATE t SET id = id || ' ' WHERE b % 5 = 1",
+        ] {
+            try pair.native.execute(sql)
+            try pair.database.execute(sql)
+        }
+        try pair.database.cancelMigration()
+        try pair.finish()
+        let rows = "SELECT quote(id), a, b FROM t ORDER BY id, b"
+        let old = try Connection(path: pair.source)
+        #expect(try texts(old.fetchAll(rows)) == texts(pair.native.fetchAll(rows)))
+        #expect(try texts(old.fetchAll("PRAGMA integrity_check")) == ["ok"])
+    }
+
+    /// By the index, the target's table has a row.
+    @Test func anIndexThatIsDamagedDoesNotHaveItGoOnForEver() throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (1, 1, 'one'), (2, 2, 'two')"
+        )
+        let plain = try Connection(path: new)
+        try plain.execute(
+            script:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); CREATE INDEX ta ON t(a); INSERT INTO t VALUES (9, 9, 9)"
+        )
+        try plain.execute("PRAGMA writable_schema = 1")
+        try plain.execute(
+            script:
+                "CREATE TABLE kept AS SELECT * FROM sqlite_master WHERE name = 'ta'; DELETE FROM sqlite_master WHERE name = 'ta'"
+        )
+        plain.close()
+        let other = try Connection(path: new)
+        try other.execute("PRAGMA writable_schema = 1")
+        try other.execute(script: "DELETE FROM t; INSERT INTO sqlite_master SELECT * FROM kept; DROP TABLE kept")
+        other.close()
+        let database = try Database(path: new)
+        try database.addMigration(source: .file(old)) { $0.sourceTable = $0.name }
+        try database.cancelMigration()
+        for rows: Int64? in [2, nil] {
+            let error = #expect(throws: SQLiteError.self) {
+                for _ in 0..<400 {
+                    if let rows { try database.stepMigration(rows: rows) } else { try database.stepMigration() }
+                }
+            }
+            #expect(error?.code == .corrupt && error?.message.contains("REINDEX") == true)
+        }
+        try database.execute("REINDEX t")
+        try finishMigration(database)
+        #expect(try MovingFixture.count("t", in: old) == 2)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 0)
+    }
+
     @Test func rowsThatTheSourceRefusesStayAndAreTold() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
