@@ -81,9 +81,9 @@ struct KeySQL: Sendable {
 
     static func tuple(_ names: [String]) -> String { names.count == 1 ? names[0] : "(\(list(names)))" }
 
-    /// The same of rows that are to be deleted. SQLite (3.40) looks up the index entries of a row by the values that it was found by,
-    /// which by RTRIM may be others than its own, and takes the file for damaged: such rows are found by a scan.
-    func tupleOfDeleted(_ names: [String]) -> String {
+    /// The same of rows that are looked for by several keys. SQLite (3.40) looks up the index entries of a row by the values that it
+    /// was found by, which by RTRIM may be others than its own, and takes the file for damaged: such rows are found by a scan.
+    func tupleOfSought(_ names: [String]) -> String {
         Self.tuple(count > 1 && collations.contains(.rtrim) ? names.map { "+" + $0 } : names)
     }
 

@@ -60,7 +60,7 @@ struct Promotion {
 
     /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.
     func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) {
-        var condition = "\(KeySQL.tuple(key)) IN (SELECT \(KeySQL.list(table.key.ledger)) FROM \(keyTable))"
+        var condition = "\(table.key.tupleOfSought(key)) IN (SELECT \(KeySQL.list(table.key.ledger)) FROM \(keyTable))"
         // The parameters that go with the clause stay in sight, so that those after it keep their numbers.
         let gone = outline.parameters.filter { outline.whereClause?.contains($0.range.lowerBound) ?? false }
         if !gone.isEmpty {

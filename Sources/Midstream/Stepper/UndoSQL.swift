@@ -178,7 +178,7 @@ struct UndoSQL: Sendable {
 
     /// Deletes what the source had of the rows of a range.
     func clear(_ range: KeyRange) -> String {
-        "DELETE FROM \(sql.source) WHERE \(key.tupleOfDeleted(key.source)) IN (\(keysOfRange(range)))"
+        "DELETE FROM \(sql.source) WHERE \(key.tupleOfSought(key.source)) IN (\(keysOfRange(range)))"
             + sql.condition
     }
 
@@ -195,14 +195,14 @@ struct UndoSQL: Sendable {
             ?? rowIDColumn.map { "\(SQLIdentifier.quoted($0)) IS NULL" }
         return isMisplaced.map { isMisplaced in
             "SELECT \(KeySQL.list(key.target)) FROM \(sql.target) "
-                + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(range))) AND \(isMisplaced)"
+                + "WHERE \(key.tupleOfSought(key.target)) IN (\(keysOfRange(range))) AND \(isMisplaced)"
         }
     }
 
     /// Copies the target's rows of a range into the source.
     func copy(_ range: KeyRange) -> String {
         "INSERT OR ABORT INTO \(sql.source)(\(inserted)) SELECT \(selected) FROM \(sql.target) "
-            + "WHERE \(KeySQL.tuple(key.target)) IN (\(keysOfRange(range)))\(areKeyed) "
+            + "WHERE \(key.tupleOfSought(key.target)) IN (\(keysOfRange(range)))\(areKeyed) "
             + "ORDER BY \(key.order(key.target))"
     }
 
@@ -225,7 +225,7 @@ struct UndoSQL: Sendable {
     /// The keys of a range whose rows in the source are none of this table's: nobody would find them, or another table that
     /// takes rows from the source would.
     func strangers(_ range: KeyRange, _ others: [String]) -> String {
-        strangers("\(KeySQL.tuple(key.source)) IN (\(keysOfRange(range)))", others)
+        strangers("\(key.tupleOfSought(key.source)) IN (\(keysOfRange(range)))", others)
     }
 
     /// The same of the row with the key ?1….
@@ -263,7 +263,7 @@ struct UndoSQL: Sendable {
         let comparison = VerificationSQL(sql)
         let rows = sql.renamedRows(
             sql.written,
-            " WHERE \(KeySQL.tuple(key.source)) IN (\(keysOfRange))" + sql.condition
+            " WHERE \(key.tupleOfSought(key.source)) IN (\(keysOfRange))" + sql.condition
                 // Where it merges such a query into the one around it, SQLite 3.15 takes the row value for one of its values.
                 + (key.count > 1 ? " LIMIT -1" : "")
         )
@@ -281,7 +281,7 @@ struct UndoSQL: Sendable {
     /// Has the target forget the rows that are back.
     var forgetReturned: [String] {
         [(sql.target, key.target), (sql.ledger, key.ledger), (returning, key.ledger)].map { table, names in
-            "DELETE FROM \(table) WHERE \(key.tupleOfDeleted(names)) IN (SELECT \(keys) FROM \(returned))"
+            "DELETE FROM \(table) WHERE \(key.tupleOfSought(names)) IN (SELECT \(keys) FROM \(returned))"
         }
     }
 

@@ -600,23 +600,17 @@ import Testing
     }
 
     /// SQLite fails to delete several of them by their keys at once.
-    @Test(arguments: [0, 20, 60] as [Int64]) func rowsReturnWhoseKeysDifferInTrailingSpaces(_ moved: Int64) throws {
+    @Test(arguments: [0, 1, 2, 3] as [Int64]) func rowsReturnWhoseKeysDifferInTrailingSpaces(_ moved: Int64) throws {
         let pair = try Pair(
             schema: """
                 CREATE TABLE t(id TEXT COLLATE RTRIM, a, b, PRIMARY KEY (id, b DESC)) WITHOUT ROWID;
                 CREATE INDEX tb ON t(b)
                 """,
-            rows: """
-                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
-                INSERT INTO t SELECT 'k' || i % 3 || substr('  ', 1, i * 7 % 3), i, i * 11 % 60 FROM n
-                """,
+            rows: "INSERT INTO t VALUES (' ', 1, 6), ('', 3, 1), (' ', 1, 0), ('z', 4, 2)",
             tables: ["t"],
             moved: moved
         )
-        for sql in [
-            "UPDATE t SET a = -a WHERE b % 4 = 0", "DELETE FROM t WHERE b % 7 = 0",
-            "UPDATE t SET id = id || ' ' WHERE b % 5 = 1",
-        ] {
+        for sql in ["UPDATE t SET a = -a WHERE b = 1", "DELETE FROM t WHERE b = 6"] where moved == 1 {
             try pair.native.execute(sql)
             try pair.database.execute(sql)
         }
