@@ -358,7 +358,10 @@ extension DatabaseAccess {
                     message: "cannot commit - the loop has ended the transaction of its statement"
                 )
             }
+            let changes = overlay.changes
             try commitOrRollBack()
+            // A full-text table (FTS4) writes by statements of its own then.
+            if prepared.route.role == .write, overlay.changes != changes { overlay.reportChanges(changes) }
         } catch {
             // To the application the statement itself has failed. DROP TABLE deletes rows where foreign keys are enforced.
             if prepared.route.role == .write || connection.totalChanges != before { overlay.noteUndone() }

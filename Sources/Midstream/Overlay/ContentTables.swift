@@ -16,6 +16,8 @@ struct ContentTables {
         var ranksByContent: Bool
         /// CREATE VIRTUAL TABLE.
         var definition: StatementOutline
+        /// Whether its content may be that of a view, which other rows than one may make.
+        var isOfView: Bool
         /// The triggers that read it, or have it read all rows, or others than the one that fires them.
         var triggers: Set<String>
     }
@@ -50,6 +52,7 @@ struct ContentTables {
                 columns: Set(try columns.map { SQLIdentifier.lowercased(try $0.get("name", as: String.self)) }),
                 ranksByContent: outline.mentions(["columnsize", "detail"]),
                 definition: outline,
+                isOfView: outline.mentions(views),
                 triggers: []
             )
         }
@@ -60,7 +63,8 @@ struct ContentTables {
             for (reader, table) in readers where outline.mentions([reader]) {
                 let isReading = isCommand || !outline.isComplete || Self.reads(of: reader, in: outline) > 0
                 let writesOthers = owner.map {
-                    ContentTrigger(outline, on: $0.target, reader: table.definition, reader).writesOtherRows
+                    ContentTrigger(outline, on: $0.target, reader: table.definition, reader, isOfView: table.isOfView)
+                        .writesOtherRows
                 }
                 guard isReading || writesOthers ?? false else { continue }
                 readers[reader]?.triggers.insert(name)

@@ -14,14 +14,21 @@ struct ContentTrigger {
     ///   - reader: CREATE VIRTUAL TABLE of the full-text table.
     ///   - name: Its name in lower case.
     ///   - table: The table that the trigger is on.
-    init(_ trigger: StatementOutline, on table: TableSchema, reader: StatementOutline, _ name: String) {
+    ///   - isOfView: Whether the content is a view's: no row of that is known to be there.
+    init(
+        _ trigger: StatementOutline,
+        on table: TableSchema,
+        reader: StatementOutline,
+        _ name: String,
+        isOfView: Bool
+    ) {
         words = StatementWords(trigger)
         self.name = name
         let rowIDs = MappedColumns.rowIDNames.union(
             table.rowIDColumn.map { [SQLIdentifier.lowercased(table.columns[$0].name)] } ?? []
         )
         let option = Self.contentRowID(reader) ?? "rowid"
-        keys = rowIDs.contains(option) ? rowIDs : [option]
+        keys = isOfView ? [] : rowIDs.contains(option) ? rowIDs : [option]
     }
 
     /// The column of the content by which rows are found, in lower case, where one is named.
