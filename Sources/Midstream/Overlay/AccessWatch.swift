@@ -180,9 +180,7 @@ final class AccessWatch {
             violated.formUnion(touched)
             return isPreparing ? .allow : .deny
         }
-        let needed = contents.tables(neededBy: event) { tables in
-            event.accessor.flatMap { triggers.rowReaders[$0] }.map(tables.contains) ?? false
-        }
+        let needed = contents.tables(neededBy: event, of: event.accessor.flatMap { triggers.rowReaders[$0] })
         if !needed.isDisjoint(with: moving.values) {
             violated.formUnion(needed.intersection(moving.values))
             return isPreparing ? .allow : .deny

@@ -16,8 +16,8 @@ struct ContentTables {
         var ranksByContent: Bool
         /// CREATE VIRTUAL TABLE.
         var definition: StatementOutline
-        /// Whether its content may be that of a view, which other rows than one may make.
-        var isOfView: Bool
+        /// The one that `content=` names, if any: a view's rows may be made of others than one.
+        var content: Int64?
         /// The triggers that read it, or have it read all rows, or others than the one that fires them.
         var triggers: Set<String>
     }
@@ -52,7 +52,7 @@ struct ContentTables {
                 columns: Set(try columns.map { SQLIdentifier.lowercased(try $0.get("name", as: String.self)) }),
                 ranksByContent: outline.mentions(["columnsize", "detail"]),
                 definition: outline,
-                isOfView: outline.mentions(views),
+                content: ContentTrigger.option("content", of: outline).flatMap { moving[$0]?.id },
                 triggers: []
             )
         }
@@ -62,9 +62,9 @@ struct ContentTables {
             let owner = outline.onTable.flatMap { moving[SQLIdentifier.lowercased($0.name)] }
             for (reader, table) in readers where outline.mentions([reader]) {
                 let isReading = isCommand || !outline.isComplete || Self.reads(of: reader, in: outline) > 0
-                let writesOthers = owner.map {
-                    ContentTrigger(outline, on: $0.target, reader: table.definition, reader, isOfView: table.isOfView)
-                        .writesOtherRows
+                let writesOthers = owner.map { owner in
+                    let content = owner.id == table.content ? owner.target : nil
+                    return ContentTrigger(outline, on: content, reader: table.definition, reader).writesOtherRows
                 }
                 guard isReading || writesOthers ?? false else { continue }
                 readers[reader]?.triggers.insert(name)
@@ -80,9 +80,9 @@ struct ContentTables {
 
     /// The tables of which the statement needs all rows in the target.
     ///
-    /// - Parameter isOfOwner: Whether a trigger asks that is on the table which it reads: what it takes out of the index is the
-    ///   row that fires it, which is in the target. See ``ContentTrigger``.
-    mutating func tables(neededBy event: AuthorizerEvent, isOfOwner: (Set<Int64>) -> Bool) -> Set<Int64> {
+    /// - Parameter owner: The moving table that the trigger is on which asks. What that takes out of its own index is the row that
+    ///   fires it, which is in the target: see ``ContentTrigger``.
+    mutating func tables(neededBy event: AuthorizerEvent, of owner: Int64?) -> Set<Int64> {
         if readers.isEmpty { return [] }
         if event.action == .function {
             if let name = event.second, !Self.readsNothing(SQLIdentifier.lowercased(name)) { callsUnknown = true }
@@ -96,7 +96,7 @@ struct ContentTables {
         guard let name = event.first, let reader = readers[SQLIdentifier.lowercased(name)] else { return [] }
         switch event.action {
         // To take a row out of the index, its old values are read.
-        case .update, .delete: return isOfOwner(reader.tables) ? [] : reader.tables
+        case .update, .delete: return owner != nil && owner == reader.content ? [] : reader.tables
         case .read:
             let column = event.second.map(SQLIdentifier.lowercased) ?? ""
             if reader.columns.contains(column) { return reader.tables }

@@ -13,30 +13,27 @@ struct ContentTrigger {
     /// - Parameters:
     ///   - reader: CREATE VIRTUAL TABLE of the full-text table.
     ///   - name: Its name in lower case.
-    ///   - table: The table that the trigger is on.
-    ///   - isOfView: Whether the content is a view's: no row of that is known to be there.
-    init(
-        _ trigger: StatementOutline,
-        on table: TableSchema,
-        reader: StatementOutline,
-        _ name: String,
-        isOfView: Bool
-    ) {
+    ///   - content: The table that the trigger is on, if the content is there.
+    init(_ trigger: StatementOutline, on content: TableSchema?, reader: StatementOutline, _ name: String) {
         words = StatementWords(trigger)
         self.name = name
-        let rowIDs = MappedColumns.rowIDNames.union(
-            table.rowIDColumn.map { [SQLIdentifier.lowercased(table.columns[$0].name)] } ?? []
-        )
-        let option = Self.contentRowID(reader) ?? "rowid"
-        keys = isOfView ? [] : rowIDs.contains(option) ? rowIDs : [option]
+        keys = content.map { Self.keys(of: $0, namedBy: Self.option("content_rowid", of: reader)) } ?? []
     }
 
-    /// The column of the content by which rows are found, in lower case, where one is named.
-    private static func contentRowID(_ reader: StatementOutline) -> String? {
-        let words = StatementWords(reader)
-        guard let option = words.tokens.indices.first(where: { words[$0] == "content_rowid" && words[$0 + 1] == "=" })
-        else { return nil }
-        return words.name(option + 2)
+    /// What a row of the content is called by where it is looked for. A column may have one of the rowid's names.
+    private static func keys(of content: TableSchema, namedBy name: String?) -> Set<String> {
+        func isRowID(_ name: String) -> Bool {
+            content.columnIndex(name).map { $0 == content.rowIDColumn } ?? MappedColumns.isRowIDName(name)
+        }
+        if let name, !isRowID(name) { return [name] }
+        let column = content.rowIDColumn.map { SQLIdentifier.lowercased(content.columns[$0].name) }
+        return MappedColumns.rowIDNames.union(column.map { [$0] } ?? []).filter(isRowID)
+    }
+
+    /// What an option of a full-text table names, in lower case.
+    static func option(_ name: String, of table: StatementOutline) -> String? {
+        let words = StatementWords(table)
+        return words.tokens.indices.first { words[$0] == name && words[$0 + 1] == "=" }.map { words.name($0 + 2) }
     }
 
     /// Whether it may take other rows out of the index than the one that fires it, or have others written there.

@@ -318,6 +318,38 @@ import Testing
         try compare()
     }
 
+    /// A column of the content that is called like the rowid, and another moving table that is called like a column of the index.
+    @Test(arguments: Content.allCases.filter(\.isAvailable))
+    func aRowThatIsNotTheTriggersOwnIsTakenOutOfTheIndex(_ content: Content) throws {
+        let key = content == .table5 || content == .view5 ? "rowid" : "docid"
+        let pair = try Pair(
+            schema:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, oid INT, s TEXT, u TEXT); CREATE TABLE u(id INTEGER PRIMARY KEY)",
+            rows: """
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 40)
+                INSERT INTO t SELECT i, NULL, 's' || i % 4, 'u' || i FROM n; INSERT INTO u SELECT id FROM t
+                """,
+            extra: "CREATE VIEW vv AS SELECT id, s, u FROM t;" + content.index
+                + """
+                ; CREATE TRIGGER a BEFORE DELETE ON t BEGIN DELETE FROM f WHERE \(key) = old.id; END;
+                CREATE TRIGGER b AFTER UPDATE OF oid ON t BEGIN DELETE FROM f WHERE \(key) = new.oid; END;
+                CREATE TRIGGER c BEFORE DELETE ON u BEGIN DELETE FROM f WHERE \(key) = old.id; END
+                """,
+            tables: ["t", "u"],
+            moved: 7
+        )
+        for sql in [
+            "DELETE FROM t WHERE id = 2", "DELETE FROM u WHERE id IN (3, 36)", "UPDATE t SET oid = 35 WHERE id = 4",
+        ] {
+            try pair.native.execute(sql)
+            try pair.database.execute(sql)
+            for word in ["s0", "s2", "s3", "u3", "u35", "u36"] {
+                let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
+                #expect(try texts(pair.database.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
+            }
+        }
+    }
+
     /// What applications do most needs no content: it must not have a large table moved at once.
     @Test(arguments: Content.allCases.filter(\.isAvailable)) func aSearchForRowsDrainsNothing(_ content: Content) throws
     {
