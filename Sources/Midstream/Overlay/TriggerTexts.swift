@@ -105,6 +105,11 @@ struct TriggerTexts {
         owners.insert(SQLIdentifier.lowercased(name))
     }
 
+    /// Notes that a TEMP trigger of that name may be made: what a program of the name reads is its row alone no longer.
+    mutating func noteNamesake(of name: String) {
+        rowReaders = rowReaders.filter { !SQLIdentifier.equal($0.key, name) }
+    }
+
     /// The moving tables that the program of a CREATE TRIGGER may read or write.
     static func touched(
         by trigger: StatementOutline,

@@ -126,6 +126,8 @@ struct Router {
             if !hidden.isEmpty { return route.draining(hidden, .temporaryTable) }
         case .createTrigger:
             if let noOperation = try existing(outline, text, route) { return noOperation }
+            // SQLite tells of the two by one name.
+            if isTemporary(outline), let name = outline.target?.name { overlay.watch.triggers.noteNamesake(of: name) }
             // What has yet to come would fire it, or what it changes.
             route.drain(Set(overlay.byName.values.filter(\.firesTriggers).map(\.id)), .schemaChange)
         case .analyze where outline.target == nil:

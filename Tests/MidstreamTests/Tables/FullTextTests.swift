@@ -350,6 +350,33 @@ import Testing
         }
     }
 
+    @Test(arguments: Content.allCases.filter(\.isAvailable), [true, false])
+    func aTemporaryTriggerIsNotTakenForItsNamesake(_ content: Content, _ isInTransaction: Bool) throws {
+        let key = content == .table5 || content == .view5 ? "rowid" : "docid"
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: Self.extra + content.index
+                + "; CREATE TRIGGER g BEFORE DELETE ON t BEGIN DELETE FROM f WHERE \(key) = old.id; END",
+            tables: ["t"],
+            moved: 7
+        )
+        let made = "CREATE TEMP TRIGGER g AFTER INSERT ON lst BEGIN DELETE FROM f WHERE \(key) = new.x; END"
+        let statements = [
+            "DELETE FROM t WHERE id = 3", made, "INSERT INTO lst VALUES (35)", "DELETE FROM t WHERE id = 38",
+        ]
+        try pair.database.withoutTransaction { access in
+            for sql in isInTransaction ? ["BEGIN"] + statements + ["COMMIT"] : statements {
+                try pair.native.execute(sql)
+                try access.execute(sql)
+            }
+            for word in ["s0", "s2", "s3", "u3", "u35", "u38"] {
+                let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
+                #expect(try texts(access.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
+            }
+        }
+    }
+
     /// What applications do most needs no content: it must not have a large table moved at once.
     @Test(arguments: Content.allCases.filter(\.isAvailable)) func aSearchForRowsDrainsNothing(_ content: Content) throws
     {
