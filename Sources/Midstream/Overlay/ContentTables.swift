@@ -141,7 +141,7 @@ struct ContentTables {
         let words = StatementWords(outline)
         return words.tokens.indices.dropFirst().contains { place in
             words[place] == "match"
-                && SQLIdentifier.equal(SQLIdentifier.unquoted(words.text(place - 1...place - 1)), name)
+                && SQLIdentifier.equal(words.name(place - 1), name)
         }
     }
 

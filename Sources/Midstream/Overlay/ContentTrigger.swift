@@ -6,7 +6,7 @@ internal import SQLText
 struct ContentTrigger {
     private let words: StatementWords
     /// The full-text table, in lower case.
-    private let name: String
+    private let table: String
     /// What a row is called by in the moving table, in lower case.
     private let keys: Set<String>
 
@@ -16,7 +16,7 @@ struct ContentTrigger {
     ///   - content: The table that the trigger is on, if the content is there.
     init(_ trigger: StatementOutline, on content: TableSchema?, reader: StatementOutline, _ name: String) {
         words = StatementWords(trigger)
-        self.name = name
+        table = name
         keys = content.map { Self.keys(of: $0, namedBy: Self.option("content_rowid", of: reader)) } ?? []
     }
 
@@ -33,16 +33,18 @@ struct ContentTrigger {
     /// What an option of a full-text table names, in lower case.
     static func option(_ name: String, of table: StatementOutline) -> String? {
         let words = StatementWords(table)
-        return words.tokens.indices.first { words[$0] == name && words[$0 + 1] == "=" }.map { words.name($0 + 2) }
+        return words.tokens.indices.first { words[$0] == name && words[$0 + 1] == "=" }.map {
+            SQLIdentifier.lowercased(words.name($0 + 2))
+        }
     }
 
     /// Whether it may take other rows out of the index than the one that fires it, or have others written there.
     var writesOtherRows: Bool {
         words.tokens.indices.contains { place in
             switch (words[place], words[place + 1]) {
-            case ("delete", "from") where words.name(place + 2) == name: !endsWithOwnRow(from: place + 2)
+            case ("delete", "from") where name(place + 2) == table: !endsWithOwnRow(from: place + 2)
             case ("update", _) where isUpdated(from: place + 1): !endsWithOwnRow(from: place + 1)
-            case ("into", _) where words.name(place + 1) == name && words[place - 1] == "replace":
+            case ("into", _) where name(place + 1) == table && words[place - 1] == "replace":
                 !hasValuesOfOwnRow(from: place + 1)
             default: false
             }
@@ -51,19 +53,19 @@ struct ContentTrigger {
 
     /// Whether `[OR …] name` stands there.
     private func isUpdated(from place: Int) -> Bool {
-        words.name(words[place] == "or" ? place + 2 : place) == name
+        name(words[place] == "or" ? place + 2 : place) == table
     }
 
     /// Whether a statement ends with `WHERE rowid = old.id`, and has no other condition.
     private func endsWithOwnRow(from place: Int) -> Bool {
         guard let end = words.tokens.indices.first(where: { $0 > place && words[$0] == ";" }) else { return false }
-        return words[end - 6] == "where" && Self.names.contains(words.name(end - 5)) && words[end - 4] == "="
+        return words[end - 6] == "where" && Self.names.contains(name(end - 5)) && words[end - 4] == "="
             && isOwnRow(end - 3)
     }
 
     /// Whether a statement goes on with `(rowid, …) VALUES (new.id, …)`, and has no other row.
     private func hasValuesOfOwnRow(from place: Int) -> Bool {
-        guard words[place + 1] == "(", Self.names.contains(words.name(place + 2)),
+        guard words[place + 1] == "(", Self.names.contains(name(place + 2)),
             let end = words.tokens.indices.first(where: { $0 > place && words[$0] == ";" }),
             let values = (place..<end).first(where: { words[$0] == "values" }),
             words[values + 1] == "(", isOwnRow(values + 2), [",", ")"].contains(words[values + 5])
@@ -79,16 +81,11 @@ struct ContentTrigger {
 
     /// Whether `old.id` or `new.id` stands there.
     private func isOwnRow(_ place: Int) -> Bool {
-        ["old", "new"].contains(words.name(place)) && words[place + 1] == "." && keys.contains(words.name(place + 2))
+        ["old", "new"].contains(name(place)) && words[place + 1] == "." && keys.contains(name(place + 2))
     }
+
+    private func name(_ place: Int) -> String { SQLIdentifier.lowercased(words.name(place)) }
 
     /// What a row is called by in a full-text table.
     private static let names = MappedColumns.rowIDNames.union(["docid"])
-}
-
-extension StatementWords {
-    /// A token that is a name, in lower case and without quotes.
-    fileprivate func name(_ index: Int) -> String {
-        tokens.indices.contains(index) ? SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(index...index))) : ""
-    }
 }

@@ -329,7 +329,7 @@ private struct Words {
     mutating func name() -> String? {
         guard !isAtEnd, [.identifier, .quotedIdentifier].contains(words.tokens[place].kind) else { return nil }
         defer { place += 1 }
-        return SQLIdentifier.unquoted(words.text(place...place))
+        return words.name(place)
     }
 
     mutating func integer() -> Int? {
@@ -357,7 +357,7 @@ private struct Words {
             case .identifier: names.append(words.text(place...place))
             // A name that is no column would be a text.
             case .quotedIdentifier:
-                let name = SQLIdentifier.unquoted(words.text(place...place))
+                let name = words.name(place)
                 if table.columnIndex(name) == nil { return nil }
                 names.append(name)
             default: break

@@ -16,6 +16,11 @@ struct StatementWords {
         tokens.indices.contains(index) ? SQLIdentifier.lowercased(text(index...index)) : ""
     }
 
+    /// A token without quotes, as a name is spelled; nothing behind the last one.
+    func name(_ index: Int) -> String {
+        tokens.indices.contains(index) ? SQLIdentifier.unquoted(text(index...index)) : ""
+    }
+
     /// Whether more than spaces stands between two tokens that follow each other.
     func hasComment(between first: Int, and second: Int) -> Bool {
         let between = bytes[tokens[first].range.upperBound..<tokens[second].range.lowerBound]

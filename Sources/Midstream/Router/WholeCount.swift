@@ -19,7 +19,7 @@ struct WholeCount {
         var next = 5
         var name = words.text(1...4)
         if words[next] == "as", words.tokens.indices.contains(next + 1) {
-            name = SQLIdentifier.unquoted(words.text(next + 1...next + 1))
+            name = words.name(next + 1)
             next += 2
         }
         guard words[next] == "from" else { return nil }

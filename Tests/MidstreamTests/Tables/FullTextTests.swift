@@ -30,6 +30,9 @@ import Testing
             }
         }
 
+        /// What the rowid is called.
+        var rowID: String { self == .table5 || self == .view5 ? "rowid" : "docid" }
+
         var isAvailable: Bool { self == .table4 || self == .view4 || SQLiteFeature.fullText5.isAvailable }
     }
 
@@ -285,7 +288,7 @@ import Testing
         _ trigger: (takesOthers: Bool, text: String),
         _ isInTransaction: Bool
     ) throws {
-        let key = content == .table5 || content == .view5 ? "rowid" : "docid"
+        let key = content.rowID
         let pair = try Pair(
             schema: Self.schema,
             rows: Self.rows,
@@ -305,23 +308,26 @@ import Testing
                 if sql != "COMMIT" { #expect(access.changes == pair.native.changes, "\(sql)") }
             }
         }
-        func compare() throws {
-            for word in ["s2", "s3", "u30", "u25", "u35", "new", "30"] {
-                let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
-                #expect(try texts(pair.database.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
-            }
-        }
-        try compare()
+        let words = ["s2", "s3", "u30", "u25", "u35", "new", "30"]
+        try compare(words, key, pair) { try pair.database.fetchAll($0) }
         let drains = trigger.takesOthers || content == .view5 || content == .view4
         #expect(pair.database.migrationStatistics.drains(of: "t") == (drains ? 1 : 0))
         try pair.finish()
-        try compare()
+        try compare(words, key, pair) { try pair.database.fetchAll($0) }
+    }
+
+    /// What is found by each word.
+    private func compare(_ words: [String], _ key: String, _ pair: Pair, _ fetch: (String) throws -> [Row]) throws {
+        for word in words {
+            let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
+            #expect(try texts(fetch(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
+        }
     }
 
     /// A column of the content that is called like the rowid, and another moving table that is called like a column of the index.
     @Test(arguments: Content.allCases.filter(\.isAvailable))
     func aRowThatIsNotTheTriggersOwnIsTakenOutOfTheIndex(_ content: Content) throws {
-        let key = content == .table5 || content == .view5 ? "rowid" : "docid"
+        let key = content.rowID
         let pair = try Pair(
             schema:
                 "CREATE TABLE t(id INTEGER PRIMARY KEY, oid INT, s TEXT, u TEXT); CREATE TABLE u(id INTEGER PRIMARY KEY)",
@@ -343,16 +349,13 @@ import Testing
         ] {
             try pair.native.execute(sql)
             try pair.database.execute(sql)
-            for word in ["s0", "s2", "s3", "u3", "u35", "u36"] {
-                let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
-                #expect(try texts(pair.database.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
-            }
+            try compare(["s0", "s2", "s3", "u3", "u35", "u36"], key, pair) { try pair.database.fetchAll($0) }
         }
     }
 
     @Test(arguments: Content.allCases.filter(\.isAvailable), [true, false])
     func aTemporaryTriggerIsNotTakenForItsNamesake(_ content: Content, _ isInTransaction: Bool) throws {
-        let key = content == .table5 || content == .view5 ? "rowid" : "docid"
+        let key = content.rowID
         let pair = try Pair(
             schema: Self.schema,
             rows: Self.rows,
@@ -370,10 +373,7 @@ import Testing
                 try pair.native.execute(sql)
                 try access.execute(sql)
             }
-            for word in ["s0", "s2", "s3", "u3", "u35", "u38"] {
-                let sql = "SELECT \(key) FROM f WHERE f MATCH '\(word)' ORDER BY 1"
-                #expect(try texts(access.fetchAll(sql)) == texts(pair.native.fetchAll(sql)), "\(sql)")
-            }
+            try compare(["s0", "s2", "s3", "u3", "u35", "u38"], key, pair) { try access.fetchAll($0) }
         }
     }
 
