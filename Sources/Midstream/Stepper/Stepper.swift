@@ -8,8 +8,8 @@ final class Stepper {
     let connection: Connection
     let statements: InternalStatements
     let store: StateStore
-    private let gate: FileGate
-    private let walKeeper: WALKeeper
+    let gate: FileGate
+    let walKeeper: WALKeeper
     let keys: Keyring
     private let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
@@ -20,16 +20,8 @@ final class Stepper {
     private var finishedVersion: Int64?
     /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
     private var knownSources: [Int64: KnownSource] = [:]
-    private var batch = BatchSize()
-    /// The same while writers come: they wait for no more than such a batch.
-    private var shortBatch = BatchSize(wanted: .microseconds(100))
-    /// Until when writers of the process are expected to come, since one has waited for a step.
-    private var contendedUntil = ContinuousClock().now
-    private static let contention = Duration.milliseconds(500)
-    private var counts: [Int64: SourceCount] = [:]
-    /// The tables whose source has turned out to be damaged, and their migrations: its rows cannot be counted until all that can be
-    /// read have moved.
-    private var damaged: [Int64: Int64] = [:]
+    /// How far the copying of tables is.
+    let copying: Copying.State
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
     private var isWALSynced = false
     /// For each table that waits for readers, for what, and a frame of the WAL behind that.
@@ -39,12 +31,10 @@ final class Stepper {
     private var undoStatements: [Int64: UndoSQL] = [:]
     /// A batch of these is on the disk of the source before the target forgets it.
     var undoBatch = BatchSize(rows: 64, wanted: .milliseconds(4), least: 64)
-    /// The pages that a transaction of batches has written when it is committed, whatever time it has: the WAL holds all of them,
-    /// and it may be started anew only behind a transaction.
-    private let longTransaction: Int64
     private var isInGate = false
-    private var commitTime: Duration = .milliseconds(1)
-    private var lastCommit: (time: Duration, pages: Int64) = (.zero, 0)
+    /// How long a COMMIT takes, on average.
+    private(set) var commitTime: Duration = .milliseconds(1)
+    private(set) var lastCommit: (time: Duration, pages: Int64) = (.zero, 0)
     /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of; and since when
     /// somebody is waited for who has the file open.
     private var sourcesToLeave: [(migration: MigrationRecord, since: ContinuousClock.Instant?)] = []
@@ -93,11 +83,8 @@ final class Stepper {
             case .text(let size): Int64(size) ?? 4096
             default: 4096
             }
-        longTransaction = Self.longTransaction / max(512, pageSize)
+        copying = Copying.State(pageSize: pageSize)
     }
-
-    /// Together with the pages that are in the cache, and those that the WAL has by then, 64 MB at most.
-    private static let longTransaction: Int64 = 48 << 20
 
     // MARK: Sources
 
@@ -122,11 +109,11 @@ final class Stepper {
     private func isElsewhere(_ migration: MigrationRecord) -> Bool { connection.hasMoved(schema: migration.schema) }
 
     /// Detaches a source in whose place there is another file.
-    private func detachReplaced(_ migration: MigrationRecord) throws -> Bool {
+    func detachReplaced(_ migration: MigrationRecord) throws -> Bool {
         guard !connection.isInTransaction, SourceFile.isReplaced(migration, on: connection) else { return false }
         try detach(migration)
         // What was begun is begun anew.
-        counts.removeAll()
+        copying.counts.removeAll()
         return true
     }
 
@@ -147,7 +134,7 @@ final class Stepper {
         undoStatements.removeAll()
         // The file may be another one when it is attached again.
         undos.removeAll()
-        damaged = damaged.filter { $0.value != migration.id }
+        copying.damaged = copying.damaged.filter { $0.value != migration.id }
         knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.detach(migration.schema)
@@ -235,7 +222,7 @@ final class Stepper {
     /// What is known of a table's move may be true no longer.
     func forget(_ id: Int64) {
         moves[id] = nil
-        counts[id] = nil
+        copying.counts[id] = nil
         undos[id] = nil
         undoStatements[id] = nil
         knownSources[id] = nil
@@ -664,33 +651,13 @@ final class Stepper {
         case .starting, .done: (0, .idle)
         case .copying where record.undoStage != nil: try bringBack(record, migration, limit, start)
         case .copied where record.undoStage != nil: (0, try Undo(stepper: self, migration: migration).release(record))
-        case .copying: try copy(record, migration, limit, start)
+        case .copying:
+            // Another connection may have given the table another shape, which the next step reads.
+            try currentSQL(for: record, migration).map {
+                try Copying(stepper: self, migration: migration, sql: $0).advance(record, limit, start)
+            } ?? (0, .worked)
         case .copied, .retiring: (0, try Retirement(stepper: self, migration: migration).advance(record))
         }
-    }
-
-    private func copy(
-        _ record: TableRecord,
-        _ migration: MigrationRecord,
-        _ limit: Limit,
-        _ start: ContinuousClock.Instant
-    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
-        guard let sql = try currentSQL(for: record, migration) else { return (0, .worked) }
-        // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
-        let isCountable = damaged[record.id] == nil && record.unreadableRowsTable == nil
-        if record.total == nil && isCountable || record.isPassed {
-            guard let counted = try countReadable(record, sql, limit, start) else { return (0, .worked) }
-            guard try storeCount(counted, record, RowMover(statements: statements, sql: sql)) else { return (0, .busy) }
-            if record.isPassed { return (0, .worked) }
-            guard case .rows = limit else { return (0, .worked) }
-        }
-        let copied = try firing(sql) {
-            switch limit {
-            case .time(let budget, _): try move(record, sql, until: start + budget)
-            case .rows(let rows, _): try move(record, sql, rows: rows)
-            }
-        }
-        return copied.map { ($0, .worked) } ?? (0, .busy)
     }
 
     /// Brings rows back to the source. When the last ones have come up, the time does not count: writers would be ahead again.
@@ -719,181 +686,19 @@ final class Stepper {
         return try body()
     }
 
-    // MARK: Copying
-
-    /// What a step tried to move: where it began, and the batch that it was at.
-    private typealias Tried = (start: Position, batch: Position, upper: RowKey?)
-
-    /// Moves batches until the time is up; `nil` when the target could not be locked. While writers come, each batch is a
-    /// transaction of its own, and a short one.
-    private func move(_ record: TableRecord, _ sql: MoveSQL, until deadline: ContinuousClock.Instant) throws -> Int64? {
-        var moved: Int64?
-        while true {
-            let start = clock.now
-            let isContended = start < contendedUntil
-            let rows =
-                try isContended
-                ? move(record, sql, by: &shortBatch, until: start) : move(record, sql, by: &batch, until: deadline)
-            guard let rows else { return moved }
-            moved = (moved ?? 0) + rows
-            let now = clock.now
-            if now > deadline, !isContended, !isHeldUpBySync(now - start) { batch.shrink() }
-            if rows == 0 || now >= contendedUntil || now + (now - start) >= deadline { return moved }
-        }
-    }
-
-    /// Whether a transaction took its time because the disk is slow to sync, which fewer rows would not change.
-    private func isHeldUpBySync(_ time: Duration) -> Bool { lastCommit.pages < 64 && lastCommit.time > time / 2 }
-
-    /// Moves batches in one transaction, a first one in any case, until the time is up or somebody waits.
-    private func move(
-        _ record: TableRecord,
-        _ sql: MoveSQL,
-        by batch: inout BatchSize,
-        until deadline: ContinuousClock.Instant
-    ) throws -> Int64? {
-        try moving(record, sql, atMost: batch.rows) { mover, tried in
-            var moved: Int64 = 0
-            while let position = try position(record, mover) {
-                let start = clock.now
-                let upper = try mover.key(at: batch.rows - 1, from: position, isPending: false)
-                tried = (tried?.start ?? position, position, upper)
-                moved += try mover.move(
-                    record,
-                    from: position,
-                    through: upper,
-                    hasLedger: hasLedger(sql),
-                    undoing: .transaction
-                )
-                guard upper != nil else { break }
-                let now = clock.now
-                batch.adapt(took: now - start)
-                if gate.isAwaitedByWriters { contendedUntil = now + Self.contention }
-                if now + (now - start) + commitTime >= deadline || gate.isAwaited { break }
-                if connection.pagesWritten + Int64(walKeeper.framesInTheWay) >= longTransaction { break }
-            }
-            return moved
-        }
-    }
-
-    /// Moves exactly that many pending rows, or all that are left.
-    private func move(_ record: TableRecord, _ sql: MoveSQL, rows: Int64) throws -> Int64? {
-        guard rows > 0 else { return 0 }
-        return try moving(record, sql, atMost: rows) { mover, tried in
-            guard let position = try position(record, mover) else { return 0 }
-            let upper = try mover.key(at: rows - 1, from: position, isPending: true)
-            tried = (position, position, upper)
-            return try mover.move(record, from: position, through: upper, hasLedger: true, undoing: .transaction)
-        }
-    }
-
-    /// How far a table has come by now; `nil` when there is nothing to copy, as when another process has cancelled it.
-    private func position(_ record: TableRecord, _ mover: RowMover) throws -> Position? {
-        guard try isCurrent(), try knownSources[record.id]?.isCurrent() ?? true,
-            let now = try store.table(record.id), now.isMoving
-        else { return nil }
-        return try mover.position(now)
-    }
-
     /// Whether tables have the shapes that are known, in the transaction that is open.
     func isCurrent() throws -> Bool {
         try StateStore.schemaVersion(connection) == knownVersion
     }
 
-    /// Runs `body`, which notes what it tries, in a transaction. When the target refuses a row, what comes before that is
-    /// moved after all, and the row is reported.
-    private func moving(
-        _ record: TableRecord,
-        _ sql: MoveSQL,
-        atMost rows: Int64,
-        _ body: (RowMover, inout Tried?) throws -> Int64
-    ) throws -> Int64? {
-        var tried: Tried?
-        do {
-            return try transaction {
-                try confirm(record, sql)
-                return try body(RowMover(statements: statements, sql: sql), &tried)
-            }
-        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-            guard let tried else { throw error }
-            do {
-                return try moveUpToRefused(record, sql, tried, error)
-            } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-                return try moveReadable(record, sql, atMost: rows)
-            }
-        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            return try moveReadable(record, sql, atMost: rows)
-        }
+    /// The same, and that of one table's source.
+    func isCurrent(_ record: TableRecord) throws -> Bool {
+        try isCurrent() && knownSources[record.id]?.isCurrent() ?? true
     }
 
     /// What the source of a table knows; `nil` where that is a table of the same file.
-    private func claims(_ record: TableRecord) -> Claims? {
+    func claims(of record: TableRecord) -> Claims? {
         attached.values.first { $0.id == record.migration }.map { Claims(connection: connection, migration: $0) }
-    }
-
-    /// Makes sure, in the transaction that moves rows, that they have not returned to the source, and have the rowids that
-    /// they began with.
-    private func confirm(_ record: TableRecord, _ sql: MoveSQL) throws {
-        guard let claims = claims(record) else { return }
-        // Within a transaction damage must not be met: SQLite refuses all writes then.
-        let looksAtRowIDs = sql.hasImplicitKey && damaged[record.id] == nil
-        _ = try looksAtRowIDs ? claims.confirm(record) : claims.confirmTarget(record)
-    }
-
-    private func hasLedger(_ sql: MoveSQL) throws -> Bool {
-        let statement = try statements.statement("SELECT EXISTS (SELECT 1 FROM \(sql.ledger))")
-        defer { statement.reset() }
-        return try statement.step() && statement.int64(at: 0) != 0
-    }
-
-    /// Moves the rows before a batch that was refused, and that batch's one by one up to the row that the target does not
-    /// take.
-    private func moveUpToRefused(
-        _ record: TableRecord,
-        _ sql: MoveSQL,
-        _ tried: Tried,
-        _ error: SQLiteError
-    ) throws -> Int64? {
-        let mover = RowMover(statements: statements, sql: sql)
-        let others = attachingOthers(of: record)
-        var outcome = RefusedRows.Outcome()
-        let moved: Int64? = try transaction {
-            try confirm(record, sql)
-            guard try position(record, mover) == tried.start, let now = try store.table(record.id) else { return 0 }
-            var moved: Int64 = 0
-            if tried.start != tried.batch {
-                moved = try mover.move(
-                    record,
-                    from: tried.start,
-                    through: tried.batch.key,
-                    hasLedger: true,
-                    undoing: .transaction
-                )
-            }
-            outcome = try refusedRows(now, mover, others).move(from: tried.batch, through: tried.upper)
-            return moved + outcome.copied
-        }
-        guard let moved else { return nil }
-        if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
-        if let refusal = outcome.refusal { throw refused(record, refusal) }
-        return moved
-    }
-
-    private func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
-        // Of a rebuilt table the source's name is nobody's business.
-        let (target, origin, other) =
-            record.isRebuild
-            ? ("the new shape of table", "", ", or when the table is rebuilt once more, with another value for the row")
-            : ("target table", " of source table \(record.source)", "")
-        return MigrationError(
-            .rowRefused,
-            "\(target) \(record.target) refuses the row \(refusal.key.words)\(origin). It stays there and is read as before. "
-                + "The migration goes on when it is deleted or, where a CHECK refuses it, changed so that the target takes it"
-                + other,
-            table: record.target,
-            row: refusal.key,
-            cause: refusal.error
-        )
     }
 
     /// An expression of the application's fails: a condition or a mapping, or a function that is not there.
@@ -905,181 +710,6 @@ final class Stepper {
             table: record.target,
             cause: error
         )
-    }
-
-    /// Moves rows one by one, after a batch has met a page that is damaged.
-    private func moveReadable(
-        _ record: TableRecord,
-        _ sql: MoveSQL,
-        atMost rows: Int64
-    ) throws -> Int64? {
-        // It may have been restored.
-        if let migration = attached.values.first(where: { $0.id == record.migration }), try detachReplaced(migration) {
-            return 0
-        }
-        let mover = RowMover(statements: statements, sql: sql)
-        damaged[record.id] = record.migration
-        guard let position = try position(record, mover) else { return 0 }
-        let others = attachingOthers(of: record)
-        func oneByOne(_ record: TableRecord) -> UnreadableRows {
-            UnreadableRows(rows: refusedRows(record, mover, others))
-        }
-        let survey = try oneByOne(record).survey(after: position, rows: rows)
-        var outcome = UnreadableRows.Outcome()
-        let moved: Int64? = try transaction {
-            try confirm(record, sql)
-            guard let now = try store.table(record.id), try self.position(record, mover) == position else { return 0 }
-            outcome = try oneByOne(now).move(survey, policy: now.unreadableRows)
-            return outcome.copied
-        }
-        guard let moved else { return nil }
-        if outcome.setAside > 0 { onEvent?(.rowsSetAside(table: record.target, count: outcome.setAside)) }
-        for damage in outcome.skipped { onEvent?(.rowsSkipped(table: record.target, keys: damage.keys(sql.key))) }
-        if let refusal = outcome.refusal { throw refused(record, refusal) }
-        if let damage = outcome.damage { throw unreadable(record, damage.keys(sql.key), damage.error) }
-        return moved
-    }
-
-    private func refusedRows(
-        _ record: TableRecord,
-        _ mover: RowMover,
-        _ others: Result<[MoveSQL], any Error>
-    ) -> RefusedRows {
-        RefusedRows(
-            mover: mover,
-            record: record,
-            handler: refusalHandlers[record.id],
-            others: others,
-            connection: connection
-        )
-    }
-
-    /// The other moves into a table, where the application may be asked for other values of its rows; an error matters only
-    /// then. Outside transactions: their sources are attached.
-    private func attachingOthers(of record: TableRecord) -> Result<[MoveSQL], any Error> {
-        guard record.refusedRows == .ask else { return .success([]) }
-        return Result {
-            // Not by `load`, which would take tables for known that have changed since the batch was tried.
-            let (migrations, records) = try store.load()
-            return try records.filter { other in
-                other.id != record.id && other.phase == .copying && SQLIdentifier.equal(other.target, record.target)
-            }.compactMap { other in
-                try migrations.first { $0.id == other.migration }.map { try sql(for: other, $0) }
-            }
-        }
-    }
-
-    private func unreadable(_ record: TableRecord, _ keys: UnreadableKeys?, _ error: SQLiteError) -> MigrationError {
-        let place =
-            switch keys {
-            case .rowIDs(let rowIDs) where rowIDs.lowerBound == rowIDs.upperBound:
-                "The row with rowid \(rowIDs.lowerBound)"
-            case .rowIDs(let rowIDs) where rowIDs.upperBound == .max: "Rows with rowids from \(rowIDs.lowerBound) on"
-            case .rowIDs(let rowIDs): "Rows with rowids from \(rowIDs.lowerBound) to \(rowIDs.upperBound)"
-            case .row: "The row with the key that this error has"
-            case .between: "Rows with keys between those that this error has"
-            case nil: "Rows"
-            }
-        return MigrationError(
-            .unreadableRows,
-            "\(place) of source table \(record.source) cannot be read: its file is damaged. What comes before has moved to "
-                + "table \(record.target). Restore the source's file, or leave them out with unreadableRows = .skip",
-            table: record.target,
-            unreadableKeys: keys,
-            cause: error
-        )
-    }
-
-    // MARK: Counting
-
-    /// Counts the source's rows, as far as they can be read.
-    ///
-    /// - Returns: The count when it is complete. `nil` as well where pages are damaged, before all rows have been passed.
-    private func countReadable(
-        _ record: TableRecord,
-        _ sql: MoveSQL,
-        _ limit: Limit,
-        _ start: ContinuousClock.Instant
-    ) throws -> (rows: Int64, hashes: Int64?)? {
-        do {
-            if record.unreadableRowsTable == nil { return try count(record, sql, limit, start) }
-        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            counts[record.id] = nil
-            damaged[record.id] = record.migration
-            if !record.isPassed { return nil }
-        }
-        do {
-            return (
-                try UnreadableRows(rows: refusedRows(record, RowMover(statements: statements, sql: sql), .success([])))
-                    .count(),
-                nil
-            )
-        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            throw unreadable(record, nil, error)
-        }
-    }
-
-    /// Stores how many rows the source has; in the end, that they have moved.
-    ///
-    /// - Returns: `false` when the target could not be locked.
-    private func storeCount(
-        _ counted: (rows: Int64, hashes: Int64?),
-        _ record: TableRecord,
-        _ mover: RowMover
-    ) throws -> Bool {
-        // Who has seen to what is wrong has it counted anew.
-        var isBusy = false
-        defer { if !isBusy { counts[record.id] = nil } }
-        let isStored: Void? = try transaction {
-            guard try isCurrent(), let now = try store.table(record.id), now.isMoving, now.isPassed == record.isPassed
-            else {
-                return
-            }
-            if now.isPassed {
-                _ = try claims(record)?.confirmTarget(record)
-                try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
-            } else {
-                _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
-                    try $0.bind(counted.rows, at: 1)
-                }
-            }
-        }
-        isBusy = isStored == nil
-        return !isBusy
-    }
-
-    /// Goes on counting the source's rows from the largest key down, which is not how they are copied.
-    ///
-    /// - Returns: The count when it is complete.
-    private func count(
-        _ record: TableRecord,
-        _ sql: MoveSQL,
-        _ limit: Limit,
-        _ start: ContinuousClock.Instant
-    ) throws -> (rows: Int64, hashes: Int64?)? {
-        // The first count is for the progress alone, and the last one does not rest on it.
-        let isLast = record.isPassed
-        let hashes = record.verification == .complete && isLast
-        var count = counts[record.id].flatMap { $0.isLast == isLast ? $0 : nil } ?? SourceCount(isLast: isLast)
-        while !count.isComplete {
-            let first = try sql.key.nearest(count.end) { shared in
-                let edge = try statements.statement(sql.sliceStart(isEnded: count.end != nil, sharing: shared))
-                defer { edge.reset() }
-                if let end = count.end { try edge.bind(end, at: 1) }
-                try edge.bind(SourceCount.rowsPerSlice - 1, at: sql.key.count + 1)
-                return try edge.step() ? sql.key.read(edge) : nil
-            }
-            let range = sql.key.range((.before, count.end), (.from, first))
-            let slice = try statements.statement(sql.countSlice(range, hashes: hashes))
-            defer { slice.reset() }
-            if let end = count.end { try slice.bind(end, at: 1) }
-            if let first { try slice.bind(first, at: 1 + sql.key.count) }
-            guard try slice.step() else { break }
-            count.add(slice.int64(at: 0), hashes && !slice.isNull(at: 1) ? slice.int64(at: 1) : 0, from: first)
-            if case .time(let budget, _) = limit, clock.now - start > budget / 2 { break }
-        }
-        counts[record.id] = count
-        return count.isComplete ? (count.belonging, hashes ? count.hashes : nil) : nil
     }
 
     // MARK: The WAL
@@ -1095,53 +725,5 @@ final class Stepper {
         }
         isWALSynced.toggle()
         return true
-    }
-}
-
-/// The number of rows that a batch looks at, so that several fit into a step.
-struct BatchSize {
-    /// Few at first: each may be of megabytes.
-    private(set) var rows: Int64 = 16
-
-    /// What a batch should take.
-    var wanted = Duration.milliseconds(1)
-    var least: Int64 = 1
-
-    mutating func adapt(took time: Duration) {
-        if time > wanted * 2 {
-            shrink()
-        } else if time < wanted {
-            rows = min(rows + (time < wanted / 4 ? rows : rows / 4 + 1), 100_000)
-        }
-    }
-
-    mutating func shrink() {
-        rows = max(least, rows / 2)
-    }
-}
-
-/// A count of the source's rows that goes on from step to step. The source does not change meanwhile.
-struct SourceCount {
-    static let rowsPerSlice: Int64 = 4096
-
-    /// Whether the rows have passed by now, so that they are compared with the source as it is in the end.
-    let isLast: Bool
-    /// The rows from that key on are counted; `nil` before the first slice.
-    private(set) var end: RowKey?
-    private(set) var isComplete = false
-    /// The rows that belong to the migration.
-    private(set) var belonging: Int64 = 0
-
-    /// The sum of their hashes.
-    private(set) var hashes: Int64 = 0
-
-    init(isLast: Bool) { self.isLast = isLast }
-
-    /// - Parameter start: The first key of the slice; `nil` when it was the last one.
-    mutating func add(_ belonging: Int64, _ hashes: Int64, from start: RowKey?) {
-        self.belonging += belonging
-        self.hashes &+= hashes
-        end = start
-        isComplete = start == nil
     }
 }

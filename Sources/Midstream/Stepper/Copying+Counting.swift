@@ -1,0 +1,109 @@
+internal import SQLText
+internal import SQLiteConnection
+
+extension Copying {
+    /// Counts the source's rows, as far as they can be read.
+    ///
+    /// - Returns: The count when it is complete. `nil` as well where pages are damaged, before all rows have been passed.
+    func countReadable(
+        _ record: TableRecord,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (rows: Int64, hashes: Int64?)? {
+        do {
+            if record.unreadableRowsTable == nil { return try count(record, limit, start) }
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            state.counts[record.id] = nil
+            state.damaged[record.id] = record.migration
+            if !record.isPassed { return nil }
+        }
+        do {
+            return (try UnreadableRows(rows: refusedRows(record, .success([]))).count(), nil)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            throw unreadable(record, nil, error)
+        }
+    }
+
+    /// Stores how many rows the source has; in the end, that they have moved.
+    ///
+    /// - Returns: `false` when the target could not be locked.
+    func storeCount(_ counted: (rows: Int64, hashes: Int64?), _ record: TableRecord) throws -> Bool {
+        // Who has seen to what is wrong has it counted anew.
+        var isBusy = false
+        defer { if !isBusy { state.counts[record.id] = nil } }
+        let isStored: Void? = try stepper.transaction {
+            guard try stepper.isCurrent(), let now = try store.table(record.id), now.isMoving,
+                now.isPassed == record.isPassed
+            else { return }
+            if now.isPassed {
+                _ = try stepper.claims(of: record)?.confirmTarget(record)
+                try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
+            } else {
+                _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
+                    try $0.bind(counted.rows, at: 1)
+                }
+            }
+        }
+        isBusy = isStored == nil
+        return !isBusy
+    }
+
+    /// Goes on counting the source's rows from the largest key down, which is not how they are copied.
+    ///
+    /// - Returns: The count when it is complete.
+    private func count(
+        _ record: TableRecord,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (rows: Int64, hashes: Int64?)? {
+        // The first count is for the progress alone, and the last one does not rest on it.
+        let isLast = record.isPassed
+        let hashes = record.verification == .complete && isLast
+        var count = state.counts[record.id].flatMap { $0.isLast == isLast ? $0 : nil } ?? SourceCount(isLast: isLast)
+        while !count.isComplete {
+            let first = try sql.key.nearest(count.end) { shared in
+                let edge = try stepper.statements.statement(sql.sliceStart(isEnded: count.end != nil, sharing: shared))
+                defer { edge.reset() }
+                if let end = count.end { try edge.bind(end, at: 1) }
+                try edge.bind(SourceCount.rowsPerSlice - 1, at: sql.key.count + 1)
+                return try edge.step() ? sql.key.read(edge) : nil
+            }
+            let range = sql.key.range((.before, count.end), (.from, first))
+            let slice = try stepper.statements.statement(sql.countSlice(range, hashes: hashes))
+            defer { slice.reset() }
+            if let end = count.end { try slice.bind(end, at: 1) }
+            if let first { try slice.bind(first, at: 1 + sql.key.count) }
+            guard try slice.step() else { break }
+            count.add(slice.int64(at: 0), hashes && !slice.isNull(at: 1) ? slice.int64(at: 1) : 0, from: first)
+            if case .time(let budget, _) = limit, clock.now - start > budget / 2 { break }
+        }
+        state.counts[record.id] = count
+        return count.isComplete ? (count.belonging, hashes ? count.hashes : nil) : nil
+    }
+}
+
+/// A count of the source's rows that goes on from step to step. The source does not change meanwhile.
+struct SourceCount {
+    static let rowsPerSlice: Int64 = 4096
+
+    /// Whether the rows have passed by now, so that they are compared with the source as it is in the end.
+    let isLast: Bool
+    /// The rows from that key on are counted; `nil` before the first slice.
+    private(set) var end: RowKey?
+    private(set) var isComplete = false
+    /// The rows that belong to the migration.
+    private(set) var belonging: Int64 = 0
+
+    /// The sum of their hashes.
+    private(set) var hashes: Int64 = 0
+
+    init(isLast: Bool) { self.isLast = isLast }
+
+    /// - Parameter start: The first key of the slice; `nil` when it was the last one.
+    mutating func add(_ belonging: Int64, _ hashes: Int64, from start: RowKey?) {
+        self.belonging += belonging
+        self.hashes &+= hashes
+        end = start
+        isComplete = start == nil
+    }
+}
