@@ -52,7 +52,7 @@ struct UnionPlanner {
         {
             let path = path(along: index)
             if path.terms.allSatisfy(canMerge) {
-                best.merge = merge(terms: path.terms, fixed: [], order: [], follows: true)
+                best.merge = merge(terms: path.terms, alike: [], order: [], follows: true)
                 best.indexedColumns = path.columns
             }
         }
@@ -264,6 +264,7 @@ struct UnionPlanner {
     private func candidate(_ usable: [Usable], along path: Path, order: [UnionPlan.Order]) -> Candidate {
         let terms = path.terms
         var fixed: [Int] = []
+        var alike: Set<Int> = []
         var isLookup = path.isUnique
         for (position, term) in terms.enumerated() {
             guard let column = term.column, hasColumnCollation(term) else { break }
@@ -273,6 +274,8 @@ struct UnionPlanner {
             let isValue = matches.contains { $0.comparison == .equal && $0.takesNumbers }
             if position < path.ownCount, !isValue { isLookup = false }
             fixed.append(column)
+            // As a number, '1' is equal to '1.0'.
+            if matches.contains(where: { $0.takesNumbers || $0.comparison == .isNull }) { alike.insert(column) }
         }
         let isLastUnique = path.isUnique && fixed.count >= path.ownCount
         if isLookup, isLastUnique {
@@ -298,8 +301,13 @@ struct UnionPlanner {
         }
         rows = max(rows, 1)
         let isNarrowed = rows < Self.assumedRows
-        let consumes = !order.isEmpty && isConsumed(order, terms: terms, fixed: fixed)
-        let merge = merge(terms: terms, fixed: fixed, order: consumes ? order : [], follows: consumes || isNarrowed)
+        let wanted = order.filter { !alike.contains($0.column) }
+        // Columns that are sought by values that may not make all rows alike, and are wanted in order all the same.
+        let loose = terms.prefix(fixed.count).filter { term in wanted.contains { $0.column == term.column } }
+        let rest = loose + terms.dropFirst(fixed.count)
+        let leavesTies = alike.count + loose.count < fixed.count
+        let consumes = !order.isEmpty && isConsumed(wanted, terms: rest, leavesTies: leavesTies)
+        let merge = merge(terms: rest, alike: alike, order: consumes ? wanted : [], follows: consumes || isNarrowed)
         var cost = path.isTable ? rows * 3 : rows * 4 + 20
         if !path.isTable, !isNarrowed, !consumes { cost = .infinity }
         cost += 10
@@ -323,13 +331,15 @@ struct UnionPlanner {
     }
 
     /// Whether a scan along the index gives rows in that order.
-    private func isConsumed(_ order: [UnionPlan.Order], terms: [TableSchema.Index.Term], fixed: [Int]) -> Bool {
-        var rest = terms.dropFirst(fixed.count)[...]
+    ///
+    /// - Parameters:
+    ///   - terms: What the rows that are found are in the order of.
+    ///   - leavesTies: Whether rows may be equal in all of these.
+    private func isConsumed(_ order: [UnionPlan.Order], terms: [TableSchema.Index.Term], leavesTies: Bool) -> Bool {
+        var rest = terms[...]
         var isReversed: Bool?
         for wanted in order {
-            if fixed.contains(wanted.column) { continue }
-            // The key leaves no ties for later terms to break.
-            guard let term = rest.popFirst() else { return true }
+            guard let term = rest.popFirst() else { return !leavesTies }
             guard term.column == wanted.column, canMerge(term) else { return false }
             if mayTakeFirstAsMinimum, order.count == 1, !wanted.isDescending, wanted.column >= 0 { return false }
             let reversed = term.isDescending != wanted.isDescending
@@ -345,21 +355,20 @@ struct UnionPlanner {
     }
 
     /// The order of the merge: that of the index, as far as the two arms' rows can be compared outside SQLite, and then that
-    /// of the table's key.
+    /// of the table's key, but for columns in which all rows are alike.
     private func merge(
         terms: [TableSchema.Index.Term],
-        fixed: [Int],
+        alike: Set<Int>,
         order: [UnionPlan.Order],
         follows: Bool
     ) -> UnionPlan.Merge {
         guard follows else {
             return .ordered(table.key.isRowID ? [] : UnionPlan.keyOrder(of: table.target), rowIDDescending: false)
         }
-        let rest = terms.dropFirst(fixed.count).prefix(while: canMerge)
-        let wanted = order.first { !fixed.contains($0.column) }
+        let rest = terms.prefix(while: canMerge)
         // An index is read backwards as a whole, ties included.
         let isReversed =
-            rest.first.map { first in wanted.map { $0.isDescending != first.isDescending } ?? false } ?? false
+            rest.first.map { first in order.first.map { $0.isDescending != first.isDescending } ?? false } ?? false
         var columns = rest.map { UnionPlan.Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
         if table.key.isRowID {
             let rowID = columns.last?.column == -1 ? columns.removeLast() : nil
@@ -367,7 +376,7 @@ struct UnionPlanner {
         }
         let known = Set(columns.map(\.column))
         columns += UnionPlan.keyOrder(of: table.target, isReversed: isReversed).filter {
-            !known.contains($0.column) && !fixed.contains($0.column)
+            !known.contains($0.column) && !alike.contains($0.column)
         }
         return .ordered(columns, rowIDDescending: false)
     }
