@@ -41,7 +41,7 @@ struct Undo {
         var returning = Walk()
         var returned: Int64 = 0
         var refusal: Refusal?
-        /// How many passes before have brought no row back of the last ones.
+        /// How many passes before have brought no row back of the last ones, though the source refused none.
         var vainPasses = 0
 
         /// - Parameter isLast: Whether what is in the target by now is what there is left.
@@ -49,7 +49,8 @@ struct Undo {
             var next = Progress(stage: stage)
             guard self.stage + 1 == stage else { return next }
             if stage.isMultiple(of: 2) {
-                next.vainPasses = isLast && returned == 0 ? vainPasses + 1 : 0
+                let isVain = isLast && returned == 0 && refusal == nil
+                next.vainPasses = isVain ? vainPasses + 1 : 0
             } else {
                 (next.collected, next.vainPasses) = (collected, vainPasses)
             }
