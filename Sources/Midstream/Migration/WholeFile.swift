@@ -423,13 +423,9 @@ enum WholeFile {
     /// - Returns: Whether there was anything.
     @discardableResult
     static func finishWiping(_ path: String) throws -> Bool {
-        let (file, wiped) = (FilePath.resolved(path), wipedName(path))
+        let wiped = wipedName(path)
         guard FilePath.exists(wiped) else { return false }
-        // Where there is a file of the name by now, these are its own.
-        if FilePath.isGone(file) {
-            for suffix in ["-wal", "-journal"] { try overwriteAndRemove(file + suffix) }
-            _ = FilePath.remove(file + "-shm")
-        }
+        // What is beside the former name by now is another file's.
         try overwriteAndRemove(wiped)
         if FilePath.isLink(path), FilePath.isGone(path) { _ = FilePath.remove(path) }
         return true
@@ -473,6 +469,8 @@ enum WholeFile {
             )
         }
         let file = FilePath.resolved(path)
+        // With `journal_mode = PERSIST` it has pages of the file. Nobody can begin one while the file is locked.
+        try overwriteAndRemove(file + "-journal")
         guard FilePath.isWritable(file), FilePath.rename(file, to: wipedName(file)) else {
             throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
         }

@@ -211,6 +211,38 @@ import Testing
         }
     }
 
+    /// They are those of a file that another program makes under the name meanwhile.
+    @Test func wipingLeavesJournalsAloneOnceTheFileHasAnotherName() throws {
+        let folder = TemporaryFolder()
+        let file = folder.file("old.db")
+        try Connection(path: file).execute("CREATE TABLE t(x)")
+        #expect(rename(file, file + "-midstream_wiped") == 0)
+        let other = folder.file("other")
+        try Connection(path: other).execute("CREATE TABLE u(x)")
+        let journals = ["-wal", "-shm", "-journal"].map { file + $0 }
+        for journal in journals { Files.copy(other, to: journal) }
+        try Database.wipeSource(atPath: file)
+        #expect(!Files.exists(file + "-midstream_wiped"))
+        for journal in journals { #expect(Files.exists(journal) && Files.bytes(journal) == Files.bytes(other)) }
+    }
+
+    @Test func aJournalThatPersistsIsWipedAsWell() throws {
+        let folder = TemporaryFolder()
+        let file = folder.file("old.db")
+        let plain = try Connection(path: file)
+        try plain.execute(
+            script:
+                "PRAGMA journal_mode = PERSIST; CREATE TABLE t(x); INSERT INTO t VALUES (zeroblob(9999)); DROP TABLE t"
+        )
+        plain.close()
+        let journal = folder.file("journal")
+        #expect(link(file + "-journal", journal) == 0)
+        #expect(Files.bytes(journal).contains { $0 != 0 })
+        try Database.wipeSource(atPath: file)
+        #expect(!Files.exists(file) && !Files.exists(file + "-journal"))
+        #expect(!Files.bytes(journal).isEmpty && Files.bytes(journal).allSatisfy { $0 == 0 })
+    }
+
     /// The next version of the application has a table more, and one by another name.
     @Test(arguments: [SourceRetirement.keep, .drop, .deleteFileWhenEmpty])
     func theNewFileMayGetTablesOfItsOwn(_ retirement: SourceRetirement) throws {
