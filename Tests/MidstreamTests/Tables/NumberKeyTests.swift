@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 /// A text is compared with a number as a number: several rows of a unique key, `'1'`, `' 1'` and `'1.0'`, may be equal to one.
@@ -8,22 +9,24 @@ import Testing
         "INSERT OR IGNORE INTO t(a, b, c, n) VALUES ('1', 3, '2', 1), (' 1', 2, 'ab', 1), ('1.0', 2, 'aa', 1), (1, 1, 'c', 2), "
         + "('2', 2, 'q', 2), ('2 ', 1, 'z', 1), ('3', 3, 'a', 3), ('x', 1, 'y', 1)"
 
-    private static let queries = [
-        "SELECT max(c) FROM t WHERE a = CAST(1 AS NUMERIC)", "SELECT min(c) FROM t WHERE a = CAST(1 AS NUMERIC)",
-        "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY c",
-        "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY c DESC",
-        "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY c DESC LIMIT 1",
-        "SELECT b, c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY b, c",
-        "SELECT row_number() OVER (ORDER BY c), c FROM t WHERE a = CAST(1 AS NUMERIC)",
-        "SELECT o.n, (SELECT max(t.c) FROM t WHERE t.a = o.n) FROM o ORDER BY o.n",
-        "SELECT o.n, c FROM o LEFT JOIN t ON t.a = o.n ORDER BY o.n, c DESC",
-        "SELECT b, count(*) FROM t, o WHERE t.a = o.n GROUP BY b ORDER BY b",
-        "SELECT DISTINCT b FROM t, o WHERE t.a = o.n ORDER BY b",
-        "SELECT b, group_concat(c) FROM (SELECT b, c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY b, c) GROUP BY b",
-        "SELECT count(*), sum(k) FROM (SELECT a, count(*) AS k FROM t WHERE a = CAST(1 AS NUMERIC) GROUP BY a)",
-        "SELECT (SELECT group_concat(c) FROM (SELECT c FROM t WHERE a = o.n ORDER BY c)) FROM o ORDER BY o.n",
-        "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) AND b = CAST('2' AS NUMERIC) ORDER BY c",
-    ]
+    private static let queries =
+        [
+            "SELECT max(c) FROM t WHERE a = CAST(1 AS NUMERIC)", "SELECT min(c) FROM t WHERE a = CAST(1 AS NUMERIC)",
+            "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY c",
+            "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY c DESC",
+            "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY c DESC LIMIT 1",
+            "SELECT b, c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY b, c",
+            "SELECT o.n, (SELECT max(t.c) FROM t WHERE t.a = o.n) FROM o ORDER BY o.n",
+            "SELECT o.n, c FROM o LEFT JOIN t ON t.a = o.n ORDER BY o.n, c DESC",
+            "SELECT b, count(*) FROM t, o WHERE t.a = o.n GROUP BY b ORDER BY b",
+            "SELECT DISTINCT b FROM t, o WHERE t.a = o.n ORDER BY b",
+            "SELECT b, group_concat(c) FROM (SELECT b, c FROM t WHERE a = CAST(1 AS NUMERIC) ORDER BY b, c) GROUP BY b",
+            "SELECT count(*), sum(k) FROM (SELECT a, count(*) AS k FROM t WHERE a = CAST(1 AS NUMERIC) GROUP BY a)",
+            "SELECT (SELECT group_concat(c) FROM (SELECT c FROM t WHERE a = o.n ORDER BY c)) FROM o ORDER BY o.n",
+            "SELECT c FROM t WHERE a = CAST(1 AS NUMERIC) AND b = CAST('2' AS NUMERIC) ORDER BY c",
+        ]
+        + (SQLiteFeature.windows.isAvailable
+            ? ["SELECT row_number() OVER (ORDER BY c), c FROM t WHERE a = CAST(1 AS NUMERIC)"] : [])
 
     private static let changes = [
         "UPDATE o SET m = (SELECT max(t.c) FROM t WHERE t.a = o.n)",
