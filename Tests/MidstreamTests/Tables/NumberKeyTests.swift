@@ -48,17 +48,14 @@ import Testing
         [0, 2, 5] as [Int64]
     )
     func severalRowsMayBeEqualToOne(_ definition: String, _ moved: Int64) throws {
-        let folder = TemporaryFolder()
-        let old = try Connection(path: folder.file("old.db"))
-        try old.execute(script: "CREATE TABLE t\(definition);" + Self.rows)
-        old.close()
-        let other = "CREATE TABLE o(n NUMERIC, m); INSERT INTO o(n) VALUES (1), (2), (3)"
-        let native = try Connection(path: folder.file("plain.db"))
-        try native.execute(script: "CREATE TABLE t\(definition);" + Self.rows + ";" + other)
-        let database = try Database(path: folder.file("new.db"))
-        try database.execute("CREATE TABLE t\(definition);" + other)
-        try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "t" } }
-        if moved > 0 { try database.stepMigration(rows: moved) }
+        let pair = try Pair(
+            schema: "CREATE TABLE t\(definition)",
+            rows: Self.rows,
+            extra: "CREATE TABLE o(n NUMERIC, m); INSERT INTO o(n) VALUES (1), (2), (3)",
+            tables: ["t"],
+            moved: moved
+        )
+        let (native, database) = (pair.native, pair.database)
         func compare() throws {
             for query in Self.queries {
                 #expect(texts(try database.fetchAll(query)) == texts(try native.fetchAll(query)), "\(query)")
@@ -71,7 +68,7 @@ import Testing
             try compare()
         }
         #expect(database.migrationStatistics.drains(of: "t") == 0)
-        while try !database.stepMigration().isFinished {}
+        try pair.finish()
         for query in ["SELECT a, b, c, n FROM t ORDER BY n, c", "SELECT n, m FROM o ORDER BY n"] {
             #expect(texts(try database.fetchAll(query)) == texts(try native.fetchAll(query)), "\(query), in the end")
         }
