@@ -23,7 +23,7 @@ let package = Package(
             dependencies: ["CSQLite", .target(name: "CSQLCipher", condition: .when(traits: ["SQLCipher"]))]
         ),
         .target(name: "SQLText"),
-        .target(name: "SQLiteConnection", dependencies: ["SQLiteC"]),
+        .target(name: "SQLiteConnection", dependencies: ["SQLText", "SQLiteC"]),
         .target(name: "Midstream", dependencies: ["CFileStatus", "SQLText", "SQLiteConnection"]),
         .target(name: "MidstreamTesting", dependencies: ["Midstream", "SQLiteConnection", "SQLiteC"]),
         .executableTarget(name: "MidstreamTool", dependencies: ["Midstream", "SQLText", "SQLiteConnection"]),

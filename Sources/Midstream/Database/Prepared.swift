@@ -43,23 +43,22 @@ final class Prepared {
     private func numbered(_ arguments: Arguments) throws -> [(index: Int, value: SQLiteValue)] {
         let count = parameters.map(\.index).max() ?? 0
         guard arguments.positional.count <= count else {
-            throw SQLiteError(
-                code: .range,
-                message: "\(arguments.positional.count) values given for \(count) parameters",
-                sql: text
-            )
+            throw SQLiteError.tooManyValues(arguments, parameterCount: count, sql: text)
         }
-        return arguments.positional.enumerated().map { ($0 + 1, $1) }
-            + (try arguments.named.map { name, value in
-                let spellings = [name, ":" + name, "@" + name, "$" + name]
-                let index = spellings.lazy.compactMap { spelling in
-                    self.parameters.first { $0.name == spelling }?.index
-                }.first
-                guard let index else {
-                    throw SQLiteError(code: .range, message: "no parameter is named \(name)", sql: text)
-                }
-                return (index, value)
-            })
+        var numbered = arguments.positional.enumerated().map { (index: $0 + 1, value: $1) }
+        for (name, value) in arguments.named {
+            let spellings = [name, ":" + name, "@" + name, "$" + name]
+            let index = spellings.lazy.compactMap { spelling in
+                self.parameters.first { $0.name == spelling }?.index
+            }.first
+            guard let index else { throw SQLiteError.noParameter(named: name, sql: text) }
+            numbered.append((index, value))
+        }
+        let given = Set(numbered.map(\.index))
+        let missing = parameters.filter { !given.contains($0.index) }
+        if missing.isEmpty { return numbered }
+        let names = Dictionary(missing.map { ($0.index, $0.name ?? "?\($0.index)") }) { first, _ in first }
+        throw SQLiteError.noValues(for: names.sorted { $0.key < $1.key }.map(\.value), sql: text)
     }
 
     /// Whether it is worth keeping for the next time.

@@ -81,10 +81,14 @@ extension Connection {
 
     /// A statement of the connection's cache, prepared when it is not there yet.
     ///
-    /// While it is busy, the same text gives another statement. Reset it after use.
+    /// Its parameters have no values, whoever used it before. While it is busy, the same text gives another statement. Reset it
+    /// after use.
     public func cachedStatement(_ sql: String) throws(SQLiteError) -> Statement {
         try checkOpen()
-        if let cached = cache.statement(sql), !cached.isBusy { return cached }
+        if let cached = cache.statement(sql), !cached.isBusy {
+            cached.forgetBindings()
+            return cached
+        }
         let statement = try prepare(sql, persistent: true)
         let dropped = cache.insert(statement)
         withExtendedLifetime(dropped) {}
@@ -98,6 +102,10 @@ extension Connection {
     }
 
     /// Runs one statement.
+    ///
+    ///     try connection.execute("UPDATE users SET name = :name WHERE id = :id", ["name": nil, "id": 1])
+    ///
+    /// - Throws: ``SQLiteError``, as ``ResultCode/range`` when a parameter is given no value. For NULL, give `nil`.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) {
         let statement = try cachedStatement(sql)
         defer { statement.reset() }
@@ -106,6 +114,8 @@ extension Connection {
     }
 
     /// Runs all statements of a text, which take no parameters.
+    ///
+    /// - Throws: ``SQLiteError``, as ``ResultCode/range`` when a statement has a parameter: it can be given no value here.
     public func execute(script: String) throws(SQLiteError) {
         try checkText(script)
         let failure: SQLiteError? = script.withCString { start in

@@ -3,24 +3,24 @@ internal import SQLiteC
 /// A statement seen through its handle alone, for loops that step two statements for each row that they give.
 ///
 /// It does not keep the statement alive: whoever makes one holds the statement for as long.
-public struct RowReader {
+package struct RowReader {
     let handle: OpaquePointer
     unowned(unsafe) let statement: Statement
 
     /// Reads the rows of a statement.
-    public init(_ statement: Statement) {
+    package init(_ statement: Statement) {
         handle = statement.handle
         self.statement = statement
     }
 
     /// Whether it is the statement's rows that are read.
-    public func reads(_ statement: Statement) -> Bool { self.statement === statement }
+    package func reads(_ statement: Statement) -> Bool { self.statement === statement }
 
     /// Runs to the first row, and takes note when SQLite prepares the statement anew.
-    public func begin() throws(SQLiteError) -> Bool { try statement.step() }
+    package func begin() throws(SQLiteError) -> Bool { try statement.step() }
 
-    /// Runs to the next row, as ``Statement/step()`` does.
-    public func step() throws(SQLiteError) -> Bool {
+    /// Runs to the next row, as ``Statement/step()`` does, but does not look whether parameters have values.
+    package func step() throws(SQLiteError) -> Bool {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
         case SQLITE_DONE: return false
@@ -32,12 +32,12 @@ public struct RowReader {
     }
 
     /// The column as an integer, converted as CAST does.
-    public func int64(at index: Int) -> Int64 {
+    package func int64(at index: Int) -> Int64 {
         sqlite3_column_int64(handle, Int32(truncatingIfNeeded: index))
     }
 
     /// Compares a column with one of another statement's row; see ``Statement/compare(column:with:column:collation:)``.
-    public func compare(
+    package func compare(
         column: Int,
         with other: RowReader,
         column otherColumn: Int,
@@ -63,7 +63,7 @@ public struct RowReader {
 
 extension ResultContext {
     /// Gives a column of a statement's current row, as if it were stored. SQLite copies it.
-    public func set(column: Int, of row: RowReader) {
+    package func set(column: Int, of row: RowReader) {
         let index = Int32(truncatingIfNeeded: column)
         // Numbers need no value object of their own.
         if sqlite3_column_type(row.handle, index) == SQLITE_INTEGER {

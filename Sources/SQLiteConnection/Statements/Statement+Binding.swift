@@ -1,10 +1,11 @@
+internal import SQLText
 internal import SQLiteC
 
 /// SQLITE_TRANSIENT: SQLite copies the bytes before the call returns.
 private let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
 extension Statement {
-    /// The largest parameter index.
+    /// The largest number of a parameter. `?5` alone makes it 5.
     public var parameterCount: Int { Int(sqlite3_bind_parameter_count(handle)) }
 
     /// The parameter's name with its prefix (`:id`, `?7`), or `nil` for a plain `?`.
@@ -29,9 +30,9 @@ extension Statement {
     @_disfavoredOverload
     public func bind(_ value: SQLiteValue, at index: Int) throws(SQLiteError) {
         switch value {
-        case .null: try check(sqlite3_bind_null(handle, Int32(clamping: index)))
+        case .null: try check(sqlite3_bind_null(handle, Int32(clamping: index)), index)
         case .integer(let integer): try bind(integer, at: index)
-        case .real(let double): try check(sqlite3_bind_double(handle, Int32(clamping: index), double))
+        case .real(let double): try check(sqlite3_bind_double(handle, Int32(clamping: index), double), index)
         case .text(let text): try bind(text, at: index)
         case .blob(let bytes): try bind(bytes, at: index)
         }
@@ -39,7 +40,7 @@ extension Statement {
 
     /// Binds an integer to the parameter at `index`, from 1.
     public func bind(_ integer: Int64, at index: Int) throws(SQLiteError) {
-        try check(sqlite3_bind_int64(handle, Int32(clamping: index), integer))
+        try check(sqlite3_bind_int64(handle, Int32(clamping: index), integer), index)
     }
 
     /// Binds text to the parameter at `index`, from 1.
@@ -61,7 +62,7 @@ extension Statement {
                 )
             }
         }
-        try check(code)
+        try check(code, index)
     }
 
     /// Binds bytes to the parameter at `index`, from 1.
@@ -78,7 +79,7 @@ extension Statement {
                 transient
             )
         }
-        try check(code)
+        try check(code, index)
     }
 
     /// Binds a value that SQLite owns to the parameter at `index`, from 1. SQLite copies it.
@@ -86,7 +87,7 @@ extension Statement {
         if sqlite3_value_type(value.pointer) == SQLITE_TEXT, textEncoding != .utf8 {
             return try bindUTF16(of: value, at: index)
         }
-        try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))
+        try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer), index)
     }
 
     /// Binds a text of a database that has UTF-16. SQLite takes a mark of the byte order away from what is bound, also where
@@ -100,7 +101,7 @@ extension Statement {
         let bytes = UnsafeRawBufferPointer(start: text, count: count)
         let mark: [UInt8] = isBigEndian ? [0xfe, 0xff] : [0xff, 0xfe]
         guard bytes.starts(with: mark) || bytes.starts(with: mark.reversed()) else {
-            return try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer))
+            return try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer), index)
         }
         try bindText(mark + bytes, isBigEndian ? SQLITE_UTF16BE : SQLITE_UTF16LE, at: index)
     }
@@ -114,7 +115,7 @@ extension Statement {
             }
             if let marked { return try bindText(marked, SQLITE_UTF16BE, at: index) }
         }
-        try check(sqlite3_bind_value(handle, Int32(clamping: index), sqlite3_column_value(other.handle, source)))
+        try check(sqlite3_bind_value(handle, Int32(clamping: index), sqlite3_column_value(other.handle, source)), index)
     }
 
     /// The bytes of a text, behind a mark of their order.
@@ -144,40 +145,93 @@ extension Statement {
                 UInt8(encoding)
             )
         }
-        try check(code)
+        try check(code, index)
     }
 
-    /// Binds all `arguments`; parameters without a value become NULL.
+    /// Binds all `arguments`, and nothing else: values from before are gone.
     ///
-    /// - Throws: ``SQLiteError`` with ``ResultCode/range`` when there are more values than parameters, or a name that
-    ///   the statement does not have.
+    ///     try statement.bind([1, nil])        // NULL for the second
+    ///
+    /// A parameter that stands in the text several times has one value. A number that the text leaves out, as `?2` in
+    /// `VALUES (?1, ?3)`, needs none; in a list of values by position it has its place all the same, as in SQLite.
+    ///
+    /// - Throws: ``SQLiteError`` with ``ResultCode/range``, which names the parameter, when one has no value; when there are more
+    ///   values than parameters; for a name that the statement does not have.
     public func bind(_ arguments: Arguments) throws(SQLiteError) {
-        sqlite3_clear_bindings(handle)
+        clearBindings()
         let count = parameterCount
         guard arguments.positional.count <= count else {
-            throw SQLiteError(
-                code: .range,
-                message: "\(arguments.positional.count) values given for \(count) parameters",
-                sql: sql
-            )
+            throw SQLiteError.tooManyValues(arguments, parameterCount: count, sql: sql)
         }
         for (offset, value) in arguments.positional.enumerated() {
             try bind(value, at: offset + 1)
         }
         for (name, value) in arguments.named {
-            guard let index = parameterIndex(of: name) else {
-                throw SQLiteError(code: .range, message: "no parameter is named \(name)", sql: sql)
-            }
+            guard let index = parameterIndex(of: name) else { throw SQLiteError.noParameter(named: name, sql: sql) }
             try bind(value, at: index)
         }
+        try checkBound()
     }
 
-    /// Sets every parameter to NULL.
+    /// Takes the values of all parameters away. Each needs a new one before the next run.
     public func clearBindings() {
         sqlite3_clear_bindings(handle)
+        forgetBindings()
     }
 
-    private func check(_ code: Int32) throws(SQLiteError) {
+    /// Has each parameter need a new value before the next run.
+    func forgetBindings() { unbound = needed }
+
+    /// - Throws: ``SQLiteError`` when a parameter has no value.
+    func checkBound() throws(SQLiteError) {
+        if !unbound.isEmpty { try checkUsedAreBound() }
+    }
+
+    /// Looks for parameters without a value once more, now in the text: it may leave numbers out.
+    private func checkUsedAreBound() throws(SQLiteError) {
+        let outline = SQLScript(sql).first { $0.kind != .empty }
+        // EXPLAIN runs nothing of what it explains.
+        let used = outline.map { $0.kind == .explain ? [] : Set($0.parameters.map(\.index)) } ?? []
+        needed.formIntersection(used)
+        unbound.formIntersection(used)
+        let missing = unbound.numbers
+        if missing.isEmpty { return }
+        throw SQLiteError.noValues(for: missing.map { parameterName(at: $0) ?? "?\($0)" }, sql: sql)
+    }
+
+    private func check(_ code: Int32, _ index: Int) throws(SQLiteError) {
         if code != SQLITE_OK { throw SQLiteError(lastOf: db, fallback: code, sql: sql) }
+        unbound.remove(index)
+    }
+}
+
+extension SQLiteError {
+    /// The error about values that are not given.
+    ///
+    /// - Parameter parameters: As they are written, a plain `?` as `?2`.
+    package static func noValues(for parameters: [String], sql: String) -> SQLiteError {
+        let most = 10
+        let names = parameters.prefix(most).joined(separator: ", ") + (parameters.count > most ? ", …" : "")
+        return SQLiteError(
+            code: .range,
+            message: parameters.count == 1
+                ? "no value is given for parameter \(names); for NULL, give nil"
+                : "no values are given for parameters \(names); for NULL, give nil",
+            sql: sql
+        )
+    }
+
+    /// The error about values by position that no parameter is there for.
+    package static func tooManyValues(_ arguments: Arguments, parameterCount: Int, sql: String) -> SQLiteError {
+        SQLiteError(
+            code: .range,
+            message: "\(arguments.positional.count) values given for \(parameterCount) parameters",
+            sql: sql
+        )
+    }
+
+    /// The error about a name that the statement does not have.
+    package static func noParameter(named name: String, sql: String) -> SQLiteError {
+        SQLiteError(code: .range, message: "no parameter is named \(name)", sql: sql)
     }
 }

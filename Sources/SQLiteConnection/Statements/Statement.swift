@@ -2,6 +2,12 @@ internal import SQLiteC
 
 /// A prepared statement.
 ///
+///     let statement = try connection.prepare("SELECT name FROM users WHERE id = ?")
+///     try statement.bind([1])
+///     while try statement.step() { print(statement.text(at: 0)) }
+///
+/// Every parameter needs a value before the statement runs: NULL has to be bound, too. Values stay from one run to the next.
+///
 /// It belongs to the ``Connection`` that prepared it, and to the thread or queue that the connection is confined to.
 public final class Statement {
     @usableFromInline let handle: OpaquePointer
@@ -19,12 +25,18 @@ public final class Statement {
     private var isAtStart = true
     private var knownPreparations: Int32 = 0
     private var isPreparedAnew = false
+    /// The parameters that need a value. Numbers that the text leaves out go when they are first found without one.
+    var needed: ParameterSet
+    /// Those of them that have none.
+    var unbound: ParameterSet
 
     init(handle: OpaquePointer, db: OpaquePointer, sql: String) {
         self.handle = handle
         self.db = db
         self.sql = sql
         columnCount = Int(sqlite3_column_count(handle))
+        needed = ParameterSet(upTo: Int(sqlite3_bind_parameter_count(handle)))
+        unbound = needed
     }
 
     deinit {
@@ -34,8 +46,9 @@ public final class Statement {
     /// Runs to the next row.
     ///
     /// - Returns: `true` when there is a row, `false` when the statement has ended.
-    /// - Throws: ``SQLiteError``; the statement is reset then.
+    /// - Throws: ``SQLiteError``, as ``ResultCode/range`` when a parameter has no value; the statement is reset then.
     public func step() throws(SQLiteError) -> Bool {
+        if isAtStart { try checkBound() }
         var code = sqlite3_step(handle)
         if isAtStart {
             if code & 0xff == SQLITE_SCHEMA { stepAgain(&code) }
