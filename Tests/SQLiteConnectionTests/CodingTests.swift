@@ -190,12 +190,29 @@ import Testing
         ("SELECT 1.5 AS v", "column v holds real, which cannot be read as Int8"),
         ("SELECT NULL AS v", "column v holds null, which cannot be read as Int8"),
         ("SELECT x'00' AS v", "column v holds blob, which cannot be read as Int8"),
-        ("SELECT 1 AS w", "no column is named v"),
+        ("SELECT 1 AS w", "Record cannot be read: no column is named v; the row has w"),
     ]) func `that cannot be read name column and type`(sql: String, message: String) throws {
         struct Record: Codable { var v: Int8 }
         let error = try sqliteError { _ = try memory().fetchAll(Record.self, sql) }
         #expect(error.message == message)
         #expect(error.sql == sql)
+    }
+
+    @Test func `that lack a column name the type, the property and the columns`() throws {
+        struct User: Codable { var id: Int, userId: Int }
+        let sql = "SELECT 1 AS id, 'secret' AS name"
+        let error = try sqliteError { _ = try memory().fetchOne(User.self, sql) }
+        let message = "User cannot be read: no column is named userId; the row has id, name"
+        #expect(error.message == message)
+        #expect("\(error)" == "\(message), in: \(sql)")
+        let row = try #require(try memory().fetchOne(sql))
+        #expect(
+            try sqliteError { _ = try row.get("userId", as: Int.self) }.description
+                == "no column is named userId; the row has id, name"
+        )
+        let wide = "SELECT " + (1...30).map { "\($0) AS c\($0)" }.joined(separator: ", ")
+        let other = try sqliteError { _ = try memory().fetchOne(User.self, wide) }
+        #expect(other.message.hasSuffix("; the row has \((1...20).map { "c\($0)" }.joined(separator: ", ")), …"))
     }
 
     @Test func `that cannot be read hide what they hold`() throws {

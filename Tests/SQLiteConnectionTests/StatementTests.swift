@@ -19,6 +19,22 @@ import Testing
         #expect(try sqliteError { _ = try row.get(3, as: Int.self) }.code == .mismatch)
     }
 
+    @Test func `rows and values can be printed`() throws {
+        let sql = "SELECT 1 AS id, 'a \"b\"' AS name, 1.5 AS size, x'00ff' AS data, NULL AS gone, zeroblob(33) AS long"
+        let row = try #require(try memory().fetchOne(sql))
+        let zeros = String(repeating: "0", count: 64)
+        #expect(
+            "\(row)" == #"[id: 1, name: "a \"b\"", size: 1.5, data: x'00ff', gone: NULL, long: x'"#
+                + "\(zeros)…' (33 bytes)]"
+        )
+        #expect(row.values.prefix(5).map { "\($0)" } == ["1", "a \"b\"", "1.5", "x'00ff'", "NULL"])
+        #expect("\(row.values.prefix(2))" == #"[1, "a \"b\""]"#)
+        #expect(String(describing: row["name"]) == #"Optional("a \"b\"")"#)
+        #expect("\([row])".hasPrefix("[[id: 1, "))
+        // A name that stands twice does, too.
+        #expect(try memory().fetchOne("SELECT 1 AS a, 2 AS a").map { "\($0)" } == "[a: 1, a: 2]")
+    }
+
     @Test func `names that differ in their bytes are different columns`() throws {
         let row = try #require(try memory().fetchOne("SELECT 1 AS \"é\", 2 AS \"e\u{301}\""))
         #expect(row["é"] == 1)

@@ -90,7 +90,7 @@ final class ColumnSource {
     }
 
     func missing(_ name: String) -> SQLiteError {
-        SQLiteError(code: .range, message: "no column is named \(name)", sql: sql)
+        SQLiteError(code: .range, message: names.missing(name), sql: sql)
     }
 
     func unsupported(_ what: String) -> SQLiteError {

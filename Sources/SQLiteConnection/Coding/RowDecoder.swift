@@ -27,6 +27,9 @@ final class RowDecoder: Decoder {
             return try Wanted(from: self)
         } catch let error as DecodingError {
             throw hidingValues(error, Wanted.self)
+        } catch var error as SQLiteError where error.code == .range {
+            error.message = "\(Wanted.self) cannot be read: \(error.message)"
+            throw error
         }
     }
 

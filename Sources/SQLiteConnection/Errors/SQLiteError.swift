@@ -35,8 +35,13 @@ public struct SQLiteError: Error, Hashable, Sendable {
 }
 
 extension SQLiteError: CustomStringConvertible {
-    /// One line: code, message and SQL.
+    /// One line: code, message and SQL. The codes that say no more than that a call or a type does not fit are left out.
     public var description: String {
-        "SQLite error \(code): \(message)" + (sql.map { ", in: \($0)" } ?? "")
+        let prefix =
+            switch code {
+            case .misuse, .mismatch, .range: ""
+            default: "SQLite error \(code): "
+            }
+        return prefix + message + (sql.map { ", in: \($0)" } ?? "")
     }
 }

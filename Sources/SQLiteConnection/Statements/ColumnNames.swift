@@ -21,4 +21,11 @@ public final class ColumnNames: Sendable {
         if let index = lookup[ExactString(string: name)] { return index }
         return names.firstIndex { sqlite3_stricmp($0, name) == 0 }
     }
+
+    /// What to say of a name that no column has.
+    func missing(_ name: String) -> String {
+        let most = 20
+        let known = names.prefix(most).joined(separator: ", ") + (names.count > most ? ", …" : "")
+        return "no column is named \(name); the row has \(names.isEmpty ? "no columns" : known)"
+    }
 }

@@ -3,6 +3,7 @@
 ///     let row = try connection.fetchOne("SELECT id, name FROM users WHERE id = ?", [1])
 ///     row?["name"]        // .text("Ann")
 ///     row?[0]             // .integer(1)
+///     print(row!)         // [id: 1, name: "Ann"]
 public struct Row: Sendable, Hashable {
     /// The columns' names.
     public let columns: ColumnNames
@@ -36,7 +37,7 @@ public struct Row: Sendable, Hashable {
         -> Wanted
     {
         guard let index = columns.index(of: name) else {
-            throw SQLiteError(code: .range, message: "no column is named \(name)")
+            throw SQLiteError(code: .range, message: columns.missing(name))
         }
         guard let value = Wanted(sqliteValue: values[index]) else {
             throw SQLiteError(code: .mismatch, message: "column \(name) cannot be read as \(Wanted.self)")
@@ -54,5 +55,14 @@ public struct Row: Sendable, Hashable {
     /// Hashes the values.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(values)
+    }
+}
+
+extension Row: CustomStringConvertible {
+    /// The columns with their values, as `[id: 1, name: "Ann", photo: x'ffd8', left: NULL]`.
+    public var description: String {
+        "["
+            + zip(columns.names, values).map { "\($0): \($1.debugDescription)" }.joined(separator: ", ")
+            + "]"
     }
 }

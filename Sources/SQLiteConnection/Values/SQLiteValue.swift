@@ -42,6 +42,30 @@ public enum SQLiteValue: Hashable, Sendable {
     }
 }
 
+extension SQLiteValue: CustomStringConvertible, CustomDebugStringConvertible {
+    /// The value alone: `NULL`, `1`, `1.5`, the text itself, `x'ffd8'`. Of a long blob, its beginning and its size.
+    public var description: String {
+        switch self {
+        case .null: "NULL"
+        case .integer(let integer): "\(integer)"
+        case .real(let double): "\(double)"
+        case .text(let text): text
+        case .blob(let bytes): Self.description(of: bytes)
+        }
+    }
+
+    /// The same, with a text in quotes: `"Ann"`.
+    public var debugDescription: String {
+        if case .text(let text) = self { text.debugDescription } else { description }
+    }
+
+    private static func description(of bytes: [UInt8]) -> String {
+        let most = 32
+        let digits = bytes.prefix(most).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+        return bytes.count > most ? "x'\(digits)…' (\(bytes.count) bytes)" : "x'\(digits)'"
+    }
+}
+
 extension SQLiteValue: ExpressibleByNilLiteral, ExpressibleByIntegerLiteral, ExpressibleByFloatLiteral,
     ExpressibleByStringLiteral, ExpressibleByBooleanLiteral
 {
