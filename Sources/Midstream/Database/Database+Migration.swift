@@ -10,7 +10,7 @@ extension Database {
     ///     }
     ///
     /// When it returns, the tables are read and written as if every row were there. Rows move with
-    /// ``stepMigration(budget:)`` or ``startAutoMigration(pace:throttle:)``. The migration is stored in the file: calling
+    /// ``stepMigration(budget:of:)`` or ``startAutoMigration(pace:throttle:)``. The migration is stored in the file: calling
     /// this again with the same source, at each launch, changes nothing.
     ///
     /// - Parameters:

@@ -20,7 +20,7 @@ extension Database {
     ///   - path: The new file's path.
     ///   - key: Its key; `nil` for a file that is not encrypted.
     ///   - source: The file that moves.
-    ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:)`` for what a plain file leaves on the
+    ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:key:)`` for what a plain file leaves on the
     ///     disk.
     ///   - configuration: How the file is used.
     /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and

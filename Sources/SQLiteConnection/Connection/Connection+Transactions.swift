@@ -96,7 +96,9 @@ extension Connection {
     /// Rolls back to a savepoint and ends it. Where SQLite cannot, since another statement is running that has been
     /// interrupted, ``isHalfUndone`` tells until the transaction has been rolled back.
     ///
-    /// - Parameter isOutermost: Whether the savepoint began the transaction.
+    /// - Parameters:
+    ///   - name: The savepoint's name.
+    ///   - isOutermost: Whether the savepoint began the transaction.
     public func undoSavepoint(_ name: String, isOutermost: Bool = false) {
         guard isInTransaction else { return }
         let quoted = name.quotedIdentifier
@@ -110,7 +112,7 @@ extension Connection {
         _ = try? execute("RELEASE \(quoted)")
     }
 
-    /// Runs `body` in a savepoint: released when it returns, rolled back when it throws; see ``undoSavepoint(_:)``.
+    /// Runs `body` in a savepoint: released when it returns, rolled back when it throws; see ``undoSavepoint(_:isOutermost:)``.
     public func savepoint<Result>(_ name: String = "savepoint", _ body: () throws -> Result) throws -> Result {
         let quoted = name.quotedIdentifier
         let isOutermost = !isInTransaction

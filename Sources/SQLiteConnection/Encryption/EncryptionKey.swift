@@ -31,14 +31,18 @@ public struct EncryptionKey: Sendable {
     ///
     /// As everywhere in SQLCipher, text of the form `x'…'` with 64 or 96 hexadecimal digits is a raw key.
     ///
-    /// - Parameter passphrase: Text, not empty.
+    /// - Parameters:
+    ///   - passphrase: Text, not empty.
+    ///   - settings: How the file is encrypted, where that is not the library's default.
     public static func passphrase(_ passphrase: String, settings: CipherSettings = CipherSettings()) -> EncryptionKey {
         EncryptionKey(.passphrase, SecretBytes(passphrase.utf8), nil, settings)
     }
 
     /// A passphrase as bytes.
     ///
-    /// - Parameter passphrase: One byte or more.
+    /// - Parameters:
+    ///   - passphrase: One byte or more.
+    ///   - settings: How the file is encrypted, where that is not the library's default.
     public static func passphrase(
         bytes passphrase: some Collection<UInt8>,
         settings: CipherSettings = CipherSettings()
@@ -64,6 +68,7 @@ public struct EncryptionKey: Sendable {
     /// - Parameters:
     ///   - key: 32 bytes.
     ///   - salt: The file's salt, 16 bytes; `nil` for the one that stands in the file, or a new one.
+    ///   - settings: How the file is encrypted, where that is not the library's default.
     public static func raw(
         _ key: some Collection<UInt8>,
         salt: [UInt8]? = nil,

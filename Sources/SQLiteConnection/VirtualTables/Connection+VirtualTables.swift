@@ -3,7 +3,10 @@ internal import SQLiteC
 extension Connection {
     /// Registers a module for `CREATE VIRTUAL TABLE … USING name(…)`.
     ///
-    /// - Parameter isReadOnly: Whether SQLite itself refuses writes.
+    /// - Parameters:
+    ///   - name: The module's name.
+    ///   - module: Makes the tables.
+    ///   - isReadOnly: Whether SQLite itself refuses writes.
     public func createModule(_ name: String, _ module: VirtualTableModule, isReadOnly: Bool = false) throws(SQLiteError)
     {
         try checkOpen()
