@@ -73,6 +73,8 @@ test: lint ## Lint, then run all tests: in debug, in release, and in debug with 
 
 test-debug: deps ## The parts of make test.
 	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)
+	Scripts/build-docs $(SWIFT) .build/tests-debug/debug >/dev/null
+	@Scripts/check-examples $(SWIFT) .build/tests-debug/debug
 	@Scripts/run-tests $(SWIFT) $(DEBUG_TEST_FLAGS)
 
 test-release: deps
