@@ -43,6 +43,24 @@ enum Files {
         for suffix in ["", "-wal", "-shm", "-journal"] { rename(from + suffix, to + suffix) }
     }
 
+    /// Removes a file, or a folder with all that is in it. A link goes, and not what it leads to.
+    static func remove(_ path: String) {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { return }
+        guard status.st_mode & S_IFMT == S_IFDIR, let folder = opendir(path) else {
+            unlink(path)
+            return
+        }
+        while let entry = readdir(folder) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name != ".", name != ".." { remove(path + "/" + name) }
+        }
+        closedir(folder)
+        rmdir(path)
+    }
+
     static func removeDatabase(_ path: String) {
         for suffix in ["", "-wal", "-shm", "-journal"] { unlink(path + suffix) }
     }

@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// A folder that is removed with the object.
+/// A folder that is removed with the object, and with all that is in it.
 final class TemporaryFolder: Sendable {
     let path: String
 
@@ -13,18 +13,7 @@ final class TemporaryFolder: Sendable {
         path = String(cString: mkdtemp(&template))
     }
 
-    deinit {
-        if let folder = opendir(path) {
-            while let entry = readdir(folder) {
-                let name = withUnsafePointer(to: &entry.pointee.d_name) {
-                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
-                }
-                unlink(path + "/" + name)
-            }
-            closedir(folder)
-        }
-        rmdir(path)
-    }
+    deinit { Files.remove(path) }
 
     func file(_ name: String) -> String { path + "/" + name }
 }
