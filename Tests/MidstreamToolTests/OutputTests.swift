@@ -37,6 +37,23 @@ import Testing
         #expect(NumberText.seconds(.seconds(3700)) == "1 h 1 min")
     }
 
+    @Test func theBarIsAsWideAsTheTerminalAndNothingIsCutOff() {
+        let parts = ["50.0 %", "100,000 of 200,000 rows", "61,000 rows/s", "1.60 s left"]
+        func bar(_ width: Int) -> String { ProgressText.bar(parts, 0.5, width) }
+        let all = "  50.0 %  100,000 of 200,000 rows  61,000 rows/s  1.60 s left"
+        #expect(bar(80) == "[" + String(repeating: "#", count: 8) + String(repeating: "-", count: 8) + "]" + all)
+        #expect(bar(100).hasSuffix(all) && bar(100).count == 99)
+        #expect(bar(300).hasPrefix("[" + String(repeating: "#", count: 30) + String(repeating: "-", count: 30) + "]"))
+        #expect(bar(69).hasSuffix(all) && bar(69).count == 68)
+        #expect(bar(68).hasSuffix("]  50.0 %  100,000 of 200,000 rows  1.60 s left") && bar(68).count == 67)
+        #expect(bar(45) == "[##########-----------]  50.0 %  1.60 s left")
+        #expect(bar(24) == "50.0 %  1.60 s left")
+        #expect(bar(10) == "50.0 %  1")
+        #expect(bar(0) == "" && ProgressText.bar(["counting rows"], nil, 80) == "counting rows")
+        let waiting = ["100.0 %", "waiting for connections that still read from before"]
+        #expect(ProgressText.bar(waiting, 1, 80).hasSuffix(waiting.joined(separator: "  ")))
+    }
+
     @Test func theListFormatIsThatOfTheShell() throws {
         let sql = """
             SELECT 1, -2, 1.0, 0.1, 1e20, 1e-5, 123456789012345678, 1.0/3, 1e999, -1e999, NULL, '', 'a|b', x'414243', 'é';

@@ -159,6 +159,60 @@ import Testing
         #expect(missing.error.contains("none.sql: No such file or directory"))
     }
 
+    @Test func theArgumentMayBeSQLAsTheShellTakesIt() throws {
+        let schema = "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)"
+        let path = try folder.database("a.db", schema)
+        let plain = try folder.database("plain.db", schema)
+        for sql in [
+            "SELECT 1", "select count(*) from t", "SELECT x FROM t ORDER BY x; SELECT 'a.b/c'; -- no more",
+            "UPDATE t SET x = x + 1; SELECT sum(x) FROM t", "VACUUM", "SELECT missing", "\nSELECT\n1;\n",
+        ] {
+            let own = try BuiltTool.run("sql", path, sql)
+            guard let shell = try? Subprocess.run("sqlite3", [plain, sql]) else {
+                print("sqlite3 is not installed, so its output is not compared")
+                break
+            }
+            // The shell's status is SQLite's code for the error.
+            let isAlike = own.output == shell.output && (own.status == 0) == (shell.status == 0)
+            #expect(isAlike, "\(sql): \(own.error)")
+        }
+        #expect(try BuiltTool.run("sql", path, ".help").output.contains(".drain"))
+        #expect(try BuiltTool.run("sql", path, "--json", "SELECT 1 AS a").output.contains(#""rows":[[1]]"#))
+        let error = try BuiltTool.run("sql", path, "SELECT 1;\nSELECT missing")
+        #expect(error.error == "Error: near line 2: no such column: missing\n")
+        // What a file is called is that file's script, be it with a space.
+        try Subprocess.write("SELECT 7;", to: folder.file("select 1"))
+        #expect(try BuiltTool.run("sql", path, folder.file("select 1")).output == "7\n")
+        #expect(try BuiltTool.run("sql", path, "-", input: "SELECT 8;").output == "8\n")
+    }
+
+    @Test(arguments: [("?", "?"), ("?3", "?3"), (":a", ":a"), ("@a", "@a"), ("$a", "$a")])
+    func aParameterIsAnError(parameter: String, name: String) throws {
+        let path = try folder.database("a.db", "CREATE TABLE t(x); INSERT INTO t VALUES (1)")
+        let script =
+            "UPDATE t SET x = '?:@$'; UPDATE t SET x = \(parameter); SELECT x FROM t; EXPLAIN SELECT \(parameter);"
+        let result = try BuiltTool.run("sql", path, input: script)
+        #expect(
+            result.error == "Error: near line 1: parameter \(name) has no value, since a script has none to give: "
+                + "write the value in its place\n"
+        )
+        #expect(result.status == 1)
+        #expect(result.output.hasPrefix("?:@$\n0|Init|"))
+    }
+
+    @Test func aDirectoryIsSaidToBeOne() throws {
+        let path = folder.file("some.db")
+        _ = try Subprocess.run("mkdir", [path])
+        for arguments in [
+            ["status", path], ["sql", path, "SELECT 1"], ["upgrade", path, "--schema", "-"],
+            ["cancel", path],
+        ] {
+            let result = try Subprocess.run(BuiltTool.path, arguments, input: "CREATE TABLE t(x);")
+            #expect(result.error == "midstream: error: \(path) is a directory: name a database file\n", "\(arguments)")
+            #expect(result.status == 1)
+        }
+    }
+
     @Test func anOpenTransactionIsRolledBackAtTheEnd() throws {
         let path = try folder.database("a.db", "CREATE TABLE t(x)")
         #expect(try BuiltTool.run("sql", path, input: "BEGIN; INSERT INTO t VALUES (1);").status == 0)

@@ -11,7 +11,11 @@ struct SQLCommand: Command {
             """,
         positionals: [
             PositionalSpec(name: "target", isRequired: true, help: "The database file."),
-            PositionalSpec(name: "file", isRequired: false, help: "The script. Without it, or as -, standard input."),
+            PositionalSpec(
+                name: "sql",
+                isRequired: false,
+                help: "SQL in quotes, or the file of a script. Without it, or as -, standard input."
+            ),
         ],
         options: MoveArguments.options + [
             .flag("json", "Print one JSON object for each statement, on a line of its own."),
@@ -38,7 +42,7 @@ struct SQLCommand: Command {
     func run(_ output: Output) throws -> ExitCode {
         // A script that cannot be read must not have begun a migration.
         let keys = try keys.read(targetPath: target)
-        let reader = try ScriptSource.reader(path: script, output)
+        let reader = try ScriptSource.reader(of: script, output)
         let database = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
         defer { database.close() }
         let printer: any ScriptPrinter = isJSON ? JSONPrinter(output) : ListPrinter(output)

@@ -2,16 +2,35 @@ internal import Midstream
 
 /// A migration's progress in one line.
 enum ProgressText {
-    /// `[#####-----]  50.0 %  100,000 of 200,000 rows  61,000 rows/s  1.6 s left`, cut to the width.
+    /// `[#####-----]  50.0 %  100,000 of 200,000 rows  61,000 rows/s  1.6 s left`, as wide as the terminal.
+    ///
+    /// Where there is no room for all of it, the speed goes first, then the number of rows, then the bar.
     static func bar(_ tally: MoveTally, _ rate: Double, _ width: Int) -> String {
-        let text = "  " + parts(tally, rate).joined(separator: "  ")
-        let cells = min(30, width - text.count - 3)
-        guard cells >= 5, let fraction = tally.fraction else {
-            return String(text.dropFirst(2).prefix(max(0, width - 1)))
-        }
-        let full = min(cells, Int((Double(cells) * fraction).rounded(.down)))
-        return "[" + String(repeating: "#", count: full) + String(repeating: "-", count: cells - full) + "]" + text
+        bar(parts(tally, rate), tally.fraction, width)
     }
+
+    /// - Parameter parts: The percentage, the rows, the speed and the time that is left, as far as they are known.
+    static func bar(_ parts: [String], _ fraction: Double?, _ width: Int) -> String {
+        // The last column stays free, or some terminals would begin another line.
+        let columns = max(0, width - 1)
+        guard let fraction else { return String(parts.joined(separator: "  ").prefix(columns)) }
+        var shown = parts
+        var droppable = [2, 1].filter { parts.indices.contains($0) }
+        while true {
+            let text = shown.map { "  " + $0 }.joined()
+            let cells = min(mostCells, columns - text.count - 2)
+            if cells >= fewestCells {
+                let full = min(cells, Int((Double(cells) * fraction).rounded(.down)))
+                return "[" + String(repeating: "#", count: full) + String(repeating: "-", count: cells - full) + "]"
+                    + text
+            }
+            guard !droppable.isEmpty else { return String(text.dropFirst(2).prefix(columns)) }
+            shown.remove(at: droppable.removeFirst())
+        }
+    }
+
+    private static let fewestCells = 5
+    private static let mostCells = 60
 
     static func line(_ tally: MoveTally, _ rate: Double) -> String {
         parts(tally, rate).joined(separator: ", ")

@@ -55,6 +55,7 @@ final class ScriptRunner {
 
     private func run(_ sql: String, line: Int, _ access: DatabaseAccess) {
         do {
+            try checkParameters(of: sql)
             try access.forEachRow(sql, onStart: printer.begin) { statement in
                 printer.row(statement)
                 return true
@@ -64,6 +65,16 @@ final class ScriptRunner {
             printer.fail(sql, line: line, error)
             noteFailure()
         }
+    }
+
+    /// - Throws: ``CommandFailure`` for a statement with a parameter, since a script cannot give it a value.
+    private func checkParameters(of sql: String) throws(CommandFailure) {
+        guard sql.utf8.contains(where: { ":@$?".utf8.contains($0) }) else { return }
+        let outline = SQLScript(sql).outline()
+        guard outline.kind != .explain, let parameter = outline.parameters.first else { return }
+        throw CommandFailure(
+            "parameter \(parameter.name ?? "?") has no value, since a script has none to give: write the value in its place"
+        )
     }
 
     private func noteFailure() {

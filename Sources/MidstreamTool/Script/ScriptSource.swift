@@ -1,11 +1,25 @@
-/// Where a script comes from: a file, or standard input.
+/// Where a script comes from: the command line, a file, or standard input.
 enum ScriptSource {
     /// A reader of it. Before it waits for more, what was written is shown.
     ///
-    /// - Parameter path: `nil` or `-` for standard input.
-    static func reader(path: String?, _ output: Output) throws -> ScriptReader {
-        let descriptor = try open(path)
+    /// - Parameter argument: SQL, or the path of a file; `nil` or `-` for standard input.
+    static func reader(of argument: String?, _ output: Output) throws -> ScriptReader {
+        if let argument, isSQL(argument) {
+            var text: [UInt8]? = Array(argument.utf8)
+            return ScriptReader {
+                defer { text = nil }
+                return text
+            }
+        }
+        let descriptor = try open(argument)
         return ScriptReader { try piece(of: descriptor, output) }
+    }
+
+    /// Whether an argument is SQL, and not the path of a file. What is no file is SQL, unless it can only be a wrong path: it has no
+    /// space, but a slash, or a dot that begins no command.
+    private static func isSQL(_ argument: String) -> Bool {
+        if argument == "-" || Files.exists(argument) { return false }
+        return argument.utf8.contains { $0 <= 0x20 } || !argument.dropFirst().contains(".") && !argument.contains("/")
     }
 
     /// All of it.

@@ -14,6 +14,8 @@ struct CommandFailure: Error, Equatable {
         do {
             return try body()
         } catch let error as SQLiteError {
+            // SQLite says that it cannot open or read it, and not why.
+            if Files.isDirectory(path) { throw CommandFailure("\(path) is a directory: name a database file") }
             throw CommandFailure(error.message.contains(path) ? error.message : "\(path): \(error.message)")
         }
     }

@@ -12,6 +12,11 @@ enum Files {
         access(path, F_OK) == 0
     }
 
+    static func isDirectory(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+    }
+
     /// Whether both paths lead to one file.
     static func areSame(_ first: String, _ second: String) -> Bool {
         var a = stat()
