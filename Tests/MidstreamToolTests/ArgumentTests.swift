@@ -11,20 +11,20 @@ import Testing
     }
 
     @Test func anOptionsValueFollowsItOrIsAttached() throws {
-        let spaced = try parse("--source", "a.db", "--target", "b.db")
-        let attached = try parse("--source=a.db", "--target=b.db")
+        let spaced = try parse("--source", "a.db", "b.db")
+        let attached = try parse("b.db", "--source=a.db")
         #expect(spaced == attached)
         #expect(spaced.value("source") == "a.db")
     }
 
     @Test func theLastValueCountsAndARepeatableOptionKeepsAll() throws {
-        let parsed = try parse("--source", "a", "--table", "x", "--source", "b", "--table=y=z")
+        let parsed = try parse("new.db", "--source", "a", "--table", "x", "--source", "b", "--table=y=z")
         #expect(parsed.value("source") == "b")
         #expect(parsed.all("table") == ["x", "y=z"])
     }
 
     @Test func aValueThatBeginsWithADashIsAttached() throws {
-        #expect(try parse("--where=-a > 1").value("where") == "-a > 1")
+        #expect(try parse("new.db", "--where=-a > 1").value("where") == "-a > 1")
         #expect(throws: UsageError.self) { try parse("--where", "-a > 1") }
         #expect(throws: UsageError.self) { try parse("--where") }
     }
@@ -42,7 +42,8 @@ import Testing
 
     @Test func anErrorNamesTheOptionAndNoValue() {
         let cases: [([String], String)] = [
-            (["--secret=1234"], "--secret"), (["--json=1234"], "--json"), (["-x1234"], "-x"), (["1234"], "1 argument"),
+            (["--secret=1234"], "--secret"), (["--json=1234"], "--json"), (["-x1234"], "-x"),
+            (["1234", "1234"], "1 argument"),
         ]
         for (arguments, name) in cases {
             do {
@@ -81,19 +82,27 @@ import Testing
     @Test func whatMovesNeedsASource() {
         for arguments in [["--table", "t"], ["--all-tables"], ["--where", "1"], ["--keep-source"]] {
             #expect(throws: UsageError.self, "\(arguments)") {
-                try MigrateCommand(ParsedArguments(["--target", "t"] + arguments, for: spec))
+                try MigrateCommand(ParsedArguments(["t"] + arguments, for: spec))
             }
         }
     }
 
+    @Test func allTablesAndSomeOfThemExcludeEachOther() {
+        let arguments = ["new.db", "--source=old.db", "--all-tables", "--table=t"]
+        #expect(throws: UsageError.self) { try MigrateCommand(ParsedArguments(arguments, for: spec)) }
+        #expect(throws: UsageError.self) { try SQLCommand(ParsedArguments(arguments, for: SQLCommand.spec)) }
+    }
+
     @Test func paceAndBudgetAreChecked() throws {
         let command = try MigrateCommand(
-            parse("--source=a", "--target=b", "--all-tables", "--pace=gentle", "--budget=5ms")
+            parse("--source=a", "b", "--all-tables", "--pace=gentle", "--budget=5ms")
         )
         #expect(command.run.pace == .gentle)
         #expect(command.run.budget == .milliseconds(5))
-        #expect(throws: UsageError.self) { try MigrateCommand(parse("--target=b", "--pace=slow")) }
-        #expect(throws: UsageError.self) { try MigrateCommand(parse("--target=b", "--budget=soon")) }
+        let paces: [(String, MigrationPace)] = [("fast", .fast), ("steady", .steady), ("gentle", .gentle)]
+        for (name, pace) in paces { #expect(try MigrateCommand(parse("b", "--pace", name)).run.pace == pace) }
+        #expect(throws: UsageError.self) { try MigrateCommand(parse("b", "--pace=slow")) }
+        #expect(throws: UsageError.self) { try MigrateCommand(parse("b", "--budget=soon")) }
         #expect(throws: UsageError.self) { try MigrateCommand(parse("--source=b")) }
     }
 

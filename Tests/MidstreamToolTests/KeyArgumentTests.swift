@@ -6,7 +6,7 @@ import Testing
 /// The options that tell keys and ciphers, with and without a library that encrypts.
 @Suite struct KeyArgumentTests {
     private func parse(_ arguments: String...) throws -> KeyArguments {
-        try KeyArguments(ParsedArguments(arguments, for: MigrateCommand.spec), command: "migrate")
+        try KeyArguments(ParsedArguments(["new.db"] + arguments, for: MigrateCommand.spec), command: "migrate")
     }
 
     @Test func eachFileHasItsKey() throws {
@@ -77,7 +77,7 @@ import Testing
         for arguments in [
             ["encrypt", old, folder.file("new.db"), "--target-key-env", "MIDSTREAM_TEST_KEY"],
             ["decrypt", old, folder.file("new.db"), "--source-key-env", "MIDSTREAM_TEST_KEY"],
-            ["migrate", "--source", old, "--target", folder.file("new.db"), "--all-tables", "--target-key-ask"],
+            ["migrate", "--source", old, folder.file("new.db"), "--all-tables", "--target-key-ask"],
             ["sql", folder.file("new.db"), "--target-key-env", "MIDSTREAM_TEST_KEY"],
         ] {
             let result = try Subprocess.run(BuiltTool.path, arguments, environment: ["MIDSTREAM_TEST_KEY": "secret"])

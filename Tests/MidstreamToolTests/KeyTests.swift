@@ -63,12 +63,11 @@ import Testing
         #expect(status.output.contains(#""moved":100,"pending":400,"total":500"#), "\(status.error)")
 
         // Later, with what the target has stored.
-        let missing = try run("migrate", "--target", new, "--target-key-env", "MIDSTREAM_TARGET")
+        let missing = try run("migrate", new, "--target-key-env", "MIDSTREAM_TARGET")
         #expect(missing.status == 1)
         #expect(missing.error.contains("give its key, by --source-key-file, --source-key-env or --source-key-ask\n"))
         let moved = try run(
             "migrate",
-            "--target",
             new,
             "--target-key-env",
             "MIDSTREAM_TARGET",
@@ -122,7 +121,7 @@ import Testing
         ] {
             for command in [
                 ["encrypt", old, new], ["sql", new], ["status", old],
-                ["migrate", "--source", old, "--target", new, "--all-tables"],
+                ["migrate", "--source", old, new, "--all-tables"],
             ] {
                 let result = try Subprocess.run(
                     BuiltTool.path,
@@ -151,11 +150,11 @@ import Testing
             (["status", old, "--target-key-env", "MIDSTREAM_TARGET"], misfit),
             (["status", old, "--target-key-env=MIDSTREAM_SOURCE", "--target-cipher=page-size=512"], misfit),
             (
-                ["migrate", "--source", old, "--target", new, "--all-tables", "--source-key-env=MIDSTREAM_TARGET"],
+                ["migrate", "--source", old, new, "--all-tables", "--source-key-env=MIDSTREAM_TARGET"],
                 misfit
             ),
             (
-                ["migrate", "--source", old, "--target", new, "--all-tables"],
+                ["migrate", "--source", old, new, "--all-tables"],
                 "midstream: error: \(old): the file is encrypted, or is no database: give its key\n"
             ),
             (

@@ -16,7 +16,7 @@ import Testing
             "old.db",
             messages(3000) + "CREATE TABLE people(name TEXT); INSERT INTO people VALUES ('Ann');"
         )
-        let result = try BuiltTool.run("migrate", "--source", old, "--target", folder.file("new.db"), "--all-tables")
+        let result = try BuiltTool.run("migrate", "--source", old, folder.file("new.db"), "--all-tables")
         #expect(result.status == 0, "\(result.error)")
         #expect(result.output.contains("messages: all 3,000 rows moved"))
         #expect(result.output.contains("Moved 3,001 rows of 2 tables"))
@@ -29,7 +29,7 @@ import Testing
             try folder.value("old.db", "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'messages'")
                 == .integer(0)
         )
-        let again = try BuiltTool.run("migrate", "--source=\(old)", "--target=\(folder.file("new.db"))", "--all-tables")
+        let again = try BuiltTool.run("migrate", "--source=\(old)", folder.file("new.db"), "--all-tables")
         #expect(again.status == 0)
         #expect(again.output == "There is nothing to move.\n")
     }
@@ -43,10 +43,10 @@ import Testing
         let status = try BuiltTool.run("status", new)
         #expect(status.output.contains("copying, 700 rows moved, 2,300 pending"), "\(status.output)")
         #expect(status.output.contains("moving on to table messages of third.db"))
-        let refused = try BuiltTool.run("migrate", "--source", old, "--target", new, "--all-tables")
+        let refused = try BuiltTool.run("migrate", "--source", old, new, "--all-tables")
         #expect(refused.status == 1)
         #expect(refused.error.contains("table messages moves on to table messages of third.db"), "\(refused.error)")
-        let result = try BuiltTool.run("migrate", "--source", new, "--target", third, "--all-tables")
+        let result = try BuiltTool.run("migrate", "--source", new, third, "--all-tables")
         #expect(result.status == 0, "\(result.error)")
         #expect(
             try folder.value("third.db", "SELECT count(*) || ' ' || sum(id) FROM messages") == .text("3000 4501500")
@@ -60,7 +60,7 @@ import Testing
             "CREATE TABLE s(id INTEGER PRIMARY KEY, a TEXT, b TEXT, c); INSERT INTO s VALUES (1, 'x', 'y', 0), (2, 'z', NULL, 0);"
         )
         try folder.database("new.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, ab TEXT, n INTEGER DEFAULT 7)")
-        let arguments = ["migrate", "--source", old, "--target", folder.file("new.db"), "--table", "t=s"]
+        let arguments = ["migrate", "--source", old, folder.file("new.db"), "--table", "t=s"]
         let refused = try Subprocess.run(BuiltTool.path, arguments + ["--map", "t.ab=a || b"])
         #expect(refused.status == 1)
         #expect(refused.error.contains("the source lacks n; the target lacks c"), "\(refused.error)")
@@ -88,7 +88,6 @@ import Testing
             "migrate",
             "--source",
             old,
-            "--target",
             folder.file("new.db"),
             "--table",
             "tree=old tree",
@@ -111,7 +110,6 @@ import Testing
             "migrate",
             "--source",
             path,
-            "--target",
             path,
             "--table",
             "messages=old_messages"
@@ -121,7 +119,7 @@ import Testing
         #expect(
             try folder.value("one.db", "SELECT count(*) FROM sqlite_master WHERE name = 'old_messages'") == .integer(0)
         )
-        let all = try BuiltTool.run("migrate", "--source", path, "--target", path, "--all-tables")
+        let all = try BuiltTool.run("migrate", "--source", path, path, "--all-tables")
         #expect(all.status == 1)
         #expect(all.error.contains("--table TARGET=SOURCE"))
     }
@@ -132,7 +130,6 @@ import Testing
             "migrate",
             "--source",
             old,
-            "--target",
             folder.file("new.db"),
             "--table",
             "messages",
@@ -146,7 +143,7 @@ import Testing
     @Test func virtualTablesAndTheirShadowsStay() throws {
         let fts = "CREATE VIRTUAL TABLE docs USING fts5(t); CREATE TABLE docs_own(a); INSERT INTO docs_own VALUES (1);"
         guard let old = try? folder.database("old.db", fts) else { return }
-        let result = try BuiltTool.run("migrate", "--source", old, "--target", folder.file("new.db"), "--all-tables")
+        let result = try BuiltTool.run("migrate", "--source", old, folder.file("new.db"), "--all-tables")
         #expect(result.status == 0, "\(result.error)")
         #expect(try folder.value("new.db", "SELECT group_concat(name) FROM sqlite_master") == .text("docs_own"))
     }
@@ -158,7 +155,6 @@ import Testing
             "migrate",
             "--source",
             old,
-            "--target",
             new,
             "--all-tables",
             "--pace",
@@ -191,7 +187,7 @@ import Testing
         #expect(
             try BuiltTool.run("sql", new, input: "SELECT count(*), sum(id) FROM messages;").output == "5000|12502500\n"
         )
-        let resumed = try BuiltTool.run("migrate", "--target", new)
+        let resumed = try BuiltTool.run("migrate", new)
         #expect(resumed.status == 0, "\(resumed.error)")
         #expect(try folder.value("new.db", "SELECT count(*) FROM messages") == .integer(5000))
         #expect(try BuiltTool.run("status", new).output == "\(new) has no migrations\n")
@@ -211,7 +207,7 @@ import Testing
         #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: ".step rows 500\n").status == 0)
         _ = try folder.value("old.db", "PRAGMA wal_checkpoint(TRUNCATE)")
         try damageLeaf(of: "k01000", in: old)
-        let stopped = try BuiltTool.run("migrate", "--target", new)
+        let stopped = try BuiltTool.run("migrate", new)
         #expect(stopped.status == 1)
         #expect(
             stopped.error.contains(": keys after ('k009") && stopped.error.contains(" and before ('k010"),
@@ -227,7 +223,7 @@ import Testing
                 #""unreadableRowsTable":"midstream_unreadable_t""#
             )
         )
-        let moved = try BuiltTool.run("migrate", "--target", new)
+        let moved = try BuiltTool.run("migrate", new)
         #expect(
             moved.status == 0 && moved.output.contains("source table t stays: rows of it cannot be read"),
             "\(moved)"
@@ -332,7 +328,7 @@ import Testing
         #expect(try BuiltTool.run("sql", new, "--source", old, "--all-tables", input: "SELECT 1;").status == 0)
         _ = try folder.value("new.db", "UPDATE midstream_tables SET phase = 0")
         rename(old, old + "-aside")
-        for (arguments, input) in [(["migrate", "--target", new], ""), (["sql", new], ".drain\n")] {
+        for (arguments, input) in [(["migrate", new], ""), (["sql", new], ".drain\n")] {
             let result = try Subprocess.run(BuiltTool.path, arguments, input: input) { Subprocess.end($0, after: 20) }
             #expect(result.status == 1, "\(result.error)")
             #expect(result.error.contains("there is no such file"), "\(result.error)")
@@ -352,7 +348,7 @@ import Testing
             }
         }
         database.close()
-        let result = try BuiltTool.run("migrate", "--target", new)
+        let result = try BuiltTool.run("migrate", new)
         #expect(result.status == 0, "\(result.error)")
         #expect(
             result.output.contains("a: all 1 row moved; source table s stays: 1 of its rows belong to no migration\n")
@@ -371,9 +367,9 @@ import Testing
         try database.stepMigration(rows: 10)
         database.close()
         func again() throws -> Subprocess.Result {
-            try BuiltTool.run("migrate", "--source", old, "--target", new, "--table", "messages")
+            try BuiltTool.run("migrate", "--source", old, new, "--table", "messages")
         }
-        for result in [try again(), try BuiltTool.run("migrate", "--target", new)] {
+        for result in [try again(), try BuiltTool.run("migrate", new)] {
             #expect(result.status == 1 && result.error.contains("is being moved back"), "\(result.error)")
         }
         #expect(try BuiltTool.run("cancel", new).status == 0)
@@ -389,22 +385,22 @@ import Testing
         try Subprocess.write("this is no database, but a text that is long enough", to: folder.file("text.db"))
         let noDatabase = "the file is encrypted, or is no database"
         let cases: [(arguments: [String], message: String)] = [
-            (["--source", folder.file("none.db"), "--target", new, "--all-tables"], "there is no source file"),
-            (["--source", old, "--target", new, "--table", "nothing"], "there is no table nothing"),
-            (["--source", old, "--target", new, "--table", "messages", "--table", "b"], "the source lacks y"),
+            (["--source", folder.file("none.db"), new, "--all-tables"], "there is no source file"),
+            (["--source", old, new, "--table", "nothing"], "there is no table nothing"),
+            (["--source", old, new, "--table", "messages", "--table", "b"], "the source lacks y"),
             (
-                ["--source", old, "--target", new, "--table", "messages", "--where", "nothing = 1"],
+                ["--source", old, new, "--table", "messages", "--where", "nothing = 1"],
                 "does not fit source table"
             ),
-            (["--source", old, "--target", folder.file("text.db"), "--all-tables"], "text.db: \(noDatabase)"),
-            (["--source", folder.file("text.db"), "--target", new, "--all-tables"], "text.db: \(noDatabase)"),
+            (["--source", old, folder.file("text.db"), "--all-tables"], "text.db: \(noDatabase)"),
+            (["--source", folder.file("text.db"), new, "--all-tables"], "text.db: \(noDatabase)"),
             (
-                ["--source", old, "--target", folder.file("missing/new.db"), "--all-tables"],
+                ["--source", old, folder.file("missing/new.db"), "--all-tables"],
                 "unable to open database file"
             ),
-            (["--target", folder.file("none.db")], "there is no file"),
-            (["--target", new], "has no migration to go on with"),
-            (["--source", old, "--target", new, "--table", "a=b", "--table", "A=messages"], "is named twice"),
+            ([folder.file("none.db")], "there is no file"),
+            ([new], "has no migration to go on with"),
+            (["--source", old, new, "--table", "a=b", "--table", "A=messages"], "is named twice"),
         ]
         for (arguments, wanted) in cases {
             let result = try Subprocess.run(BuiltTool.path, ["migrate"] + arguments)
@@ -422,13 +418,28 @@ import Testing
         #expect(access(folder.file("none.db"), F_OK) != 0)
     }
 
+    @Test(arguments: [["--table", "w"], ["--table", "m=messages", "--where", "nothing = 1"], ["--table", "nothing"]])
+    func aMigrationThatIsRefusedLeavesNoNewFile(_ tables: [String]) throws {
+        let old = try folder.database("old.db", messages(10) + "CREATE TABLE w(rowid, oid, _rowid_);")
+        let result = try Subprocess.run(
+            BuiltTool.path,
+            ["migrate", folder.file("new.db"), "--source", old] + tables
+        )
+        #expect(result.status == 1)
+        #expect(folder.names == ["old.db"], "\(result.error)")
+        // A file that was there stays, whatever it has.
+        try folder.database("new.db", "CREATE TABLE x(y); DROP TABLE x;")
+        _ = try Subprocess.run(BuiltTool.path, ["migrate", folder.file("new.db"), "--source", old] + tables)
+        #expect(folder.exists("new.db"))
+    }
+
     @Test func aTargetInAFolderThatCannotBeWrittenIsRefused() throws {
         let old = try folder.database("old.db", messages(10))
         let locked = folder.file("locked")
         mkdir(locked, 0o555)
         // To root, no folder is closed but those of the kernel.
         let target = geteuid() == 0 ? "/proc/new.db" : locked + "/new.db"
-        let result = try BuiltTool.run("migrate", "--source", old, "--target", target, "--all-tables")
+        let result = try BuiltTool.run("migrate", "--source", old, target, "--all-tables")
         #expect(result.status == 1)
         #expect(result.error.contains("unable to open database file"))
         #expect(try folder.value("old.db", "SELECT count(*) FROM messages") == .integer(10))
@@ -436,13 +447,13 @@ import Testing
 
     @Test func usageErrorsExitWith64AndAHint() throws {
         let cases: [[String]] = [
-            ["migrate"], ["migrate", "--target", "a", "--wrong=secret"], ["migrate", "--target", "a", "--source", "b"],
+            ["migrate"], ["migrate", "a", "--wrong=secret"], ["migrate", "a", "--source", "b"],
             ["sql"], ["status", "a", "secret"], ["encrypt", "secret"], ["decrypt", "a", "b"],
             ["encrypt", "a", "b", "--source-key-env", "secret"], ["encrypt", "--target-key", "secret", "a", "b"],
             ["encrypt", "a", "b", "--target-key-env=x", "--pace=secret"], ["status", "a", "--source-key-env=secret"],
-            ["migrate", "--target=a", "--target-key-env=secret", "--target-key-ask"],
+            ["migrate", "a", "--target-key-env=secret", "--target-key-ask"],
             ["sql", "a", "--target-key-file="],
-            ["migrate", "--target=a", "--target-cipher=compatibility=3"],
+            ["migrate", "a", "--target-cipher=compatibility=3"],
             ["status", "a", "--target-key-env=x", "--target-cipher=secret"],
             ["sql", "a", "--source-key-ask", "--source-cipher=salt=secret"], ["nothing"], ["--nothing"],
             ["demo", "--rows", "secret"],

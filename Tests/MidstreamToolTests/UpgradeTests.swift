@@ -89,7 +89,7 @@ import Testing
         // Without Midstream, those that have moved are seen alone.
         guard case .integer(let count)? = arrived else { return #expect(arrived != nil) }
         #expect(count < 2500)
-        let resumed = try BuiltTool.run("migrate", "--target", path)
+        let resumed = try BuiltTool.run("migrate", path)
         #expect(resumed.status == 0, "\(resumed.error)")
         #expect(try folder.value("app.db", moved) == .integer(2500))
         #expect(try folder.value("app.db", "SELECT text FROM messages WHERE id = 2499") == .text("mine"))

@@ -53,6 +53,9 @@ struct MoveArguments: Equatable {
             }
             tables.append(choice)
         }
+        if movesAllTables, !tables.isEmpty {
+            throw UsageError("--all-tables and --table exclude each other: give one of the two", command: command)
+        }
         if source == "" { throw UsageError("the file of --source has an empty name", command: command) }
         guard source == nil else { return }
         let needing = [

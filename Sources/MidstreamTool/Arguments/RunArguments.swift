@@ -12,7 +12,7 @@ struct RunArguments {
         .option(
             "pace",
             "pace",
-            "fast or gentle: pause between steps, so that others have their turn. Default: no pause."
+            "fast, steady or gentle: pause between steps, so that others have their turn. Default: no pause."
         ),
         .flag("json", "Print JSON objects, one to a line; the last is the summary."),
     ]
@@ -21,8 +21,9 @@ struct RunArguments {
         switch parsed.value("pace") {
         case nil: pace = nil
         case "fast": pace = .fast
+        case "steady": pace = .steady
         case "gentle": pace = .gentle
-        default: throw UsageError("--pace is fast or gentle", command: command)
+        default: throw UsageError("--pace is fast, steady or gentle", command: command)
         }
         guard let budget = DurationText.parse(parsed.value("budget") ?? "10ms") else {
             throw UsageError("--budget takes a duration such as 500us, 10ms or 1s", command: command)

@@ -10,7 +10,14 @@ struct MigrateCommand: Command {
             the target meanwhile, through Midstream. Ctrl-C stops after the step that runs; the same command, or one
             without --source, goes on later.
             """,
-        options: [.option("target", "file", "The database file that the rows move into.")] + MoveArguments.options + [
+        positionals: [
+            PositionalSpec(
+                name: "target",
+                isRequired: true,
+                help: "The database file that the rows move into. It is created when it does not exist."
+            )
+        ],
+        options: MoveArguments.options + [
             .flag("keep-source", "Keep the source's tables when their rows have moved. They refuse writes.")
         ] + RunArguments.options + KeyArguments.options(.source, .target)
     )
@@ -23,10 +30,8 @@ struct MigrateCommand: Command {
     init(_ arguments: ParsedArguments) throws(UsageError) {
         let name = Self.spec.name
         move = try MoveArguments(arguments, command: name)
-        guard let target = arguments.value("target"), !target.isEmpty else {
-            throw UsageError("missing option --target", command: name)
-        }
-        self.target = target
+        target = arguments.positionals.first ?? ""
+        if target.isEmpty { throw UsageError("the file <target> has an empty name", command: name) }
         run = try RunArguments(arguments, command: name)
         keys = try KeyArguments(arguments, command: name)
     }

@@ -9,7 +9,7 @@ struct UpgradeCommand: Command {
             The script has CREATE TABLE, CREATE INDEX, CREATE VIEW and CREATE TRIGGER statements. What is missing is created,
             what ALTER TABLE can change at once is changed, and other tables are rebuilt: their rows move in steps, while
             applications use the new shape through Midstream. What is not declared stays, unless --allow-drop is given. Ctrl-C
-            stops after the step that runs; midstream migrate --target goes on later.
+            stops after the step that runs; midstream migrate goes on later.
             """,
         positionals: [PositionalSpec(name: "target", isRequired: true, help: "The database file.")],
         options: [

@@ -24,4 +24,9 @@ enum Files {
         guard stat(first, &a) == 0, stat(second, &b) == 0 else { return false }
         return a.st_dev == b.st_dev && a.st_ino == b.st_ino
     }
+
+    /// Removes a file; what is not there is no error.
+    static func remove(_ path: String) {
+        unlink(path)
+    }
 }

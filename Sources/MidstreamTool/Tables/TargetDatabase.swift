@@ -1,4 +1,5 @@
 internal import Midstream
+internal import SQLiteConnection
 
 /// Opens the target of a command.
 enum TargetDatabase {
@@ -20,9 +21,37 @@ enum TargetDatabase {
             throw UsageError("name the tables that move: --table, or --all-tables", command: command)
         }
         let request = try MoveRequest(arguments, source: source, target: path, keys: keys)
-        let database = try open(path, keys, journalMode: .wal)
-        try CommandFailure.naming(path) { try request.begin(in: database) }
-        return database
+        let isNew = !Files.exists(path)
+        do {
+            let database = try open(path, keys, journalMode: .wal)
+            do {
+                try CommandFailure.naming(path) { try request.begin(in: database) }
+            } catch {
+                database.close()
+                throw error
+            }
+            return database
+        } catch {
+            if isNew { removeIfEmpty(path, keys) }
+            throw error
+        }
+    }
+
+    /// Removes a file that this process has created for a migration that was refused, unless another process uses it.
+    private static func removeIfEmpty(_ path: String, _ keys: FileKeys) {
+        let options = OpenOptions(access: .readWrite, key: keys.target)
+        guard Files.exists(path), let connection = try? Connection(path: path, options: options) else { return }
+        defer { connection.close() }
+        do {
+            // SQLite lets only one connection leave the write-ahead log, and only if no other has the file open.
+            // Source: <https://www.sqlite.org/pragma.html#pragma_journal_mode>.
+            _ = try connection.execute("PRAGMA main.journal_mode = DELETE")
+            try connection.execute("BEGIN EXCLUSIVE")
+            guard try connection.fetchOne("SELECT 1 FROM main.sqlite_master") == nil else { return }
+            Files.remove(path)
+        } catch {
+            // Another process uses the file, which stays.
+        }
     }
 
     /// Opens a file that exists.
