@@ -30,6 +30,16 @@ enum SourceFile {
                     cause: error
                 )
             }
+            // A view or trigger may name its own file `main`, as which SQLite does not know an attached file.
+            if error.message.contains("cannot reference objects in database") {
+                throw MigrationError(
+                    .unsupported,
+                    "\(path) has a view or trigger that names tables with a schema, as main.t, and SQLite cannot attach such a file. "
+                        + "Open it by itself, and create that view or trigger anew without the schema's name. Nothing "
+                        + "has been changed",
+                    cause: error
+                )
+            }
             var reason = "see the cause"
             if FilePath.isGone(path) {
                 reason =
