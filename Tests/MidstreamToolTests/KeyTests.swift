@@ -251,6 +251,35 @@ import Testing
         #expect(second.error.contains(isAnother ? "messages" : "later"), "\(second.error)")
     }
 
+    /// It has no rows, so that nothing could move.
+    @Test func aSourceIsNotWipedForAFileThatWasNotMadeOfIt() throws {
+        let old = try folder.database(
+            "old.db",
+            "CREATE TABLE t(x); CREATE VIEW v AS SELECT x FROM t; PRAGMA user_version = 17;"
+        )
+        let new = try folder.database("new.db", "CREATE TABLE u(x)", key: target)
+        let before = try folder.dump("old.db")
+        let refused = try run("encrypt", old, new, "--wipe", "--target-key-env", "MIDSTREAM_TARGET")
+        #expect(refused.status == 1 && refused.output.isEmpty)
+        for name in ["table t", "view v", "PRAGMA user_version"] {
+            #expect(refused.error.contains(name), "\(refused.error)")
+        }
+        #expect(try folder.dump("old.db") == before)
+    }
+
+    @Test func whatIsGivenUpIsWiped() throws {
+        let old = try folder.database("old.db", Self.schema)
+        let arguments = ["encrypt", old, folder.file("new.db"), "--target-key-env", "MIDSTREAM_TARGET", "--wipe"]
+        let first = try Subprocess.run(BuiltTool.path, Array(arguments.dropLast()), environment: environment)
+        #expect(first.status == 0, "\(first.error)")
+        _ = try folder.value("old.db", "CREATE VIEW later AS SELECT 1")
+        let refused = try Subprocess.run(BuiltTool.path, arguments, environment: environment)
+        #expect(refused.status == 1 && refused.error.contains("view later"), "\(refused.error)")
+        let given = try Subprocess.run(BuiltTool.path, arguments + ["--give-up", "later"], environment: environment)
+        #expect(given.status == 0, "\(given.error)")
+        #expect(folder.names == ["new.db"])
+    }
+
     @Test func whatHasMovedIsWipedWhenThatIsWanted() throws {
         let old = try folder.database("old.db", Self.schema)
         let dump = try folder.dump("old.db")

@@ -16,6 +16,10 @@ extension Database {
     /// - Parameters:
     ///   - source: Where the rows are.
     ///   - retirement: What becomes of a source table whose rows have moved.
+    ///   - names: What of the source may be lost with it although the target does not have it: tables, views, triggers, virtual tables,
+    ///     `user_version` and `application_id`, by their names. What is not named keeps the source, of which
+    ///     ``MigrationEvent/sourceKept(table:path:reason:)`` and ``MigrationEvent/sourceFileKept(path:reason:)`` tell. What a later call
+    ///     says counts; a table that was kept before goes with that call.
     ///   - filter: Called for each table of the target, also for those that this object creates later. Sets
     ///     ``TableMigration/sourceTable`` for those that move. Where one that is created later cannot begin, handlers of
     ///     ``onMigrated(_:)`` are told, and the next step tries again.
@@ -23,12 +27,13 @@ extension Database {
     public func addMigration(
         source: MigrationSource,
         retirement: SourceRetirement = .drop,
+        givingUp names: Set<String> = [],
         filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws {
         guard !isOnWriter else {
             throw MigrationError(.misuse, "a migration cannot be added in a block that writes: add it before or after")
         }
-        try engine.add(source, retirement, filter)
+        try engine.add(source, retirement, givingUp: names, filter)
     }
 
     /// Moves rows for about that long, in one transaction.
@@ -76,7 +81,7 @@ extension Database {
     ///     while try !database.stepMigration().isFinished {}
     ///
     /// The rows come back as they went, in steps, while the tables are read and written as before; also after a crash, and
-    /// when ``addMigration(source:retirement:filter:)`` is called again meanwhile. In the end a table is empty here, and its
+    /// when ``addMigration(source:retirement:givingUp:filter:)`` is called again meanwhile. In the end a table is empty here, and its
     /// source may be written again: ``MigrationEvent/tableReturned(_:)``. Rows that were in the table before go to the source
     /// as well. While a table returns, statements that need its rows in one place are refused
     /// (``MigrationError/Code/refusedStatement``).
@@ -143,7 +148,7 @@ extension Database {
 
     /// Makes steps on a timer of its own until everything has moved. Takes the place of a timer that runs.
     ///
-    /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:filter:)``. After a step that
+    /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:givingUp:filter:)``. After a step that
     /// failed it goes on trying.
     ///
     /// - Parameters:

@@ -10,8 +10,9 @@ extension Database {
     ///     database.startAutoMigration()
     ///
     /// When the file does not exist, it is made with all tables, indexes, views, triggers, statistics, sequences of
-    /// AUTOINCREMENT, `user_version`, `application_id`, encoding and auto-vacuum of the source, in one transaction. Then
-    /// a migration of every table begins. Later calls go on with it; when it has ended they open the file, and the source
+    /// AUTOINCREMENT, `user_version`, `application_id`, encoding, page size and auto-vacuum of the source, in one transaction. Then
+    /// a migration of every table begins. Virtual tables, such as full-text tables, do not move in steps: all that they have is copied
+    /// before this returns, and those of the source refuse writes from then on. So rows that come fire no triggers. Later calls go on with it; when it has ended they open the file, and the source
     /// need not be there any more. A table that returned (``cancelMigration(of:)``) moves again then; so does one that the source has
     /// got since, if the new file has a table of its name. A file of which all tables have returned is opened without its source, too,
     /// and has no rows.
@@ -20,12 +21,13 @@ extension Database {
     ///   - path: The new file's path.
     ///   - key: Its key; `nil` for a file that is not encrypted.
     ///   - source: The file that moves.
-    ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:key:)`` for what a plain file leaves on the
-    ///     disk.
+    ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:key:movedTo:targetKey:givingUp:)`` for what a plain
+    ///     file leaves on the disk.
+    ///   - givenUp: As of ``addMigration(source:retirement:givingUp:filter:)``.
     ///   - configuration: How the file is used.
     /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and
-    ///   ``addMigration(source:retirement:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
-    ///   table that cannot move, virtual ones among them. No file has been made then; as ``MigrationError/Code/sourceChanged`` when a
+    ///   ``addMigration(source:retirement:givingUp:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
+    ///   table that cannot move. No file has been made then; as ``MigrationError/Code/sourceChanged`` when a
     ///   program without Midstream has changed the source meanwhile. After that and other errors there may be a file without rows,
     ///   which the next call makes anew or goes on with.
     public convenience init(
@@ -33,6 +35,7 @@ extension Database {
         key: EncryptionKey? = nil,
         movingAllOf source: MigrationSource,
         retirement: SourceRetirement = .keep,
+        givingUp givenUp: Set<String> = [],
         configuration: DatabaseConfiguration = DatabaseConfiguration()
     ) throws {
         guard case .file(let sourcePath) = source.location else {
@@ -66,9 +69,12 @@ extension Database {
         do {
             if note != .withdrawn {
                 // The application may have made tables of its own since, at an earlier launch.
-                let names = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
-                try addMigration(source: source, retirement: retirement) { table in
-                    if names.contains(table.name) { table.sourceTable = table.name }
+                let tables = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
+                try addMigration(source: source, retirement: retirement, givingUp: givenUp) { table in
+                    guard tables.contains(table.name) else { return }
+                    table.sourceTable = table.name
+                    // What its triggers fill has come as well.
+                    table.firesTriggers = false
                 }
                 let isFinished = try engine.withStepper { stepper in
                     // Another process may have emptied it to make it anew.
@@ -91,6 +97,7 @@ extension Database {
         }
         // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
         try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn(from: sourcePath) }
+        try? WholeFile.unfenceVirtualTables(sourcePath, sourceKey, of: path)
         // As another one's cancellation has left it.
         let isWithdrawn = (try? engine.withStepper { try WholeFile.note($0.connection) }) == .withdrawn
         let deadline = ContinuousClock.now + Stepper.patience
@@ -104,21 +111,87 @@ extension Database {
         WholeFile.takeBack(path, key, made: made, noted: note)
     }
 
-    /// The tables of a source file that have rows which have not moved, or returned: while there are any, the file may not be
-    /// deleted.
+    /// What a source file has that the target has not: while there is anything, deleting the source would lose it.
+    ///
+    ///     for object in try Database.unmovedObjects(ofSourceAtPath: "old.db", movedTo: "new.db") { print(object) }
+    ///
+    /// Tables must have moved, with all rows, or be empty and in the target. Views, triggers and virtual tables must be in the target
+    /// by their names, and so must `user_version` and `application_id`. If nothing has moved from the source into the target, everything
+    /// must be equal. Indexes and statistics do not count.
     ///
     /// - Parameters:
-    ///   - path: The file.
+    ///   - path: The source's file.
     ///   - key: Its key.
-    /// - Throws: ``/SQLiteConnection/SQLiteError`` when the file cannot be read.
+    ///   - target: The file that its tables have moved into.
+    ///   - targetKey: The key of that.
+    ///   - names: What may be lost, by its name.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when a file cannot be read; ``MigrationError`` when there is no target.
     /// - Complexity: O(n) in the rows of the tables that have moved and stay.
-    public static func unmovedTables(ofSourceAtPath path: String, key: EncryptionKey? = nil) throws -> [String] {
+    public static func unmovedObjects(
+        ofSourceAtPath path: String,
+        key: EncryptionKey? = nil,
+        movedTo target: String,
+        targetKey: EncryptionKey? = nil,
+        givingUp names: Set<String> = []
+    ) throws -> [UnmovedObject] {
         let connection = try WholeFile.open(path, key)
         defer { connection.close() }
-        return try connection.readingTransaction { try WholeFile.unmovedTables(connection) }
+        return try connection.readingTransaction {
+            try WholeFile.remainder(connection, movedTo: (target, targetKey), givingUp: names)
+        }
     }
 
-    /// Overwrites a source file whose rows have all moved, and deletes it with its journals.
+    /// Makes sure that all of a file can move into another one, which is new or empty, or was made of it.
+    package static func checkTarget(
+        _ path: String,
+        key: EncryptionKey?,
+        movingAllOf source: String,
+        sourceKey: EncryptionKey?
+    ) throws {
+        try WholeFile.checkTarget(path, key, movingAllOf: source, sourceKey)
+    }
+
+    /// Makes an empty copy of a file's tables, indexes, views and triggers, to try there what is to be done to the file.
+    ///
+    /// - Parameter path: The copy, which does not exist yet.
+    package static func copySchema(
+        ofFile original: String,
+        key originalKey: EncryptionKey?,
+        to path: String,
+        key: EncryptionKey?
+    ) throws {
+        _ = try WholeFile.create(path, key, from: original, originalKey)
+        let copy = try WholeFile.open(path, key)
+        defer { copy.close() }
+        try copy.execute("DROP TABLE main.\(WholeFile.copyTable)")
+    }
+
+    /// Checks all that ``addMigration(source:retirement:givingUp:filter:)`` checks, and begins nothing.
+    ///
+    /// - Returns: The tables that the filter has chosen, and what of the source each would take.
+    @discardableResult
+    package func rehearseMigration(
+        source: MigrationSource,
+        filter: (inout TableMigration) throws -> Void
+    ) throws -> [String: String] {
+        try engine.rehearse(source, filter)
+    }
+
+    /// The same for all of a file, in a copy of its schema.
+    ///
+    /// - Returns: The tables that would move.
+    package func rehearseMovingAll(ofFile path: String, key: EncryptionKey?) throws -> [String] {
+        let names = try WholeFile.tableNames(path, key, movingTo: self.path)
+        return try rehearseMigration(source: .file(path, key: key)) { table in
+            guard names.contains(table.name) else { return }
+            table.sourceTable = table.name
+            table.firesTriggers = false
+        }.keys.sorted()
+    }
+
+    /// Overwrites a source file of which all has moved, and deletes it with its journals.
+    ///
+    ///     try Database.wipeSource(atPath: "old.db", movedTo: "new.db", targetKey: key)
     ///
     /// A plain file that was moved into an encrypted one still has all its rows, and so have backups and copies of it. On
     /// disks with flash memory, and file systems that never write in place, overwriting reaches a copy of the blocks at
@@ -130,10 +203,20 @@ extension Database {
     /// - Parameters:
     ///   - path: The file.
     ///   - key: Its key.
-    /// - Throws: ``MigrationError`` when it holds rows that have not moved; ``/SQLiteConnection/SQLiteError`` when it is
+    ///   - target: The file that its tables have moved into.
+    ///   - targetKey: The key of that.
+    ///   - names: What may be lost although the target does not have it, by its name: see
+    ///     ``unmovedObjects(ofSourceAtPath:key:movedTo:targetKey:givingUp:)``.
+    /// - Throws: ``MigrationError`` when it has what the target has not; ``/SQLiteConnection/SQLiteError`` when it is
     ///   in use, or cannot be read.
     /// - Complexity: O(size of the file).
-    public static func wipeSource(atPath path: String, key: EncryptionKey? = nil) throws {
-        try WholeFile.wipe(path, key)
+    public static func wipeSource(
+        atPath path: String,
+        key: EncryptionKey? = nil,
+        movedTo target: String,
+        targetKey: EncryptionKey? = nil,
+        givingUp names: Set<String> = []
+    ) throws {
+        try WholeFile.wipe(path, key, movedTo: (target, targetKey), givingUp: names)
     }
 }

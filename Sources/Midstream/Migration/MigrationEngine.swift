@@ -51,6 +51,7 @@ final class MigrationEngine: Sendable {
     private struct Filter: Sendable {
         var source: MigrationSource
         var retirement: SourceRetirement
+        var givenUp: Set<String>
         var body: @Sendable (inout TableMigration) throws -> Void
         /// What it asked for when it was added, by which a filter that is added again takes the place of the first.
         var asked: [String: String]
@@ -126,21 +127,32 @@ final class MigrationEngine: Sendable {
     func add(
         _ source: MigrationSource,
         _ retirement: SourceRetirement,
+        givingUp names: Set<String>,
         _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
     ) throws {
         let changesBefore = listeners.withLock(\.schemaChanges)
         let (asked, moving) = try withStepper { stepper in
-            (try Setup(stepper: stepper).begin(source, retirement, filter), try Self.moving(stepper))
+            (try Setup(stepper: stepper).begin(source, retirement, givingUp: names, filter), try Self.moving(stepper))
         }
         listeners.withLock { listeners in
             listeners.begun.formUnion(moving)
             listeners.filters.removeAll { $0.source == source && $0.asked == asked }
             listeners.cancelled.subtract(asked.keys.map(SQLIdentifier.lowercased))
-            listeners.filters.append(Filter(source: source, retirement: retirement, body: filter, asked: asked))
+            listeners.filters.append(
+                Filter(source: source, retirement: retirement, givenUp: names, body: filter, asked: asked)
+            )
             // Another thread has created tables since the filter was asked.
             if listeners.schemaChanges != changesBefore { listeners.mayHaveNewTables = true }
         }
         considerNewTables()
+    }
+
+    /// Checks what a filter asks for as ``add(_:_:givingUp:_:)`` does, and begins nothing.
+    func rehearse(_ source: MigrationSource, _ filter: (inout TableMigration) throws -> Void) throws -> [String: String]
+    {
+        try withStepper { stepper in
+            try Setup(stepper: stepper, isRehearsal: true).begin(source, .keep, givingUp: [], filter)
+        }
     }
 
     /// Whether the thread runs a filter, or the answer to what becomes of a refused row, which would wait for what waits for it,
@@ -239,7 +251,11 @@ final class MigrationEngine: Sendable {
         for filter in filters {
             do {
                 let moving = try withStepper { stepper in
-                    _ = try Setup(stepper: stepper).begin(filter.source, filter.retirement) { table in
+                    _ = try Setup(stepper: stepper).begin(
+                        filter.source,
+                        filter.retirement,
+                        givingUp: filter.givenUp
+                    ) { table in
                         if !settled.contains(SQLIdentifier.lowercased(table.name)) { try filter.body(&table) }
                     }
                     return try Self.moving(stepper)

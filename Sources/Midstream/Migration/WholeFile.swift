@@ -45,6 +45,10 @@ enum WholeFile {
         let target = try Connection(path: path, options: OpenOptions(key: key))
         defer { target.close() }
         target.setBusyTimeout(milliseconds: 5000)
+        if key == nil, sourceKey == nil {
+            let size: Int64 = try source.fetchValue("PRAGMA main.page_size") ?? 4096
+            try target.execute("PRAGMA main.page_size = \(size)")
+        }
         let encoding: String = try source.fetchValue("PRAGMA main.encoding") ?? "UTF-8"
         try target.execute("PRAGMA main.encoding = '\(encoding)'")
         let vacuum: Int64 = try source.fetchValue("PRAGMA main.auto_vacuum") ?? 0
@@ -105,7 +109,7 @@ enum WholeFile {
                     )
                     return file == nil || file == target
                 }.map(\.sourceTable)
-                return try SQLNameSet(SchemaReader(connection: source, schema: "main").tableNames() + claimed)
+                return try SQLNameSet(tableNames(of: source) + claimed)
             }
         } catch {
             if FilePath.isGone(path) { return SQLNameSet([]) }
@@ -116,6 +120,12 @@ enum WholeFile {
                 cause: error
             )
         }
+    }
+
+    /// The tables that move in steps: all but those that virtual tables keep their content in.
+    private static func tableNames(of source: Connection) throws -> [String] {
+        let virtual = try VirtualTables(source, "main")
+        return try SchemaReader(connection: source, schema: "main").tableNames().filter { !virtual.isShadow($0) }
     }
 
     // MARK: What has been copied
@@ -169,10 +179,15 @@ enum WholeFile {
         let (isSame, all, fences) = try source.transaction {
             (
                 try summary(of: source) == copied,
-                try SchemaReader(connection: source, schema: "main").tableNames(),
+                try tableNames(of: source),
                 try Claims.fences(in: "main", source)
             )
         }
+        let tables = SQLNameSet(try stepper.load().tables.filter { $0.phase != .starting }.map(\.target))
+        let hasVirtual =
+            try finishing && isSame && all.allSatisfy(tables.contains) && fenceVirtualTables(source, copied, stepper)
+        if hasVirtual { try connection.attach(sourcePath, as: copySchema, access: .readOnly, key: key) }
+        defer { if hasVirtual { try? connection.detach(copySchema) } }
         var result = false
         try stepper.waitingTransaction {
             // Another process may have looked before, and steps have retired tables since.
@@ -191,10 +206,41 @@ enum WholeFile {
                 let moving = SQLNameSet(tables.map(\.target))
                 guard tables.allSatisfy({ $0.phase != .starting }), all.allSatisfy(moving.contains) else { return }
                 try connection.execute("DROP TABLE main.\(copyTable)")
+                if hasVirtual { try VirtualTables(connection, copySchema).copy() }
             }
             result = true
         }
         return result
+    }
+
+    /// What the source is attached as while its virtual tables are copied.
+    private static let copySchema = "midstream_copied"
+
+    /// Has the virtual tables of a source refuse writes, if it is what was copied and all of its other tables have begun to move.
+    ///
+    /// - Returns: Whether there are any.
+    private static func fenceVirtualTables(_ source: Connection, _ copied: String, _ stepper: Stepper) throws -> Bool {
+        if try VirtualTables(source, "main").tables.isEmpty { return false }
+        let target = FilePath.resolved(stepper.connection.fileName(schema: "main") ?? "")
+        let file = FilePath.relative(target, toFolderOf: FilePath.resolved(source.fileName(schema: "main") ?? ""))
+        let isSame = try source.transaction(.immediate) {
+            guard try summary(of: source) == copied else { return false }
+            try VirtualTables(source, "main").fence(for: file)
+            return true
+        }
+        try source.sync(schema: "main")
+        return isSame
+    }
+
+    /// Has the virtual tables of a source be written again, whose new file is taken back.
+    ///
+    /// - Parameter path: The new file.
+    static func unfenceVirtualTables(_ sourcePath: String, _ key: EncryptionKey?, of path: String) throws {
+        let source = try open(sourcePath, key)
+        defer { source.close() }
+        let file = FilePath.relative(FilePath.resolved(path), toFolderOf: FilePath.resolved(sourcePath))
+        try source.transaction(.immediate) { try VirtualTables(source, "main").unfence(for: file) }
+        try source.sync(schema: "main")
     }
 
     /// Withdraws a file that was made of another one than the one which is there by now, and has not been claimed.
@@ -371,13 +417,8 @@ enum WholeFile {
                 }
                 continue
             }
-            guard SQLScript(sql).outline().kind != .createVirtualTable else {
-                throw MigrationError(
-                    .unsupported,
-                    "virtual table \(name) cannot move: drop it, and create it anew in the new file",
-                    table: name
-                )
-            }
+            // Virtual tables come with their content: see `VirtualTables`.
+            if SQLScript(sql).outline().kind == .createVirtualTable { continue }
             try target.execute(sql)
         }
         for pragma in ["user_version", "application_id"] {
@@ -411,94 +452,5 @@ enum WholeFile {
             let marks = row.values.map { _ in "?" }.joined(separator: ", ")
             try target.execute("INSERT INTO \(name) VALUES (\(marks))", arguments)
         }
-    }
-
-    // MARK: Wiping
-
-    /// What a file is called that is being overwritten: under its own name it would be found, and be no database.
-    private static func wipedName(_ path: String) -> String { FilePath.resolved(path) + "-midstream_wiped" }
-
-    /// Overwrites and deletes what a process that ended amid it has left of a file.
-    ///
-    /// - Returns: Whether there was anything.
-    @discardableResult
-    static func finishWiping(_ path: String) throws -> Bool {
-        let wiped = wipedName(path)
-        guard FilePath.exists(wiped) else { return false }
-        // What is beside the former name by now is another file's.
-        try overwriteAndRemove(wiped)
-        if FilePath.isLink(path), FilePath.isGone(path) { _ = FilePath.remove(path) }
-        return true
-    }
-
-    private static func overwriteAndRemove(_ path: String) throws {
-        guard FilePath.exists(path) else { return }
-        // Another process may be faster.
-        guard FilePath.overwrite(path) || FilePath.isGone(path) else {
-            throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
-        }
-        guard FilePath.remove(path) || FilePath.isGone(path) else {
-            throw SQLiteError(code: .ioError, message: "\(path) has been overwritten, and cannot be deleted")
-        }
-    }
-
-    static func wipe(_ path: String, _ key: EncryptionKey?) throws {
-        if try finishWiping(path), !FilePath.exists(path) { return }
-        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
-        defer { connection.close() }
-        connection.setBusyTimeout(milliseconds: 1000)
-        try connection.checkReadable()
-        // Empties the WAL, and shows whether anybody else has the file.
-        try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        try connection.execute("PRAGMA journal_mode = DELETE")
-        try connection.execute("BEGIN EXCLUSIVE")
-        let isMoving =
-            try StateStore(connection: connection).exists()
-            || Claims.all(in: "main", connection).contains { $0.moved == nil }
-        guard !isMoving else {
-            throw MigrationError(
-                .misuse,
-                "\(path) has tables that are moving: it stays as it is until they have moved"
-            )
-        }
-        let unmoved = try unmovedTables(connection)
-        guard unmoved.isEmpty else {
-            throw MigrationError(
-                .misuse,
-                "\(path) has rows that have not moved, in \(unmoved.joined(separator: ", ")): it stays as it is"
-            )
-        }
-        let file = FilePath.resolved(path)
-        // With `journal_mode = PERSIST` it has pages of the file. Nobody can begin one while the file is locked.
-        try overwriteAndRemove(file + "-journal")
-        guard FilePath.isWritable(file), FilePath.rename(file, to: wipedName(file)) else {
-            throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
-        }
-        try finishWiping(path)
-    }
-
-    /// The tables that have rows which are nowhere else.
-    static func unmovedTables(_ connection: Connection) throws -> [String] {
-        let isNeeded = try Unreleased.isNeeded(in: "main", connection)
-        return try connection.fetchAll(
-            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
-                + "AND name NOT IN ('midstream_claims', '\(UpgradeRecords.table)') ORDER BY rowid"
-        )
-        .map { try $0.get(0, as: String.self) }
-        .filter { try ($0 != Unreleased.table || isNeeded) && !hasMoved($0, connection) }
-    }
-
-    /// Whether all rows of a table have moved elsewhere, or it has none.
-    private static func hasMoved(_ table: String, _ connection: Connection) throws -> Bool {
-        let quoted = SQLIdentifier.quoted(table)
-        if try connection.fetchOne("SELECT 1 FROM \(quoted) LIMIT 1") == nil { return true }
-        // What has been made anew under the name of one that was dropped is another table.
-        let claims = try Claims.all(in: "main", connection).filter {
-            SQLIdentifier.equal($0.sourceTable, table) && !$0.isDropped
-        }
-        let moved = claims.compactMap(\.moved)
-        guard !claims.isEmpty, moved.count == claims.count else { return false }
-        let count: Int64 = try connection.fetchValue("SELECT count(*) FROM \(quoted)") ?? 0
-        return moved.reduce(0, +) >= count
     }
 }

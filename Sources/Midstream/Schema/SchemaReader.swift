@@ -43,9 +43,6 @@ struct SchemaReader {
     /// The names of the application's tables, in the order of their creation.
     func tableNames() throws -> [String] { try tableNames(unless: OwnNames.isTable) }
 
-    /// The names of the tables, Midstream's own included, but for some.
-    func tableNames(leavingOut names: Set<String>) throws -> [String] { try tableNames(unless: names.contains) }
-
     /// The names of the application's tables whose definitions have a word, in any case.
     private func tableNames(having word: String) throws -> [String] {
         try tableNames(where: "lower(sql) LIKE '%\(word)%'", unless: OwnNames.isTable)

@@ -695,6 +695,7 @@ struct Claims {
             let claimed = sharing.reduce(0) { $0 + ($1.moved ?? 0) }
             if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
         }
+        if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
         try replaceByView(record, source.columns.map(\.name))
         return nil
     }

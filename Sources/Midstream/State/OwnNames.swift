@@ -8,6 +8,7 @@ package enum OwnNames {
     /// Tables that tell where rows are.
     private static let stateTables: Set<String> = [
         "midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns", StateStore.beginnings,
+        StateStore.givenUp,
         WholeFile.copyTable, Returns.table, Unreleased.table, "midstream_claims",
     ]
 
@@ -48,7 +49,7 @@ package enum OwnNames {
         return tellsOfRows(name) || isReport(name) || otherTables.contains(name) || isNumbered(name, otherTablesOfMoves)
     }
 
-    static func isTrigger(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, triggers) }
+    package static func isTrigger(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, triggers) }
 
     /// Whether a trigger refuses writes to a source, be it a target as well.
     static func isFence(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, fences) }

@@ -7,6 +7,8 @@ struct MigrationRecord: Hashable, Sendable {
     /// The source's path as seen from the target's folder; `nil` when the source is the target itself.
     var sourcePath: String?
     var retirement: SourceRetirement
+    /// What of the source may be lost with it: see `Remainder`.
+    var givenUp: Set<String> = []
 
     /// Whether that is its source's path. Files of names that are equal to Swift may be two.
     func hasSource(_ path: String?) -> Bool {
@@ -113,10 +115,13 @@ enum LowerBound {
 
 /// What becomes of a source table when its rows have moved.
 public enum SourceRetirement: String, Sendable, Codable {
-    /// It is dropped. A view that refuses writes takes its place, so that old builds do not write into a void.
+    /// It is dropped. A view that refuses writes takes its place, so that old builds do not write into a void. A table stays whose
+    /// triggers the target does not have, unless they are given up.
     case drop
     /// It stays, and refuses writes.
     case keep
-    /// It is dropped, and when no other table is left in the file, the file is deleted.
+    /// It is dropped, and when nothing is left in the file that the target does not have, the file is deleted. A table that is left
+    /// keeps the file, and so does a view, a trigger, a virtual table, a `user_version` or an `application_id` that the target lacks,
+    /// unless it is given up: ``MigrationEvent/sourceFileKept(path:reason:)``.
     case deleteFileWhenEmpty
 }

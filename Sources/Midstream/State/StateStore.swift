@@ -14,6 +14,9 @@ struct StateStore {
     /// What was checked of tables that are about to move.
     static let beginnings = "midstream_beginnings"
 
+    /// What of sources the application gives up, where it does.
+    static let givenUp = "midstream_given_up"
+
     let connection: Connection
     /// The schema that the file is attached under.
     var schema = "main"
@@ -56,7 +59,7 @@ struct StateStore {
         for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
-        for table in [Returns.table, Self.beginnings] {
+        for table in [Returns.table, Self.beginnings, Self.givenUp] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }
     }
@@ -122,7 +125,7 @@ struct StateStore {
         // One look at the schema for both: there may be thousands of tables.
         let names = try connection.fetchAll(
             "SELECT name FROM \(schema).sqlite_master "
-                + "WHERE type = 'table' AND name IN ('midstream_state', 'midstream_tables', 'midstream_claims')"
+                + "WHERE type = 'table' AND name IN ('midstream_state', 'midstream_tables', 'midstream_claims', '\(Self.givenUp)')"
         ).map { try $0.get(0, as: String.self) }
         guard names.contains("midstream_state") else {
             if names.contains("midstream_tables") { throw Self.isIncomplete }
@@ -137,6 +140,7 @@ struct StateStore {
                     + "Midstream reads format \(Self.format): open it with the version that started the migration"
             )
         }
+        let givenUp = names.contains(Self.givenUp) ? try givenUpNames() : [:]
         let migrations = try connection.fetchAll(
             "SELECT id, source, retirement FROM \(schema).midstream_migrations ORDER BY rowid"
         )
@@ -144,7 +148,8 @@ struct StateStore {
             MigrationRecord(
                 id: try row.get(0),
                 sourcePath: try row.get(1),
-                retirement: SourceRetirement(rawValue: try row.get(2)) ?? .keep
+                retirement: SourceRetirement(rawValue: try row.get(2)) ?? .keep,
+                givenUp: givenUp[try row.get(0)] ?? []
             )
         }
         let tables = try connection.fetchAll(
@@ -322,6 +327,32 @@ struct StateStore {
             "INSERT OR REPLACE INTO \(schema).midstream_migrations(id, source, retirement) VALUES (?, ?, ?)",
             [record.id, record.sourcePath, record.retirement.rawValue]
         )
+        try saveGivenUp(record)
+    }
+
+    /// Writes what a migration gives up.
+    private func saveGivenUp(_ record: MigrationRecord) throws {
+        if try exists(Self.givenUp) {
+            try connection.execute("DELETE FROM \(schema).\(Self.givenUp) WHERE migration = ?", [record.id])
+        } else if record.givenUp.isEmpty {
+            return
+        } else {
+            try connection.execute(
+                "CREATE TABLE \(schema).\(Self.givenUp)(migration INTEGER NOT NULL, name TEXT NOT NULL)"
+            )
+        }
+        for name in record.givenUp.sorted() {
+            let sql = "INSERT INTO \(schema).\(Self.givenUp)(migration, name) VALUES (?, ?)"
+            try connection.execute(sql, [record.id, name])
+        }
+    }
+
+    private func givenUpNames() throws -> [Int64: Set<String>] {
+        var names: [Int64: Set<String>] = [:]
+        for row in try connection.fetchAll("SELECT migration, name FROM \(schema).\(Self.givenUp)") {
+            names[try row.get(0), default: []].insert(try row.get(1))
+        }
+        return names
     }
 
     /// The number that SQLite raises with every change of a file's schema, and with VACUUM.

@@ -179,16 +179,19 @@ struct Retirement {
     /// Retires a source table whose file was not there when it was due.
     ///
     /// - Parameter moved: The rows that have moved.
-    func releaseLate(_ claim: Claims.Claim, moved: Int64) throws {
+    /// - Returns: Why the table was kept, or `nil` when it is gone.
+    @discardableResult
+    func releaseLate(_ claim: Claims.Claim, moved: Int64) throws -> String? {
         var record = TableRecord(claim, of: migration)
         record.phase = .retiring
         record.copied = moved
         record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
-        _ = try releaseSource(record)
+        let kept = try releaseSource(record)
         try connection.sync(schema: migration.schema)
         try stepper.waitingTransaction {
             try Unreleased(connection: connection).forget(claim.id)
         }
+        return kept
     }
 
     private var connection: Connection { stepper.connection }
@@ -239,6 +242,7 @@ struct Retirement {
                 try connection.fetchValue(Int64.self, "SELECT count(*) FROM main.\(name) WHERE \(conditions)") ?? 0
         }
         if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
+        if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
         // Debian's SQLite overwrites what is deleted, which would make this as long as a copy.
         let overwrites: Int64 = try connection.fetchValue("PRAGMA main.secure_delete") ?? 0
         try connection.execute("PRAGMA main.secure_delete = FAST")
@@ -306,7 +310,13 @@ struct Retirement {
         if migration.retirement == .deleteFileWhenEmpty, let path = stepper.path(of: migration), FilePath.exists(path) {
             do {
                 try stepper.attach(migration)
-                if try isSourceEmpty() { isLeft = try deleteSource(path) }
+                let left = try remainder()
+                if left.isEmpty {
+                    isLeft = try deleteSource(path)
+                } else {
+                    let reason = "it has what the target has not: " + Remainder.words(left)
+                    stepper.onEvent?(.sourceFileKept(path: path, reason: reason))
+                }
             } catch {
                 // Another process may have been faster.
                 guard !FilePath.exists(path) else { throw error }
@@ -316,22 +326,27 @@ struct Retirement {
         return isLeft
     }
 
-    /// Whether the source has nothing left but what it knows of moves that are over.
-    private func isSourceEmpty() throws -> Bool {
-        // It may have a source of its own to retire yet, or rows that were set aside.
-        let reader = SchemaReader(connection: stepper.connection, schema: migration.schema)
-        var own: Set = ["midstream_claims", UpgradeRecords.table]
-        if try !Unreleased.isNeeded(in: migration.schema, stepper.connection) { own.insert(Unreleased.table) }
-        guard try reader.tableNames(leavingOut: own).isEmpty else { return false }
-        let claims = try Claims(connection: stepper.connection, migration: migration).all()
-        return !claims.isEmpty && claims.allSatisfy { $0.moved != nil }
+    /// What the source has left besides what it knows of moves that are over.
+    private func remainder() throws -> [UnmovedObject] {
+        // In one snapshot of each file.
+        try connection.holdingSnapshots(of: ["main", migration.schema]) {
+            let claims = try Claims(connection: connection, migration: migration).all()
+            let moving = claims.filter { $0.moved == nil }.map { claim in
+                UnmovedObject(kind: .table, name: claim.sourceTable, reason: "it is moving to \(claim.destination)")
+            }
+            if !moving.isEmpty { return moving }
+            let left = try migration.remainder(connection).objects(isEmptied: true)
+            // Nothing tells that it is the file which the rows came from.
+            guard left.isEmpty, claims.isEmpty else { return left }
+            return [UnmovedObject(kind: .table, name: "midstream_claims", reason: "it is gone")]
+        }
     }
 
     /// - Returns: Whether it is gone, or is not empty any more: `false` while somebody has it open.
     private func deleteSource(_ path: String) throws -> Bool {
         try stepper.withoutPatience {
             try SourceFile.delete(path, attachedTo: connection, as: migration.schema, lockingBy: "midstream_claims") {
-                try isSourceEmpty()
+                try remainder().isEmpty
             }
         } ?? false
     }

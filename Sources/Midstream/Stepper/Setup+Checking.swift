@@ -16,6 +16,8 @@ extension Setup {
         let staked: [Claims.Claim]
         /// The claims of other files on tables of the target, and on those whose rows went to them within it.
         let onward: [Claims.Claim]
+        /// The virtual tables of the source.
+        let virtual: VirtualTables
 
         init(_ migration: MigrationRecord, _ records: [TableRecord], _ connection: Connection) throws {
             self.migration = migration
@@ -26,6 +28,7 @@ extension Setup {
             claims = Claims(connection: connection, migration: migration)
             staked = try claims.isSameFile ? claims.movedHere() : claims.all()
             onward = try claims.isSameFile ? [] : claims.onward()
+            virtual = try VirtualTables(connection, migration.schema)
         }
 
         var isSameFile: Bool { claims.isSameFile }
@@ -39,7 +42,7 @@ extension Setup {
         at version: Int64
     ) throws -> [Beginning] {
         let known = try Known(migration, records, connection)
-        for note in try Unreleased(connection: connection).all() {
+        for note in try isRehearsal ? [] : Unreleased(connection: connection).all() {
             let claim = known.staked.first { $0.id == note.id }
             if note.moved != Unreleased.nothing {
                 // It was released where it was open, at another path.
@@ -135,6 +138,15 @@ extension Setup {
                 table: wish.name
             )
         }
+        if migration.retirement != .keep, !isRehearsal {
+            // It was kept for what the target lacked, or was not given up then.
+            for claim in same where !claim.isDropped && !known.isSameFile {
+                guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
+                let retirement = Retirement(stepper: stepper, migration: migration)
+                guard let reason = try retirement.releaseLate(claim, moved: moved) else { continue }
+                stepper.onEvent?(.sourceKept(table: sourceName, path: stepper.path(of: migration), reason: reason))
+            }
+        }
         // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
         // one stands there that has been made since.
         return !same.isEmpty && !(isMadeAnew && own.contains(where: \.isDropped))
@@ -158,6 +170,14 @@ extension Setup {
             guard let returning else { continue }
             if returning.phase == .copied { throw Returning(record: returning) }
             throw Self.isReturning(returning)
+        }
+        if let owner = known.virtual.owner(of: sourceName) {
+            throw MigrationError(
+                .unsupported,
+                "source table \(sourceName) keeps the content of virtual table \(owner), and does not move without it: leave it out. "
+                    + "Virtual tables move with their whole file, by Database(path:movingAllOf:)",
+                table: wish.name
+            )
         }
         try checkLegibility(of: wish.name, from: sourceName, known)
         // Before they are looked at: what changes after that is noticed.

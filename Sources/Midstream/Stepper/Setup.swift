@@ -15,6 +15,8 @@ internal import SQLiteConnection
 /// Each is on the disk before the next. So a fence that the target does not know is always an error, never a fresh start.
 struct Setup {
     let stepper: Stepper
+    /// Whether it is looked at alone what could begin, and nothing is written.
+    var isRehearsal = false
 
     var connection: Connection { stepper.connection }
 
@@ -24,6 +26,7 @@ struct Setup {
     func begin(
         _ source: MigrationSource,
         _ retirement: SourceRetirement,
+        givingUp names: Set<String>,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
         let deadline = ContinuousClock.now + Self.patienceWithReaders
@@ -31,7 +34,7 @@ struct Setup {
             do {
                 return try stepper.untilDone {
                     do {
-                        return try tryToBegin(source, retirement, filter)
+                        return try tryToBegin(source, retirement, givingUp: names, filter)
                     } catch is Overtaken {
                         return nil
                     } catch let returning as Returning {
@@ -64,9 +67,10 @@ struct Setup {
     private func tryToBegin(
         _ source: MigrationSource,
         _ retirement: SourceRetirement,
+        givingUp names: Set<String>,
         _ filter: (inout TableMigration) throws -> Void
     ) throws -> [String: String] {
-        let (version, migrations, records) = try resumeAndLoad()
+        let (version, migrations, records) = try isRehearsal ? loadAlone() : resumeAndLoad()
         let stored = try sourcePath(source)
         if retirement == .deleteFileWhenEmpty, isGone(source) {
             // It goes when all has moved. What is about to begin has seen it.
@@ -89,12 +93,18 @@ struct Setup {
         // What has been said of a file counts until all that moved from it has ended.
         let isOver = records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
         if isOver { migration.retirement = retirement }
+        if migration.givenUp != names {
+            migration.givenUp = names
+            if former != nil, !isRehearsal { try save(migration, ifStillAt: version) }
+        }
+        // What virtual tables keep their content in moves with them.
+        let virtual = try VirtualTables(connection, "main")
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
         var asked: [String: String] = [:]
         var retiring: [TableRecord] = []
         var isCutShort = false
-        for name in try reader.tableNames() {
+        for name in try reader.tableNames() where !virtual.isShadow(name) {
             var table = TableMigration(name: name)
             try filter(&table)
             guard let sourceTable = table.sourceTable else { continue }
@@ -108,18 +118,18 @@ struct Setup {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.phase == .retiring { retiring.append(same) }
-                if same.isOwn { try setPolicies(table, of: same) }
+                if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
             } else {
                 wanted.append(table)
             }
         }
-        if isCutShort {
+        if isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
             try attach(migration, source)
             try finishBeginning(of: migration)
             throw Overtaken()
         }
-        if migration.sourcePath != nil, !retiring.isEmpty {
+        if migration.sourcePath != nil, !retiring.isEmpty, !isRehearsal {
             try attach(migration, source)
             for record in retiring where try endIfMadeAnew(record, migration) { throw Overtaken() }
         }
@@ -129,6 +139,10 @@ struct Setup {
             try attach(migration, source)
             try WholeFile.checkFinished(connection, as: migration.schema)
             begun = try check(wanted, migration, records, at: version)
+            if isRehearsal {
+                stepper.detachUnneeded()
+                return asked
+            }
             if begun.isEmpty {
                 // All has moved. The process may have ended before it could delete the file.
                 if isOver { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
@@ -159,6 +173,11 @@ struct Setup {
         let known = Set(try stepper.load().tables.map(\.id))
         guard begun.allSatisfy({ known.contains($0.record.id) }), !isCutShort else { throw Overtaken() }
         return asked
+    }
+
+    private func loadAlone() throws -> (version: Int64, migrations: [MigrationRecord], records: [TableRecord]) {
+        let (migrations, records) = try stepper.load()
+        return (try StateStore.schemaVersion(connection), migrations, records)
     }
 
     /// Ends a move whose source's table has been dropped, of which the target could not be told yet, where another table stands in
@@ -287,6 +306,13 @@ struct Setup {
 
     /// Whether no move has begun or ended since. The stored moves alone do not tell: all of one may have come and gone.
     func isStill(at version: Int64) throws -> Bool { try StateStore.schemaVersion(connection) == version }
+
+    private func save(_ migration: MigrationRecord, ifStillAt version: Int64) throws {
+        try stepper.waitingTransaction {
+            guard try isStill(at: version) else { throw Overtaken() }
+            try stepper.store.save(migration)
+        }
+    }
 
     private func store(_ begun: [Beginning], _ migration: MigrationRecord, ifStillAt version: Int64) throws {
         try stepper.waitingTransaction {

@@ -107,6 +107,12 @@ struct Undo {
                 into: record.target,
                 besides: all
             )
+            if let table = try VirtualTables(connection, migration.schema).firstMoved() {
+                throw UndoSQL.cannot(
+                    record,
+                    "virtual table \(table) of the source has moved with its whole file, and cannot return"
+                )
+            }
             // Unless one of them has begun since then, in place of this, which has returned.
             if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that have moved before") }
             try checkWrites(record, stepper.undoSQL(record, migration))

@@ -140,9 +140,11 @@ struct SchemaObject {
     private static func isVirtual(_ sql: String) -> Bool { sql.hasPrefix("CREATE VIRTUAL") }
 
     func isSame(as other: SchemaObject) -> Bool {
-        SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner)
-            && words.hasSameBytes(as: other.words)
+        SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner) && hasSameWords(as: other)
     }
+
+    /// Whether both differ in the names of the object and of its owner at most.
+    func hasSameWords(as other: SchemaObject) -> Bool { words.hasSameBytes(as: other.words) }
 }
 
 extension [SchemaObject] {

@@ -43,6 +43,27 @@ struct ShadowTables {
         names = try tables().subtracting(before)
     }
 
+    /// The same of a file that a connection has.
+    ///
+    /// - Parameters:
+    ///   - objects: The file's tables, among others.
+    ///   - schema: The schema that it is attached as.
+    init(of objects: [SchemaObject], _ connection: Connection, _ schema: String) throws {
+        let tables = objects.filter { $0.type == .table }
+        let virtual = tables.filter(\.isVirtual)
+        try self.init(
+            of: virtual.map { ($0.name, $0.sql) },
+            besides: tables.filter { !$0.isVirtual }.map { ($0.name, $0.sql) }
+        )
+        if virtual.isEmpty { return }
+        // Some come later. Before SQLite 3.37 this tells nothing.
+        // Source: <https://www.sqlite.org/pragma.html#pragma_table_list>.
+        let list = try connection.fetchAll("PRAGMA \(SQLIdentifier.quoted(schema)).table_list")
+        for row in list where row["type"] == .text("shadow") {
+            names.insert(SQLIdentifier.lowercased(try row.get("name", as: String.self)))
+        }
+    }
+
     /// Whether a module is known to make a table of the name.
     func isMade(_ name: String) -> Bool { names.contains(SQLIdentifier.lowercased(name)) }
 

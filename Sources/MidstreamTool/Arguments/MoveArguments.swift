@@ -9,6 +9,15 @@ struct MoveArguments: Equatable {
     var ignoresUnmatchedColumns = false
     var firesTriggers = false
     var keepsSource = false
+    /// What of the source may be lost.
+    var givenUp: Set<String> = []
+
+    static let giveUp = OptionSpec.option(
+        "give-up",
+        "name",
+        "A table, view or trigger of the source, user_version or application_id, that may be lost with it.",
+        isRepeatable: true
+    )
 
     static let options: [OptionSpec] = [
         .option(
@@ -22,7 +31,10 @@ struct MoveArguments: Equatable {
             "A table of the target, and the source's table whose rows it gets when that has another name.",
             isRepeatable: true
         ),
-        .flag("all-tables", "All tables of the source, but virtual ones."),
+        .flag(
+            "all-tables",
+            "All of the source: tables, indexes, views, triggers, full-text and other virtual tables. The target is a new file."
+        ),
         .option("where", "sql", "Which rows of the source's tables belong: a condition on their columns."),
         .option(
             "map",
@@ -41,6 +53,7 @@ struct MoveArguments: Equatable {
         keepsSource = parsed.has("keep-source")
         ignoresUnmatchedColumns = parsed.has("ignore-unmatched")
         firesTriggers = parsed.has("fire-triggers")
+        givenUp = Set(parsed.all("give-up"))
         for text in parsed.all("map") {
             guard let choice = ColumnChoice(text) else {
                 throw UsageError("--map takes TABLE.COLUMN=SQL", command: command)
@@ -56,17 +69,30 @@ struct MoveArguments: Equatable {
         if movesAllTables, !tables.isEmpty {
             throw UsageError("--all-tables and --table exclude each other: give one of the two", command: command)
         }
+        if movesAllTables, let option = optionOfTables {
+            throw UsageError(
+                "\(option) is for single tables, and --all-tables moves the file as it is: name the tables by --table",
+                command: command
+            )
+        }
         if source == "" { throw UsageError("the file of --source has an empty name", command: command) }
         guard source == nil else { return }
         let needing = [
-            tables.isEmpty ? nil : "--table", movesAllTables ? "--all-tables" : nil,
-            condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
-            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, firesTriggers ? "--fire-triggers" : nil,
-            keepsSource ? "--keep-source" : nil,
+            tables.isEmpty ? nil : "--table", movesAllTables ? "--all-tables" : nil, optionOfTables,
+            keepsSource ? "--keep-source" : nil, givenUp.isEmpty ? nil : "--give-up",
         ]
         if let option = needing.compactMap(\.self).first {
             throw UsageError("\(option) says what moves from a source: give --source too", command: command)
         }
+    }
+
+    /// The first option that says how the rows of single tables move; `nil` where there is none.
+    private var optionOfTables: String? {
+        let options = [
+            condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
+            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, firesTriggers ? "--fire-triggers" : nil,
+        ]
+        return options.compactMap(\.self).first
     }
 
     /// Whether it says which tables.

@@ -6,8 +6,8 @@ struct MigrateCommand: Command {
         name: "migrate",
         overview: "Move tables of one database file into another.",
         discussion: """
-            Tables that the target lacks are created as they are in the source, with their indexes. Applications may use
-            the target meanwhile, through Midstream. Ctrl-C stops after the step that runs; the same command, or one
+            Tables that the target lacks are created as they are in the source, with their indexes and triggers. Applications
+            may use the target meanwhile, through Midstream. Ctrl-C stops after the step that runs; the same command, or one
             without --source, goes on later.
             """,
         positionals: [
@@ -18,7 +18,9 @@ struct MigrateCommand: Command {
             )
         ],
         options: MoveArguments.options + [
-            .flag("keep-source", "Keep the source's tables when their rows have moved. They refuse writes.")
+            .flag("keep-source", "Keep the source's tables when their rows have moved. They refuse writes."),
+            MoveArguments.giveUp,
+            .flag("dry-run", "Check whether it could begin, and change nothing."),
         ] + RunArguments.options + KeyArguments.options(.source, .target)
     )
 
@@ -26,26 +28,53 @@ struct MigrateCommand: Command {
     let move: MoveArguments
     let run: RunArguments
     let keys: KeyArguments
+    let isDryRun: Bool
 
     init(_ arguments: ParsedArguments) throws(UsageError) {
         let name = Self.spec.name
         move = try MoveArguments(arguments, command: name)
         target = arguments.positionals.first ?? ""
         if target.isEmpty { throw UsageError("the file <target> has an empty name", command: name) }
+        isDryRun = arguments.has("dry-run")
         run = try RunArguments(arguments, command: name)
         keys = try KeyArguments(arguments, command: name)
     }
 
     func run(_ output: Output) throws -> ExitCode {
         let keys = try keys.read(targetPath: target)
+        if isDryRun {
+            let rehearsal = try TargetDatabase.rehearse(target, move, keys, command: Self.spec.name)
+            output.write(run.isJSON ? rehearsal.json.text + "\n" : rehearsal.text)
+            return .success
+        }
         let signals = SignalWatch()
         defer { signals.stop() }
-        let database = try TargetDatabase.open(target, move, keys, createsFile: false, command: Self.spec.name)
+        let opened = try TargetDatabase.open(target, move, keys, createsFile: false, command: Self.spec.name)
+        let database = opened.database
         defer { database.close() }
         if move.source == nil, try database.readMigrationProgress().tables.isEmpty {
             throw CommandFailure("\(target) has no migration to go on with: give --source and the tables")
         }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
-        return run.show(try run.move(database, target: target, keys: keys))
+        var summary = try run.move(database, target: target, keys: keys)
+        summary.left = try opened.left + leftOfAll(summary, keys)
+        summary.leftIn = move.source
+        return run.show(summary)
+    }
+
+    /// What of the source has not come with all of it.
+    private func leftOfAll(_ summary: MoveSummary, _ keys: FileKeys) throws -> [LeftObject] {
+        guard move.movesAllTables, !summary.isInterrupted, let source = move.source, Files.exists(source) else {
+            return []
+        }
+        return try CommandFailure.naming(source) {
+            try Database.unmovedObjects(
+                ofSourceAtPath: source,
+                key: keys.source,
+                movedTo: target,
+                targetKey: keys.target,
+                givingUp: move.givenUp
+            ).map { LeftObject(kind: $0.kind.rawValue, name: $0.name) }
+        }
     }
 }

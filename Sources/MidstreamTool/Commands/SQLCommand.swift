@@ -43,7 +43,8 @@ struct SQLCommand: Command {
         // A script that cannot be read must not have begun a migration.
         let keys = try keys.read(targetPath: target)
         let reader = try ScriptSource.reader(of: script, output)
-        let database = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
+        let opened = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
+        let database = opened.database
         defer { database.close() }
         let printer: any ScriptPrinter = isJSON ? JSONPrinter(output) : ListPrinter(output)
         let runner = ScriptRunner(database, reader, printer, keys: keys, bails: bails)

@@ -7,6 +7,7 @@ struct WholeFileMove {
     let keys: KeyArguments
     let run: RunArguments
     let wipesSource: Bool
+    let givenUp: Set<String>
 
     static let positionals = [
         PositionalSpec(name: "source", isRequired: true, help: "The database file that moves."),
@@ -15,7 +16,7 @@ struct WholeFileMove {
 
     static let options =
         RunArguments.options + [
-            .flag("wipe", "When all has moved, overwrite the source with zeros and delete it.")
+            .flag("wipe", "When all has moved, overwrite the source with zeros and delete it."), MoveArguments.giveUp,
         ]
 
     init(_ arguments: ParsedArguments, command: String) throws(UsageError) {
@@ -27,6 +28,7 @@ struct WholeFileMove {
         keys = try KeyArguments(arguments, command: command)
         run = try RunArguments(arguments, command: command)
         wipesSource = arguments.has("wipe")
+        givenUp = Set(arguments.all("give-up"))
     }
 
     func run(_ output: Output) throws -> ExitCode {
@@ -36,29 +38,26 @@ struct WholeFileMove {
         let keys = try keys.read(targetPath: target)
         let signals = SignalWatch()
         defer { signals.stop() }
-        var configuration = DatabaseConfiguration()
-        configuration.synchronous = .full
-        let database = try CommandFailure.naming(Files.exists(target) ? target : source) {
-            try Database(
-                path: target,
-                key: keys.target,
-                movingAllOf: .file(source, key: keys.source),
-                configuration: configuration
-            )
-        }
+        let database = try TargetDatabase.openMovingAll(of: source, into: target, keys, .keep, givingUp: givenUp)
         defer { database.close() }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         var summary = try run.move(database, target: target, keys: keys)
         guard summary.tally.isFinished, Files.exists(source) else { return run.show(summary) }
         if !summary.isInterrupted {
             let unmoved = try CommandFailure.naming(source) {
-                try Database.unmovedTables(ofSourceAtPath: source, key: keys.source)
+                try Database.unmovedObjects(
+                    ofSourceAtPath: source,
+                    key: keys.source,
+                    movedTo: target,
+                    targetKey: keys.target,
+                    givingUp: givenUp
+                )
             }
             guard unmoved.isEmpty else {
                 _ = run.show(summary)
                 throw CommandFailure(
-                    "\(source) has rows that are not in \(target), in \(unmoved.joined(separator: ", ")): keep it. Either \(target) was "
-                        + "not made of it, these tables have come since, or the migration was cancelled"
+                    "\(source) stays, since it has what \(target) has not: \(unmoved.map(\.description).joined(separator: ", ")). Create "
+                        + "that in \(target), or name what may be lost by --give-up NAME"
                 )
             }
         }
@@ -67,7 +66,15 @@ struct WholeFileMove {
             // It is wiped when nobody has it open.
             database.close()
             do {
-                try CommandFailure.naming(source) { try Database.wipeSource(atPath: source, key: keys.source) }
+                try CommandFailure.naming(source) {
+                    try Database.wipeSource(
+                        atPath: source,
+                        key: keys.source,
+                        movedTo: target,
+                        targetKey: keys.target,
+                        givingUp: givenUp
+                    )
+                }
             } catch {
                 _ = run.show(summary)
                 throw error

@@ -8,11 +8,19 @@ struct MoveSummary {
     var signal: Int32?
     /// The file that has moved as a whole, and whether it has been wiped.
     var source: (path: String, isWiped: Bool)?
+    /// What stays in the source although it is about tables that have moved, and the source.
+    var left: [LeftObject] = []
+    var leftIn: String?
 
     var isInterrupted: Bool { signal != nil }
 
     var text: String {
-        (tally.tables.isEmpty ? "There is nothing to move.\n" : moved) + (source.map(Self.fate) ?? "")
+        (tally.tables.isEmpty ? "There is nothing to move.\n" : moved) + stays + (source.map(Self.fate) ?? "")
+    }
+
+    private var stays: String {
+        if left.isEmpty { return "" }
+        return "Not moved, and still in \(leftIn ?? "the source"): \(left.map(\.text).joined(separator: ", ")).\n"
     }
 
     private static func fate(_ source: (path: String, isWiped: Bool)) -> String {
@@ -52,6 +60,7 @@ struct MoveSummary {
             ("seconds", JSON(NumberText.seconds(in: elapsed))),
             ("tables", JSON(array: tally.tables.map(Self.json))),
         ]
+        if leftIn != nil { members.append(("left", JSON(array: left.map(\.json)))) }
         if let source { members.append(("sourceWiped", JSON(source.isWiped))) }
         return JSON(members: members)
     }

@@ -29,4 +29,29 @@ enum Files {
     static func remove(_ path: String) {
         unlink(path)
     }
+
+    /// Runs `body` with a new folder, which is removed in the end with the files that it has.
+    static func withTemporaryFolder<Result>(_ body: (String) throws -> Result) throws -> Result {
+        let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        var template = Array((parent + "/midstream-XXXXXX").utf8CString)
+        guard let made = mkdtemp(&template) else { throw CommandFailure("no folder can be made in \(parent)") }
+        let folder = String(cString: made)
+        defer {
+            for name in names(in: folder) { unlink(folder + "/" + name) }
+            rmdir(folder)
+        }
+        return try body(folder)
+    }
+
+    private static func names(in folder: String) -> [String] {
+        guard let entries = opendir(folder) else { return [] }
+        defer { closedir(entries) }
+        var names: [String] = []
+        while let entry = readdir(entries) {
+            withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { names.append(String(cString: $0)) }
+            }
+        }
+        return names.filter { $0 != "." && $0 != ".." }
+    }
 }

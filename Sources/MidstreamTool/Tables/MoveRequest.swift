@@ -13,6 +13,7 @@ struct MoveRequest {
     private var ignoresUnmatchedColumns = false
     private var firesTriggers = false
     var keepsSource: Bool
+    private var givenUp: Set<String> = []
     private var schema: SourceSchema
     private var isSameFile: Bool
     private var keys: FileKeys
@@ -25,6 +26,7 @@ struct MoveRequest {
         self.target = target
         condition = arguments.condition
         keepsSource = arguments.keepsSource
+        givenUp = arguments.givenUp
         columns = arguments.columns
         ignoresUnmatchedColumns = arguments.ignoresUnmatchedColumns
         firesTriggers = arguments.firesTriggers
@@ -32,16 +34,6 @@ struct MoveRequest {
         isSameFile = Files.areSame(source, target)
         schema = try SourceSchema(path: source, key: isSameFile ? keys.target : keys.source)
         tables = arguments.tables
-        if arguments.movesAllTables {
-            guard !isSameFile else {
-                throw CommandFailure(
-                    "source and target are one file, where no table can keep its name: give --table TARGET=SOURCE"
-                )
-            }
-            let named = Set(tables.map { SQLIdentifier.lowercased($0.source) })
-            tables += schema.tables.map(\.name).filter { !named.contains(SQLIdentifier.lowercased($0)) }
-                .map { TableChoice(target: $0, source: $0) }
-        }
         var seen: Set<String> = []
         for table in tables where !seen.insert(SQLIdentifier.lowercased(table.target)).inserted {
             throw CommandFailure("table \(table.target) is named twice: it can have the rows of one table only")
@@ -63,8 +55,11 @@ struct MoveRequest {
     }
 
     /// Creates the tables that the target lacks, and begins the migration. Does nothing for what has begun or ended.
-    func begin(in database: Database) throws {
-        if tables.isEmpty { return }
+    ///
+    /// - Returns: What of the source is about its tables, and stays there.
+    @discardableResult
+    func begin(in database: Database) throws -> [LeftObject] {
+        if tables.isEmpty { return [] }
         let created = try database.write { try createMissingTables($0) }
         do {
             try addMigration(to: database)
@@ -75,18 +70,67 @@ struct MoveRequest {
             try? database.write { try dropTables(vain, $0) }
             throw error
         }
+        return try left(in: database)
+    }
+
+    /// Looks whether it could begin, in copies that are removed, and changes nothing.
+    ///
+    /// - Parameter folder: A folder for the copies.
+    /// - Returns: What of the source is about its tables, and would stay there.
+    func rehearse(in folder: String) throws -> [LeftObject] {
+        var here = self
+        here.tables = []
+        if Files.exists(target) {
+            let database = try TargetDatabase.openStored(target, keys)
+            defer { database.close() }
+            let rows = try database.fetchAll("SELECT name FROM main.sqlite_master")
+            let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
+            here.tables = tables.filter { names.contains(SQLIdentifier.lowercased($0.target)) }
+            try here.rehearse(database)
+            if here.tables.count == tables.count { return try left(in: database) }
+        }
+        var there = self
+        there.tables.removeAll(where: here.tables.contains)
+        let scratch = folder + "/scratch"
+        if Files.exists(target) {
+            try Database.copySchema(ofFile: target, key: keys.target, to: scratch, key: keys.target)
+        }
+        let database = try Database(path: scratch, key: keys.target)
+        defer { database.close() }
+        _ = try database.write { try there.createMissingTables($0) }
+        // There, its own file is another one.
+        there.isSameFile = false
+        there.keys.source = isSameFile ? keys.target : keys.source
+        try there.rehearse(database)
+        return try left(in: database)
+    }
+
+    private func rehearse(_ database: Database) throws {
+        if tables.isEmpty { return }
+        _ = try database.rehearseMigration(
+            source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
+            filter: filter
+        )
     }
 
     private func addMigration(to database: Database) throws {
-        let sources = Dictionary(uniqueKeysWithValues: tables.map { (SQLIdentifier.lowercased($0.target), $0.source) })
         // Tables that are created later are the script's own affair.
         let hasBegun = Flag()
         defer { hasBegun.raise() }
         try database.addMigration(
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
-            retirement: keepsSource ? .keep : .drop
-        ) { [condition, columns, ignoresUnmatchedColumns, firesTriggers] table in
-            guard !hasBegun.isRaised, let name = sources[SQLIdentifier.lowercased(table.name)] else { return }
+            retirement: keepsSource ? .keep : .drop,
+            givingUp: givenUp
+        ) { [filter] table in
+            if !hasBegun.isRaised { filter(&table) }
+        }
+    }
+
+    /// Chooses the tables that are to move.
+    private var filter: @Sendable (inout TableMigration) -> Void {
+        let sources = Dictionary(uniqueKeysWithValues: tables.map { (SQLIdentifier.lowercased($0.target), $0.source) })
+        return { [condition, columns, ignoresUnmatchedColumns, firesTriggers] table in
+            guard let name = sources[SQLIdentifier.lowercased(table.name)] else { return }
             table.sourceTable = name
             table.condition = condition
             for choice in columns where SQLIdentifier.equal(choice.table, table.name) {
@@ -126,7 +170,66 @@ struct MoveRequest {
             }
             created.append(choice.target)
         }
+        // Their programs may name other tables that have come.
+        for choice in tables where created.contains(choice.target) {
+            guard let table = schema.table(named: choice.source) else { continue }
+            for trigger in table.triggers {
+                let definition = try TableDefinition.trigger(
+                    trigger,
+                    of: table,
+                    named: choice.target,
+                    takenNames: taken
+                )
+                guard let definition, try create(definition.sql, on: choice.target, access) else { continue }
+                taken.insert(SQLIdentifier.lowercased(definition.name))
+            }
+        }
         return created
+    }
+
+    /// Creates a trigger, if all that its program names is in the target.
+    private func create(_ trigger: String, on table: String, _ access: DatabaseAccess) throws -> Bool {
+        let name = "main." + SQLIdentifier.quoted(table)
+        let columns = try access.fetchAll("PRAGMA main.table_info(\(SQLIdentifier.quoted(table)))").map {
+            SQLIdentifier.quoted(try $0.get("name", as: String.self))
+        }
+        let statements = [
+            "INSERT INTO \(name) DEFAULT VALUES", "DELETE FROM \(name)",
+            "UPDATE \(name) SET " + columns.map { "\($0) = \($0)" }.joined(separator: ", "),
+        ]
+        try access.execute("SAVEPOINT midstream_trigger")
+        var isComplete = true
+        do {
+            try access.execute(trigger)
+            // SQLite looks the names up when the trigger would fire.
+            for statement in statements { _ = try access.fetchAll("EXPLAIN " + statement) }
+        } catch let error as SQLiteError where error.code == .error {
+            // Functions and collations are the application's, which is not here.
+            isComplete = ["no such function", "no such collation"].contains(where: error.message.hasPrefix)
+        }
+        if !isComplete { try access.execute("ROLLBACK TO midstream_trigger") }
+        try access.execute("RELEASE midstream_trigger")
+        return isComplete
+    }
+
+    /// What of the source is about its tables, and has no counterpart in the target.
+    private func left(in database: Database) throws -> [LeftObject] {
+        let rows = try database.fetchAll(
+            "SELECT type, name FROM main.sqlite_master WHERE type IN ('table', 'view', 'trigger')"
+        )
+        let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(1)) })
+        var left: [LeftObject] = []
+        for choice in tables {
+            for object in schema.objects(about: choice.source)
+            where isSameFile
+                ? SQLIdentifier.equal(object.owner, choice.source)
+                : !names.contains(SQLIdentifier.lowercased(object.name))
+            {
+                let isKnown = left.contains { $0.kind == object.kind && $0.name == object.name }
+                if !isKnown { left.append(LeftObject(kind: object.kind, name: object.name)) }
+            }
+        }
+        return left
     }
 
     /// Drops tables that were created in vain, unless somebody has filled them meanwhile.

@@ -20,6 +20,35 @@ enum TableDefinition {
         return statements
     }
 
+    /// CREATE TRIGGER, edited where it names itself and its table.
+    ///
+    /// - Returns: `nil` where its program names the source's table, which has another name in the target.
+    static func trigger(
+        _ trigger: SourceSchema.Object,
+        of table: SourceSchema.Table,
+        named target: String,
+        takenNames: Set<String>
+    ) throws -> (name: String, sql: String)? {
+        let outline = SQLScript(trigger.sql).outline()
+        guard let own = outline.target, let onTable = outline.onTable else { return nil }
+        let name = freeName(trigger.name, for: target, takenNames)
+        var edits = SQLEdits()
+        if name != trigger.name { edits.replace(own.range, with: SQLIdentifier.quoted(name)) }
+        if !SQLIdentifier.equal(table.name, target) {
+            let bytes = Array(trigger.sql.utf8)
+            let mentions = SQLTokenizer(trigger.sql).contains { token in
+                token.range.lowerBound >= onTable.range.upperBound && !token.isTrivia
+                    && SQLIdentifier.equal(
+                        SQLIdentifier.unquoted(String(decoding: bytes[token.range], as: UTF8.self)),
+                        table.name
+                    )
+            }
+            if mentions { return nil }
+            edits.replace(onTable.range, with: SQLIdentifier.quoted(target))
+        }
+        return (name, try edits.apply(to: trigger.sql))
+    }
+
     private static func createTable(_ table: SourceSchema.Table, named target: String) throws -> String {
         if SQLIdentifier.equal(table.name, target) { return table.sql }
         let outline = SQLScript(table.sql).outline()
@@ -33,7 +62,7 @@ enum TableDefinition {
     }
 
     private static func createIndex(
-        _ index: SourceSchema.Index,
+        _ index: SourceSchema.Object,
         named name: String,
         on target: String
     ) throws -> String {

@@ -3,6 +3,13 @@ internal import SQLiteConnection
 
 /// Opens the target of a command.
 enum TargetDatabase {
+    /// A target whose migration has begun.
+    struct Opened {
+        let database: Database
+        /// What of the source is about the tables that move, and stays there.
+        var left: [LeftObject] = []
+    }
+
     /// Opens it, and begins the migration that the arguments name, or goes on with the one that is stored in it.
     ///
     /// - Parameter createsFile: Whether a target that does not exist is created although nothing moves into it.
@@ -13,27 +20,111 @@ enum TargetDatabase {
         _ keys: FileKeys,
         createsFile: Bool,
         command: String
-    ) throws -> Database {
+    ) throws -> Opened {
         guard let source = arguments.source else {
-            return try createsFile ? open(path, keys, journalMode: .unchanged) : openStored(path, keys)
+            return Opened(
+                database: try createsFile ? open(path, keys, journalMode: .unchanged) : openStored(path, keys)
+            )
         }
         if !arguments.namesTables, try !hasMigrations(path, keys) {
             throw UsageError("name the tables that move: --table, or --all-tables", command: command)
+        }
+        if arguments.movesAllTables {
+            guard !Files.areSame(source, path) else {
+                throw CommandFailure(
+                    "source and target are one file, where no table can keep its name: give --table TARGET=SOURCE"
+                )
+            }
+            guard Files.exists(source) else { throw CommandFailure("there is no source file \(source)") }
+            let retirement: SourceRetirement = arguments.keepsSource ? .keep : .drop
+            return Opened(
+                database: try openMovingAll(of: source, into: path, keys, retirement, givingUp: arguments.givenUp)
+            )
         }
         let request = try MoveRequest(arguments, source: source, target: path, keys: keys)
         let isNew = !Files.exists(path)
         do {
             let database = try open(path, keys, journalMode: .wal)
             do {
-                try CommandFailure.naming(path) { try request.begin(in: database) }
+                return Opened(
+                    database: database,
+                    left: try CommandFailure.naming(path) { try request.begin(in: database) }
+                )
             } catch {
                 database.close()
                 throw error
             }
-            return database
         } catch {
             if isNew { removeIfEmpty(path, keys) }
             throw error
+        }
+    }
+
+    /// Looks whether a migration could begin, and changes nothing.
+    ///
+    /// - Returns: The tables that would move, and what of the source is about them and would stay.
+    static func rehearse(
+        _ path: String,
+        _ arguments: MoveArguments,
+        _ keys: FileKeys,
+        command: String
+    ) throws -> Rehearsal {
+        guard let source = arguments.source, arguments.namesTables else {
+            throw UsageError("--dry-run needs --source, and the tables: --table, or --all-tables", command: command)
+        }
+        return try Files.withTemporaryFolder { folder in
+            if arguments.movesAllTables {
+                let tables = try rehearseMovingAll(of: source, into: path, keys, folder)
+                return Rehearsal(source: source, tables: tables)
+            }
+            let request = try MoveRequest(arguments, source: source, target: path, keys: keys)
+            let left = try CommandFailure.naming(path) { try request.rehearse(in: folder) }
+            return Rehearsal(source: source, tables: request.tables, left: left)
+        }
+    }
+
+    private static func rehearseMovingAll(
+        of source: String,
+        into path: String,
+        _ keys: FileKeys,
+        _ folder: String
+    ) throws -> [TableChoice] {
+        guard Files.exists(source) else { throw CommandFailure("there is no source file \(source)") }
+        return try CommandFailure.naming(source) {
+            try Database.checkTarget(path, key: keys.target, movingAllOf: source, sourceKey: keys.source)
+            let scratch = folder + "/scratch"
+            try Database.copySchema(ofFile: source, key: keys.source, to: scratch, key: keys.target)
+            let database = try Database(path: scratch, key: keys.target)
+            defer { database.close() }
+            return try database.rehearseMovingAll(ofFile: source, key: keys.source).map {
+                TableChoice(target: $0, source: $0)
+            }
+        }
+    }
+
+    /// Opens a new file, or one that was made of the source, and has all of the source move into it.
+    static func openMovingAll(
+        of source: String,
+        into path: String,
+        _ keys: FileKeys,
+        _ retirement: SourceRetirement,
+        givingUp names: Set<String>
+    ) throws -> Database {
+        // So that an error is told with the file that it is about.
+        if Files.exists(source) { _ = try SourceSchema(path: source, key: keys.source) }
+        return try CommandFailure.naming(Files.exists(path) ? path : source) {
+            try Database.checkTarget(path, key: keys.target, movingAllOf: source, sourceKey: keys.source)
+            var configuration = DatabaseConfiguration()
+            configuration.synchronous = .full
+            configuration.sourceKey = { _ in keys.source }
+            return try Database(
+                path: path,
+                key: keys.target,
+                movingAllOf: .file(source, key: keys.source),
+                retirement: retirement,
+                givingUp: names,
+                configuration: configuration
+            )
         }
     }
 

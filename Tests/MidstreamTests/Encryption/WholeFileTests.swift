@@ -74,7 +74,12 @@ import Testing
         new.close()
         // The next launch finds it done, with the source and without.
         try open().close()
-        try Database.wipeSource(atPath: folder.file("old.db"), key: keys[from])
+        try Database.wipeSource(
+            atPath: folder.file("old.db"),
+            key: keys[from],
+            movedTo: folder.file("new.db"),
+            targetKey: keys[to]
+        )
         #expect(!Files.exists(folder.file("old.db")))
         #expect(try open().isMigrated)
     }
@@ -130,21 +135,21 @@ import Testing
     @Test func aSourceWithRowsThatHaveNotMovedIsNotWiped() throws {
         let folder = TemporaryFolder()
         try Self.source(folder, nil)
-        let refused = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        let refused = #expect(throws: MigrationError.self) { try Self.wipe(folder) }
         #expect(refused?.code == .misuse)
         let database = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
         try database.stepMigration(rows: 50)
-        #expect(throws: (any Error).self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        #expect(throws: (any Error).self) { try Self.wipe(folder) }
         while try !database.stepMigration(rows: 100).isFinished {}
         // It is still open.
         let old = try Connection(path: folder.file("old.db"))
         try old.execute("BEGIN")
         _ = try old.fetchAll("SELECT * FROM a")
-        #expect(throws: SQLiteError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        #expect(throws: SQLiteError.self) { try Self.wipe(folder) }
         try old.execute("COMMIT")
         old.close()
         database.close()
-        try Database.wipeSource(atPath: folder.file("old.db"))
+        try Self.wipe(folder)
         #expect(!Files.exists(folder.file("old.db")))
     }
 
@@ -154,7 +159,7 @@ import Testing
     {
         let folder = TemporaryFolder()
         let old: String = folder.file("old.db")
-        let new = folder.file("new.db")
+        let new: String = folder.file("new.db")
         let plain = try Connection(path: old)
         try plain.execute(
             script: """
@@ -168,7 +173,7 @@ import Testing
         var database = try open()
         try finishMigration(database)
         database.close()
-        await #expect(processExitsWith: .signal(SIGKILL)) { [old = old as String] in
+        await #expect(processExitsWith: .signal(SIGKILL)) { [old = old as String, new = new as String] in
             // Writing goes on up to there: 1 MB of zeros.
             var limit = rlimit(rlim_cur: 1 << 20, rlim_max: 1 << 20)
             #if canImport(Glibc)
@@ -178,16 +183,16 @@ import Testing
             #endif
             signal(SIGXFSZ, SIG_IGN)
             guard setrlimit(resource, &limit) == 0 else { return }
-            try? Database.wipeSource(atPath: old)
+            try? Database.wipeSource(atPath: old, movedTo: new)
             kill(getpid(), SIGKILL)
         }
         if next == "another" {
             // A file of the name that has nothing to do with it.
             try Connection(path: old).execute(script: "CREATE TABLE u(x); INSERT INTO u VALUES (1)")
-            #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: old) }
+            #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: old, movedTo: new) }
             #expect(try MovingFixture.count("u", in: old) == 1)
         }
-        if next == "wipe" { try Database.wipeSource(atPath: old) }
+        if next == "wipe" { try Database.wipeSource(atPath: old, movedTo: new) }
         if next != "another" {
             database = try open()
             #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE x LIKE 'needle%'") == 3000)
@@ -205,7 +210,7 @@ import Testing
             try Connection(path: file).execute("CREATE TABLE t(x)")
             #expect(symlink(isAbsolute ? file : "old.db", link) == 0)
             #expect(rename(file, file + "-midstream_wiped") == 0)
-            try Database.wipeSource(atPath: link)
+            try Database.wipeSource(atPath: link, movedTo: folder.file("new.db"))
             #expect(!Files.exists(file + "-midstream_wiped"))
             #expect(unlink(link) != 0, "the link is left")
         }
@@ -221,7 +226,7 @@ import Testing
         try Connection(path: other).execute("CREATE TABLE u(x)")
         let journals = ["-wal", "-shm", "-journal"].map { file + $0 }
         for journal in journals { Files.copy(other, to: journal) }
-        try Database.wipeSource(atPath: file)
+        try Database.wipeSource(atPath: file, movedTo: other)
         #expect(!Files.exists(file + "-midstream_wiped"))
         for journal in journals { #expect(Files.exists(journal) && Files.bytes(journal) == Files.bytes(other)) }
     }
@@ -238,7 +243,9 @@ import Testing
         let journal = folder.file("journal")
         #expect(link(file + "-journal", journal) == 0)
         #expect(Files.bytes(journal).contains { $0 != 0 })
-        try Database.wipeSource(atPath: file)
+        let new = folder.file("new.db")
+        try Connection(path: new).execute("CREATE TABLE u(x)")
+        try Database.wipeSource(atPath: file, movedTo: new)
         #expect(!Files.exists(file) && !Files.exists(file + "-journal"))
         #expect(!Files.bytes(journal).isEmpty && Files.bytes(journal).allSatisfy { $0 == 0 })
     }
@@ -302,14 +309,17 @@ import Testing
         try old.execute(
             script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2); CREATE TABLE u(x); INSERT INTO u VALUES (3);"
         )
-        func unmoved() throws -> [String] { try Database.unmovedTables(ofSourceAtPath: folder.file("old.db")) }
-        #expect(try unmoved() == ["t", "u"])
+        func unmoved() throws -> [String] {
+            try Database.unmovedObjects(ofSourceAtPath: folder.file("old.db"), movedTo: folder.file("new.db")).map(
+                \.name
+            )
+        }
         let database = try Database(path: folder.file("new.db"), movingAllOf: .file(folder.file("old.db")))
         #expect(try unmoved() == ["t", "u"])
         try finishMigration(database)
         #expect(try unmoved() == [])
         try old.execute("CREATE TABLE later(x)")
-        #expect(try unmoved() == [])
+        #expect(try unmoved() == ["later"])
         try old.execute("INSERT INTO later VALUES (1)")
         #expect(try unmoved() == ["later"])
     }
@@ -343,8 +353,8 @@ import Testing
         )
         try finishMigration(database)
         if isWiped {
-            #expect(try Database.unmovedTables(ofSourceAtPath: old) == [])
-            try Database.wipeSource(atPath: old)
+            #expect(try Database.unmovedObjects(ofSourceAtPath: old, movedTo: new).isEmpty)
+            try Database.wipeSource(atPath: old, movedTo: new)
         }
         #expect(!Files.exists(old))
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
@@ -364,13 +374,13 @@ import Testing
         #expect(try old.fetchAll("SELECT * FROM t").isEmpty)
         try old.execute(script: "DROP VIEW t; CREATE TABLE t(x); INSERT INTO t VALUES (4), (5);")
         old.close()
-        let error = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        let error = #expect(throws: MigrationError.self) { try Self.wipe(folder) }
         #expect(error?.code == .misuse)
         let left = try Connection(path: folder.file("old.db"))
         #expect(try left.fetchValue(Int.self, "SELECT count(*) FROM t") == 2)
         try left.execute("DELETE FROM t")
         left.close()
-        try Database.wipeSource(atPath: folder.file("old.db"))
+        try Self.wipe(folder)
         #expect(!Files.exists(folder.file("old.db")))
     }
 
@@ -384,13 +394,17 @@ import Testing
         try database.execute("CREATE TABLE t(x)")
         try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "t" }
         database.close()
-        let error = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: folder.file("old.db")) }
+        let error = #expect(throws: MigrationError.self) { try Self.wipe(folder) }
         #expect(error?.code == .misuse)
         let again = try Database(path: folder.file("new.db"))
         try finishMigration(again)
         again.close()
-        try Database.wipeSource(atPath: folder.file("old.db"))
+        try Self.wipe(folder)
         #expect(!Files.exists(folder.file("old.db")))
+    }
+
+    private static func wipe(_ folder: TemporaryFolder) throws {
+        try Database.wipeSource(atPath: folder.file("old.db"), movedTo: folder.file("new.db"))
     }
 
     private static func open(_ folder: TemporaryFolder) throws -> Database {

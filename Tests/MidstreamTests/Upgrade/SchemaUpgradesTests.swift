@@ -226,7 +226,7 @@ import Testing
         #expect(try moved.upgrade(upgrades).steps.isEmpty)
         try finishMigration(moved)
         #expect(try rows(moved) == newest)
-        try Database.wipeSource(atPath: path)
+        try Database.wipeSource(atPath: path, movedTo: folder.file("moved.db"))
     }
 
     @Test func stepsThatMakeNoSequenceAreRefused() throws {
