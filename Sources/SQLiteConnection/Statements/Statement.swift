@@ -25,10 +25,12 @@ public final class Statement {
     private var isAtStart = true
     private var knownPreparations: Int32 = 0
     private var isPreparedAnew = false
+    // Each bound value and each run looks at these two. Nothing else runs while they are changed, and the check that nothing does
+    // would cost more than the change.
     /// The parameters that need a value. Numbers that the text leaves out go when they are first found without one.
-    var needed: ParameterSet
+    @exclusivity(unchecked) var needed: ParameterSet
     /// Those of them that have none.
-    var unbound: ParameterSet
+    @exclusivity(unchecked) var unbound: ParameterSet
 
     init(handle: OpaquePointer, db: OpaquePointer, sql: String) {
         self.handle = handle
