@@ -37,6 +37,11 @@ public struct SQLEdits: Sendable {
         edits.append(Edit(range: range, replacement: ""))
     }
 
+    /// Whether an edit lies in a range, or at one of its ends.
+    public func change(_ range: Range<Int>) -> Bool {
+        edits.contains { range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= range.upperBound }
+    }
+
     /// Forgets the edits that lie in a range.
     public mutating func discard(in range: Range<Int>) {
         edits.removeAll { range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= range.upperBound }

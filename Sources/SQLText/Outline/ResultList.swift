@@ -1,4 +1,4 @@
-/// What a query gives: the part of its first SELECT that names the columns of the result.
+/// What a SELECT gives.
 public struct ResultList: Hashable, Sendable {
     /// What follows SELECT, DISTINCT or ALL.
     public let range: Range<Int>

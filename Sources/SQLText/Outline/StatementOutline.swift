@@ -64,6 +64,8 @@ public struct StatementOutline: Sendable {
     public internal(set) var qualifiedReferences: [QualifiedReference] = []
     /// Everything that looks like a call, at any depth.
     public internal(set) var functionCalls: [FunctionCall] = []
+    /// Every query, at any depth: an inner one before the one around it.
+    public internal(set) var queries: [Query] = []
     /// Whether a row value stands before an IN, at any depth.
     public internal(set) var hasRowMembership = false
     /// The statement itself, and one for each SELECT or VALUES in it, for each statement of a trigger, and for

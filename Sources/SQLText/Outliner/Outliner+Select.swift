@@ -52,6 +52,7 @@ extension Outliner {
     func parseCompound(in scope: Int, keepsRows: Bool = false) throws(Unknown) -> QueryShape {
         var shape = QueryShape()
         var armScope = scope
+        var arms: [ResultList?] = []
         while true {
             shape.armCount += 1
             armScope = newScope(in: scope)
@@ -59,11 +60,12 @@ extension Outliner {
             if take(.values) {
                 shape.isPlainValues = shape.armCount == 1
                 shape.rows = try parseRows(in: armScope, keeps: keepsRows)
+                arms.append(nil)
             } else {
                 try expect(.select)
                 let (results, clauses) = try parseCore(in: armScope)
                 shape.clauses = clauses
-                if shape.armCount == 1 { shape.results = results }
+                arms.append(results)
             }
             if take(.union) {
                 _ = take(.all)
@@ -71,6 +73,7 @@ extension Outliner {
                 break
             }
         }
+        shape.results = arms[0]
         if shape.armCount > 1 {
             shape.isPlainValues = false
             shape.clauses = ClauseList()
@@ -78,6 +81,7 @@ extension Outliner {
         shape.clauses.orderBy = try parseOrderBy(in: armScope)
         shape.clauses.limit = try parseClause(.limit, in: armScope)
         if shape.clauses.orderBy != nil || shape.clauses.limit != nil { shape.isPlainValues = false }
+        queries.append(Query(arms: arms, orderBy: shape.clauses.orderBy?.body))
         return shape
     }
 

@@ -25,6 +25,7 @@ final class Outliner {
     var tableReferences: [TableReference] = []
     var qualifiedReferences: [QualifiedReference] = []
     var functionCalls: [FunctionCall] = []
+    var queries: [Query] = []
     var scopes = [Scope(parent: nil)]
 
     private init(_ statement: StatementTokens, of bytes: SQLBytes) {
@@ -49,6 +50,7 @@ final class Outliner {
         outline.tableReferences = outliner.tableReferences
         outline.qualifiedReferences = outliner.qualifiedReferences
         outline.functionCalls = outliner.functionCalls
+        outline.queries = outliner.queries
         outline.scopes = outliner.scopes
         return outline
     }
