@@ -142,6 +142,8 @@ import Testing
         #expect(lines[4].hasPrefix(#"{"status":{"#) && lines[4].contains(#""pending":700"#))
         #expect(lines[6].contains("unknown command .nothing"))
         #expect(lines[7].hasPrefix(#"{"help":{"#))
+        let reindexed = try BuiltTool.run("sql", new, "--json", input: "SELECT 1 AS a; REINDEX;")
+        #expect(reindexed.output.contains(#"{"sql":"REINDEX","columns":[],"rows":[]"#))
         // What is left goes on without being told of the source.
         let status = try BuiltTool.run("status", new)
         #expect(status.status == 0)

@@ -110,6 +110,17 @@ extension DatabaseAccess {
         ignoresChecks = false
     }
 
+    /// Runs `body` without CHECK constraints, if they are to be ignored and no statement runs: the pragma expires these.
+    func ignoringChecks(_ areIgnored: Bool, _ body: () throws -> Void) throws {
+        guard areIgnored, !connection.hasBusyStatement,
+            try connection.fetchValue(Int64.self, "PRAGMA ignore_check_constraints") == 0
+        else { return try body() }
+        ignoresChecks = true
+        try connection.execute("PRAGMA ignore_check_constraints = 1")
+        defer { try? enforceChecks() }
+        try body()
+    }
+
     /// Brings rows into the target that its constraints do not take, so that the application can mend or delete them: in
     /// a table that is whole it could.
     private func promoteRefused(_ prepared: Prepared, _ keys: Statement, _ error: SQLiteError) throws
@@ -117,12 +128,8 @@ extension DatabaseAccess {
     {
         // Where the row's triggers fire, the rows that these write have CHECKs as well.
         if error.code == .constraintCheck, !connection.hasBusyStatement, !firesTriggers(prepared) {
-            // The pragma expires statements, so none may be running.
-            ignoresChecks = true
-            try connection.execute("PRAGMA ignore_check_constraints = 1")
-            defer { try? enforceChecks() }
             do {
-                try promote(prepared, keys) { try $0.promoteIfPending($1, $2) }
+                try ignoringChecks(true) { try promote(prepared, keys) { try $0.promoteIfPending($1, $2) } }
                 return []
             } catch let other as SQLiteError where ResultCode.constraint ~= other.code && prepared.route.isPlainDelete {
             }

@@ -413,10 +413,11 @@ extension DatabaseAccess {
             return try overlay.suspended { try runStatement(prepared, onStart, onRow) }
         }
         if !prepared.route.substitutes.isEmpty {
-            return try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
+            try protected { for sql in prepared.route.substitutes { try overlay.execute(sql) } }
+            return onStart(prepared.statement)
         }
         if unseen.isEmpty {
-            try runStatement(prepared, onStart, onRow)
+            try ignoringChecks(prepared.route.ignoresChecks) { try runStatement(prepared, onStart, onRow) }
             if prepared.route.changesAttachedFiles { try overlay.attachedFiles.admit() }
             return
         }
@@ -448,12 +449,15 @@ extension DatabaseAccess {
     ) throws {
         let statement = prepared.statement
         let isWrite = prepared.route.role == .write
+        let before = connection.totalChanges
         if isWrite { try overlay.settleChanges() }
         try deferForeignKeys(defersForeignKeys)
         defer {
             if isWrite, connection.isHalfUndone, !connection.isInTransaction { undo(statement) }
             statement.reset()
-            if isWrite, !overlay.watch.isStopped { overlay.noteChanges() }
+            // A virtual table that is made or dropped may write its shadow tables, and SQLite counts that.
+            let hasWritten = isWrite || prepared.route.role == .other && connection.totalChanges != before
+            if hasWritten, !overlay.watch.isStopped { overlay.noteChanges() }
         }
         var hasRow = false
         if prepared.route.role == .begin {
@@ -508,6 +512,8 @@ extension DatabaseAccess {
             overlay.statements.rollbacks += 1
         }
         defer { if !connection.isInTransaction { freshTransaction = nil } }
+        // They are of the snapshot that has ended.
+        if !connection.isInTransaction { try overlay.dropCopies() }
         if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
         if defersForeignKeys || prepared.route.mayDeferForeignKeys {
             defersForeignKeys = !connection.isInTransaction && (try? areForeignKeysDeferred()) ?? defersForeignKeys

@@ -213,12 +213,15 @@ extension DatabaseAccess {
                 // The block may have caught the error.
                 try checkTransaction()
                 isInBlock = false
+                // A rollback takes them as well.
+                do { try overlay.dropCopies() } catch { try rollBack() }
                 if connection.isInTransaction { try commitOrRollBack() }
                 afterBlock()
                 return result
             } catch {
                 isInBlock = false
                 try? rollBack()
+                if !connection.isInTransaction { overlay.watch.contents.forgetCopies() }
                 afterBlock()
                 throw error
             }

@@ -220,6 +220,16 @@ public final class DatabaseAccess {
 
     // MARK: Preparing
 
+    /// Whether a block that reads can have what a statement asks of full-text tables from copies of them, which it has not yet.
+    private func isAnsweredByCopies(_ outline: StatementOutline, _ reason: MigrationStatistics.Reason) throws -> Bool {
+        guard kind == .reader, isInBlock, reason == .program, try overlay.copyContents(for: outline) else {
+            return false
+        }
+        // Their names mean the copies from now on.
+        forgetPrepared()
+        return true
+    }
+
     func prepare(_ piece: Piece) throws -> Prepared {
         if let prepared = cache.statement(piece.key, overlay) { return prepared }
         let outline = piece.outline
@@ -239,6 +249,7 @@ public final class DatabaseAccess {
             in: piece.text
         )
         if !route.drained.isEmpty {
+            if try isAnsweredByCopies(outline, route.reason) { return try prepare(piece) }
             try drain(route.drained, route.reason, for: text)
             return try prepare(piece)
         }
@@ -260,7 +271,9 @@ public final class DatabaseAccess {
         if !names.isEmpty, let table = try overlay.strayTable(among: names) {
             throw Self.missing(table, text)
         }
+        if !violated.isEmpty, try isAnsweredByCopies(outline, .program) { return try prepare(piece) }
         route.drain(violated, .program)
+        route.isOfMoment = route.isOfMoment || overlay.watch.assumesNoRows || overlay.watch.contents.hasCopies
         route.writtenSchema = overlay.watch.writtenSchema
         route.writesTarget = try outline.kind == .reindex || overlay.watch.writesTarget && !isThere(outline)
         var keys: Statement?
@@ -270,6 +283,7 @@ public final class DatabaseAccess {
                 keys = try overlay.watch.preparing(route.ofKeys) {
                     try explaining(outline) { try connection.prepare(text) }
                 }.0
+                route.isOfMoment = route.isOfMoment || overlay.watch.assumesNoRows
             }
         case .none: break
         }

@@ -63,7 +63,7 @@ final class Prepared {
 
     /// Whether it is worth keeping for the next time.
     var isKept: Bool {
-        (route.role == .query || route.role == .write) && route.drained.isEmpty
+        (route.role == .query || route.role == .write) && route.drained.isEmpty && !route.isOfMoment
     }
 }
 

@@ -29,6 +29,8 @@ final class AccessWatch {
     var contents = ContentTables()
     /// Before 3.20, SQLite does not tell of a read of no column, as by `count(*)`.
     static let isToldOfEveryRead = Connection.libraryVersionNumber >= 3_020_000
+    /// Whether the statement being prepared was planned for a moving table that has no row at present.
+    private(set) var assumesNoRows = false
     /// Whether tables move or sources are attached: else nothing is looked at but what is prepared anew.
     var isWatching = false
     /// Whether a statement was prepared anew, since the schema had changed.
@@ -45,7 +47,7 @@ final class AccessWatch {
     private(set) var isStopped = false
     /// Of the statement that is being prepared. Nothing is known of one that is not watched.
     private(set) var traits = QueryTraits.unknown
-    private var isPreparing = false
+    private(set) var isPreparing = false
     /// Whether a statement of the application's begins to run, which is when SQLite may prepare it anew.
     private var isBeginning = false
 
@@ -62,6 +64,7 @@ final class AccessWatch {
         unqualified.removeAll()
         writtenSchema = nil
         writesTarget = false
+        assumesNoRows = false
         begin(route)
         isPreparing = true
         defer {
@@ -137,6 +140,9 @@ final class AccessWatch {
         let name = SQLIdentifier.lowercased(accessor)
         return traits.commonTables.contains(name) && !triggers.names.contains(name)
     }
+
+    /// Notes that the plan of the statement being prepared is for a table without rows, so that it is not kept.
+    func noteNoRows() { assumesNoRows = true }
 
     private func begin(_ route: Route) {
         contents.begin()

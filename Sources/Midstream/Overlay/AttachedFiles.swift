@@ -46,6 +46,7 @@ struct AttachedFiles {
             let state = try? connection.metadata(ofColumn: "format", table: "midstream_state", schema: schema)
             let copy = try? connection.metadata(ofColumn: "source", table: WholeFile.copyTable, schema: schema)
             guard state != nil || copy != nil else { continue }
+            if copy == nil, !connection.isInTransaction, (try? Self.isWhole(schema, connection)) ?? false { continue }
             let path = connection.fileName(schema: schema)
             try connection.execute("DETACH \(SQLIdentifier.quoted(schema))")
             try note()
@@ -66,12 +67,17 @@ struct AttachedFiles {
             if current == files[index].version { continue }
             version.reset()
             let store = StateStore(connection: connection, schema: schema)
-            if try store.exists() || store.exists(WholeFile.copyTable) {
+            if try store.exists() && !store.isWhole() || store.exists(WholeFile.copyTable) {
                 let path = connection.fileName(schema: files[index].schema)
                 throw Self.refusal(files[index].schema, path, "Detach it, and open it")
             }
             files[index].version = current
         }
+    }
+
+    /// Whether all rows of a file's moving tables have arrived, as in what VACUUM INTO makes.
+    private static func isWhole(_ schema: String, _ connection: Connection) throws -> Bool {
+        try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).isWhole()
     }
 
     /// The schemas that are not TEMP, and none of Midstream's own sources, in the order in which SQLite looks for names.

@@ -28,10 +28,14 @@ struct ContentTables {
     /// function.
     private var handed: Set<Int64> = []
     private var callsUnknown = false
+    /// Those that have a copy in `temp`, which reads the union tables: see `ContentCopies`.
+    private(set) var copies: Set<String> = []
+    var hasCopies: Bool { !copies.isEmpty }
 
-    init() {}
+    init(copies: Set<String> = []) { self.copies = copies }
 
-    init(connection: Connection, moving: [String: MovingTable], views: Set<String>) throws {
+    init(connection: Connection, moving: [String: MovingTable], views: Set<String>, copies: Set<String>) throws {
+        self.copies = copies
         let masters = ["main.sqlite_master", "sqlite_temp_master"]
         func objects(_ condition: String) throws -> [(name: String, outline: StatementOutline)] {
             let query = masters.map { "SELECT name, sql FROM \($0) WHERE \(condition)" }.joined(
@@ -72,6 +76,36 @@ struct ContentTables {
         }
     }
 
+    /// The full-text tables, without a copy yet, that a statement reads itself.
+    ///
+    /// - Parameter isInOverlay: Whether a table or view of that name, in lower case, is seen whole in `temp`.
+    func names(readBy statement: StatementOutline, _ isInOverlay: (String) -> Bool) -> [String] {
+        readers.filter { name, reader in
+            !copies.contains(name) && Self.names(name, in: statement)
+                && reader.definition.target?.schema.map { SQLIdentifier.equal($0, "main") } ?? true
+                && !reader.definition.isTemporary && ["fts4", "fts5"].contains(Self.module(of: reader.definition))
+                && ContentTrigger.option("content", of: reader.definition).map(isInOverlay) ?? false
+        }.map(\.key)
+    }
+
+    mutating func noteCopy(_ name: String) { copies.insert(name) }
+
+    mutating func forgetCopy(_ name: String) { copies.remove(name) }
+
+    mutating func forgetCopies() { copies.removeAll() }
+
+    private static func names(_ name: String, in statement: StatementOutline) -> Bool {
+        statement.tableReferences.contains { reference in
+            SQLIdentifier.equal(reference.name.name, name) && !statement.isHiddenByCommonTable(reference)
+                && reference.name.schema.map { SQLIdentifier.equal($0, "main") } ?? true
+        }
+    }
+
+    private static func module(of table: StatementOutline) -> String {
+        let words = StatementWords(table)
+        return words.tokens.indices.first { words[$0] == "using" }.map { words[$0 + 1] } ?? ""
+    }
+
     /// A statement is going to be prepared.
     mutating func begin() {
         handed.removeAll()
@@ -93,14 +127,15 @@ struct ContentTables {
             let reading = readers.values.filter { $0.triggers.contains(accessor) }
             if !reading.isEmpty { return reading.reduce(into: []) { $0.formUnion($1.tables) } }
         }
-        guard let name = event.first, let reader = readers[SQLIdentifier.lowercased(name)] else { return [] }
+        guard let name = event.first.map(SQLIdentifier.lowercased), let reader = readers[name] else { return [] }
+        if copies.contains(name), event.schema == "temp" { return [] }
         switch event.action {
         // To take a row out of the index, its old values are read.
         case .update, .delete: return owner != nil && owner == reader.content ? [] : reader.tables
         case .read:
             let column = event.second.map(SQLIdentifier.lowercased) ?? ""
             if reader.columns.contains(column) { return reader.tables }
-            let isOwnName = column == SQLIdentifier.lowercased(name)
+            let isOwnName = column == name
             if reader.ranksByContent, isOwnName || column == "rank" { return reader.tables }
             if isOwnName { handed.formUnion(reader.tables) }
             return callsUnknown ? handed : []
@@ -115,7 +150,7 @@ struct ContentTables {
         guard !readers.isEmpty, Self.kindsThatRead.contains(statement.kind) else { return [] }
         var needed = tables(neededByInsert: statement)
         for (name, reader) in readers {
-            let texts = [statement] + (views ?? [])
+            let texts = (copies.contains(name) ? [] : [statement]) + (views ?? [])
             let counts = texts.map { Self.reads(of: name, in: $0) }
             // Of several, one may be no search.
             let isSearched =

@@ -262,6 +262,8 @@ struct MoveSQL: Sendable {
     // MARK: The largest rowid
 
     var largestTargetKey: String { "SELECT max(\(key.target[0])) FROM \(target)" }
+    var anyInTarget: String { "SELECT 1 FROM \(target) LIMIT 1" }
+    var anyInSource: String { "SELECT 1 FROM \(source)" + whereClause(key.belonging, "") + " LIMIT 1" }
     var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" + whereClause(key.belonging, "") }
 
     /// The largest rowid of those that belong.

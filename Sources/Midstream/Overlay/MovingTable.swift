@@ -132,6 +132,22 @@ final class MovingTable {
         return key
     }
 
+    /// Whether neither side has a row, as far as that can be told by a look at its ends.
+    ///
+    /// While SQLite plans a statement of the application's: what the engine asks meanwhile is not that statement's.
+    func hasNoRows() throws -> Bool {
+        try statements.whileOthersArePrepared {
+            try integer(sql.anyInTarget) == nil && feeds.allSatisfy { try $0.hasNothingPending() }
+        }
+    }
+
+    /// Whether the source had no row, or all have been passed.
+    private func hasNothingPending() throws -> Bool {
+        guard let first = try state().lowerBound else { return true }
+        guard key.isRowID else { return try integer(sql.anyInSource) == nil }
+        return try largestSourceKey().map { $0 < first } ?? true
+    }
+
     /// The first column of the first row of a statement of the engine's own.
     func integer(_ text: String) throws -> Int64? {
         let statement = try statement(text)
@@ -335,12 +351,17 @@ final class InternalStatements {
         return statement
     }
 
-    /// Prepares a statement that the caller keeps.
-    func prepare(_ text: String) throws -> Statement {
+    /// Runs statements of the engine's own, which SQLite may prepare anew, while one of the application's is being prepared.
+    func whileOthersArePrepared<Result>(_ body: () throws -> Result) rethrows -> Result {
         let outer = isPreparing
         isPreparing = true
         defer { isPreparing = outer }
-        return try connection.prepare(text, persistent: true)
+        return try body()
+    }
+
+    /// Prepares a statement that the caller keeps.
+    func prepare(_ text: String) throws -> Statement {
+        try whileOthersArePrepared { try connection.prepare(text, persistent: true) }
     }
 
     func removeAll() {

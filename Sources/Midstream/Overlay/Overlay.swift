@@ -286,7 +286,7 @@ final class Overlay {
     }
 
     /// Runs `body`, which changes `temp` alone, also where the application has the connection write nothing.
-    private func allowingWrites(_ body: () throws -> Void) throws {
+    func allowingWrites(_ body: () throws -> Void) throws {
         guard try connection.fetchValue(Int64.self, "PRAGMA query_only") == 1 else { return try body() }
         try connection.execute("PRAGMA query_only = 0")
         defer { try? connection.execute("PRAGMA query_only = 1") }
@@ -674,8 +674,8 @@ final class Overlay {
         var mentioned = Set(byName.keys)
         let described = try byName.keys + strayNames()
         var affected: [(name: String, sql: String)] = []
-        while let position = views.firstIndex(where: {
-            ViewTwin(sql: $0.sql, mentioning: mentioned, described: described, tables: byName) != nil
+        while let position = try views.firstIndex(where: {
+            try ViewTwin(sql: $0.sql, mentioning: mentioned, described: described, tables: byName) != nil
         }) {
             let view = views.remove(at: position)
             // A program without Midstream may have made it since rows began to move.
@@ -687,12 +687,13 @@ final class Overlay {
         }
         let others = try mainNames().subtracting(mentioned)
         for view in affected {
-            let twin = ViewTwin(
+            let twin = try ViewTwin(
                 sql: view.sql,
                 mentioning: mentioned,
                 others: others,
                 described: described,
-                tables: byName
+                tables: byName,
+                rowIDColumn: rowIDColumn
             )
             guard let twin else { continue }
             if try hasTemporary(view.name) {
@@ -770,10 +771,11 @@ final class Overlay {
 
     /// Looks which virtual tables read moving ones. The connection may make more of them at any time.
     func readContentTables() throws {
-        watch.contents = ContentTables()
+        let copies = watch.contents.copies
+        watch.contents = ContentTables(copies: copies)
         if byName.isEmpty { return }
         let views = Set(twins.map(SQLIdentifier.lowercased))
-        watch.contents = try ContentTables(connection: connection, moving: byName, views: views)
+        watch.contents = try ContentTables(connection: connection, moving: byName, views: views, copies: copies)
     }
 
     /// Has the watch asked about what statements do. The owner of a borrowed connection has an authorizer of its own, or none.

@@ -14,13 +14,15 @@ struct ViewTwin {
     ///
     /// - Parameter described: The tables and views that functions such as `pragma_table_info` are to describe in `main`.
     /// - Parameter tables: The moving tables by their names in lower case.
+    /// - Parameter rowIDColumn: The column that is the rowid of a table that does not move.
     init?(
         sql: String,
         mentioning names: Set<String>,
         others: Set<String> = [],
         described: some Sequence<String>,
-        tables: [String: MovingTable]
-    ) {
+        tables: [String: MovingTable],
+        rowIDColumn: @escaping (ObjectName) throws -> String? = { _ in nil }
+    ) throws {
         let outline = SQLScript(sql).first { $0.kind == .createView }
         guard let outline, let target = outline.target else { return nil }
         let references = outline.tableReferences.filter {
@@ -44,18 +46,22 @@ struct ViewTwin {
         {
             edits.insertWord("main.", at: reference.name.nameRange.lowerBound, of: outline)
         }
-        if outline.columns == nil {
-            RowIDNames(outline: outline) {
-                outline.isHiddenByCommonTable($0) ? nil : tables[SQLIdentifier.lowercased($0.name.name)]
-            }
-            .apply(to: &edits, in: sql)
-        }
         if functions.canBeEdited { functions.apply(to: &edits, in: outline, ofMain: described) }
         for reference in outline.qualifiedReferences
         where SQLIdentifier.equal(reference.schema, "main") && names.contains(SQLIdentifier.lowercased(reference.table))
         {
             edits.replace(reference.schemaRange, withWord: "temp", of: outline)
         }
+        let rowIDNames = RowIDNames(
+            outline: outline,
+            movingTable: {
+                outline.isHiddenByCommonTable($0) ? nil : tables[SQLIdentifier.lowercased($0.name.name)]
+            },
+            otherKey: rowIDColumn
+        )
+        try rowIDNames.orderCompounds(&edits, in: sql)
+        if outline.columns == nil { rowIDNames.nameColumns(&edits, in: sql) }
+        ResultNames(outline: outline).keep(&edits, in: sql)
         guard let text = try? edits.apply(to: sql) else { return nil }
         self.sql = text
         self.outline = outline

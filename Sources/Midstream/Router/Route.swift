@@ -73,6 +73,10 @@ struct Route {
     var changesAttachedFiles = false
     /// Whether names may mean something else after it.
     var changesNames = false
+    /// Whether it is made for what the tables have at present, so that the next run needs another.
+    var isOfMoment = false
+    /// Whether no CHECK is looked at of the rows that it inserts.
+    var ignoresChecks = false
     /// What is run in the place of the statement, where there is any, all or nothing.
     var substitutes: [String] = []
     /// The statement needs the overlay out of its way.

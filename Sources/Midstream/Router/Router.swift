@@ -22,6 +22,8 @@ struct Router {
         switch outline.kind {
         case .select, .explain: return .snapshot(isHeld: readsUnion)
         case .insert, .update, .delete:
+            // What it needs first expires it.
+            if route.ignoresChecks { return .transaction }
             if case .none = route.preparation {} else { return .transaction }
             let isOutside = try readsUnion && route.redirected == nil && outline.target.map(isOutsideMain) ?? false
             return isOutside ? .snapshot(isHeld: true) : .unlessPreparedAnew
@@ -87,10 +89,13 @@ struct Router {
         if let target = outline.target, try isStray(outline) {
             return inMain(target, route, outline, text)
         }
-        if outline.kind == .dropTable, let target = outline.target, try isUnionTable(target) {
+        if outline.kind == .dropTable || outline.kind == .dropView, let target = outline.target,
+            try isUnionTable(target) || isTwinInTemp(target)
+        {
             // The application knows of none.
             guard outline.isConditional else {
-                throw SQLiteError(code: .error, message: "no such table: \(outline.text(target.range))")
+                let kind = outline.kind == .dropTable ? "table" : "view"
+                throw SQLiteError(code: .error, message: "no such \(kind): \(outline.text(target.range))")
             }
             return edited(route, outline, text) {
                 $0.replace(target.nameRange, withWord: "midstream_none", of: outline)
@@ -154,7 +159,9 @@ struct Router {
         if !contents.isDisjoint(with: overlay.byName.values.lazy.map(\.id)) {
             return route.draining(contents.intersection(allTables), .program)
         }
-        guard mentionsMovingTable(outline) || !functions.isEmpty else { return dropsView(outline, route) }
+        guard mentionsMovingTable(outline) || !functions.isEmpty || overlay.watch.contents.hasCopies else {
+            return dropsView(outline, route)
+        }
         switch outline.kind {
         case .insert, .update, .delete:
             if let target = outline.target, let table = movingTable(target) {
@@ -182,7 +189,10 @@ struct Router {
             }
             return route
         case .createView where isTemporary(outline) && outline.columns == nil:
-            return edited(route, outline, text) { nameRowIDs(outline, text, &$0) }
+            return try edited(route, outline, text) {
+                try rowIDNames(outline).orderCompounds(&$0, in: text)
+                rowIDNames(outline).nameColumns(&$0, in: text)
+            }
         case .createView, .dropView: return dropsView(outline, route)
         case .explain:
             guard let name = unlikeVirtual(outline), name.schema == nil else { return try read(outline, text, route) }
@@ -311,7 +321,13 @@ struct Router {
 
     /// Whether a read of the name is to see the overlay's table or view.
     private func isOverlaid(_ name: ObjectName) -> Bool {
-        movingTable(name) != nil || isTwin(name)
+        movingTable(name) != nil || isTwin(name) || isCopied(name)
+    }
+
+    /// Whether the name is that of a full-text table which has a copy.
+    private func isCopied(_ name: ObjectName) -> Bool {
+        if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return false }
+        return overlay.watch.contents.copies.contains(lower(name.name))
     }
 
     /// Whether the name is that of a view that has a twin.
@@ -328,8 +344,14 @@ struct Router {
         return !overlay.hiddenByTemporaryTables.contains(table.id)
     }
 
+    /// Whether the name is that of a view's twin, with the schema.
+    private func isTwinInTemp(_ name: ObjectName) -> Bool {
+        guard let schema = name.schema, SQLIdentifier.equal(schema, "temp") else { return false }
+        return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
+    }
+
     /// The moving table that the name means as the target of a write.
-    private func movingTable(_ name: ObjectName) -> MovingTable? {
+    func movingTable(_ name: ObjectName) -> MovingTable? {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return nil }
         return overlay.byName[lower(name.name)]
     }
@@ -410,6 +432,7 @@ struct Router {
             route.redirected = table.id
             return route
         }
+        var transferred = route
         var route = try edited(route, outline, text) {
             // The view's own triggers are what writes it; its twin has none.
             if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,
@@ -418,8 +441,10 @@ struct Router {
                 $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline)
             }
             try redirectReads(outline, text, &$0)
-            nameRowIDs(outline, text, &$0)
+            rowIDNames(outline).nameColumns(&$0, in: text)
+            if let transfer = try transfer(outline) { try apply(transfer, to: &$0, &transferred, outline) }
         }
+        (route.ignoresChecks, route.isOfMoment) = (transferred.ignoresChecks, transferred.isOfMoment)
         // A view is a query of its own.
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
         let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
@@ -431,9 +456,12 @@ struct Router {
         return route
     }
 
-    private func nameRowIDs(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) {
-        RowIDNames(outline: outline) { outline.isHiddenByCommonTable($0) ? nil : movingTable($0.name) }
-            .apply(to: &edits, in: text)
+    private func rowIDNames(_ outline: StatementOutline) -> RowIDNames {
+        RowIDNames(
+            outline: outline,
+            movingTable: { outline.isHiddenByCommonTable($0) ? nil : movingTable($0.name) },
+            otherKey: overlay.rowIDColumn
+        )
     }
 
     /// Whether a condition may compare one column with another: after `a = 1`, SQLite gives `b > a` as `b > 1`, and yet
@@ -475,6 +503,8 @@ struct Router {
             else { continue }
             edits.replace(column.schemaRange, withWord: "temp", of: outline)
         }
+        try rowIDNames(outline).orderCompounds(&edits, in: text)
+        ResultNames(outline: outline).keep(&edits, in: text)
     }
 
     /// Whether `INDEXED BY i` names an index that there is: else SQLite is to say that there is none.
@@ -517,6 +547,7 @@ struct Router {
             if asksForEarlierRows(outline, route.views) { return route.draining([table.id], .earlierRows) }
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
             if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
+            if let transfer = try transfer(outline) { try apply(transfer, to: &edits, &route, outline) }
         } else {
             // The statement that finds the rows calls the target by its name alone.
             if hasNamesake(outline, target) { return unread }

@@ -2,8 +2,18 @@ internal import SQLText
 
 extension StatementOutline {
     /// The table that a name of three parts means, as SQLite looks for it: by alias or name, from the inside out.
+    ///
+    /// In the ORDER BY of a compound it is looked for in each of the SELECTs.
     func source(of column: QualifiedReference) -> TableReference? {
-        var scope: Int? = column.scope
+        let query = queries.first { $0.isCompound && $0.orderBy?.contains(column.schemaRange.lowerBound) ?? false }
+        for case let arm? in query?.arms ?? [] where arm.scope != column.scope {
+            if let reference = source(of: column, from: arm.scope), reference.scope == arm.scope { return reference }
+        }
+        return source(of: column, from: column.scope)
+    }
+
+    private func source(of column: QualifiedReference, from scope: Int) -> TableReference? {
+        var scope: Int? = scope
         while let current = scope, scopes.indices.contains(current) {
             // The target of a write is in the outermost scope, and its FROM beside it.
             let found = tableReferences.filter { reference in

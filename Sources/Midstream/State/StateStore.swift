@@ -287,6 +287,15 @@ struct StateStore {
         }
     }
 
+    /// Whether the rows of all tables have arrived, so that who reads the file finds them there.
+    func isWhole() throws -> Bool {
+        let unfinished = try connection.fetchOne(
+            "SELECT 1 FROM \(schema).midstream_tables WHERE phase < ? LIMIT 1",
+            [MigrationPhase.copied.rawValue]
+        )
+        return unfinished == nil
+    }
+
     /// Drops the tables in the transaction that is open, if no table moves any more.
     func dropIfOver() throws {
         let unfinished = try connection.fetchOne(

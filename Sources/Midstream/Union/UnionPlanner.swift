@@ -29,6 +29,9 @@ struct UnionPlanner {
     /// See ``UnionPlan/mayCompareTextAsNumber``.
     let mayCompareTextAsNumber: Bool
 
+    /// Whether the table has no row at present, as far as that can be told without looking at many.
+    let hasNoRows: () -> Bool
+
     /// What SQLite assumes of a table without statistics.
     private static let assumedRows = 1_048_576.0
 
@@ -56,6 +59,10 @@ struct UnionPlanner {
                 best.indexedColumns = path.columns
             }
         }
+
+        // A join is over where a plain table that it reads in full has no row: SQLite leaves all loops at once. A virtual table
+        // ends its own loop alone, so it is to be the outermost.
+        if scope == .whole, best.rows == Self.assumedRows, hasNoRows() { (best.cost, best.rows) = (1, 1) }
 
         let isDistinct = info.wantsDistinct && best.consumesOrder && canSkipEqual(order, info.usedColumns)
         if isDistinct { best.merge = .ordered(order, rowIDDescending: false) }

@@ -102,7 +102,13 @@ class UnionTable: VirtualTable {
             mayTakeFirstAsMinimum: Connection.libraryVersionNumber < 3_030_000 && traits.hasMinimum,
             mayEndEarly: traits.hasLimit,
             usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin,
-            mayCompareTextAsNumber: traits.hasCompound
+            mayCompareTextAsNumber: traits.hasCompound,
+            hasNoRows: { [table, tables] in
+                // SQLite keeps what it prepares anew.
+                guard tables.watch.isPreparing, (try? table.hasNoRows()) ?? false else { return false }
+                tables.watch.noteNoRows()
+                return true
+            }
         )
         info.setPlan(number(of: try planner.plan(info)))
     }

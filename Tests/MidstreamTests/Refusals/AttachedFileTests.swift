@@ -1,5 +1,6 @@
 import Midstream
 import SQLiteConnection
+import SQLiteFeatures
 import Testing
 
 /// Files that the application attaches itself: those with tables that move, and sources.
@@ -47,6 +48,21 @@ import Testing
             try access.execute("ATTACH ? AS aux", [fixture.target])
             #expect(try access.fetchValue(Int.self, "SELECT count(*) FROM aux.accounts") == 100)
             try access.execute("DETACH aux")
+        }
+    }
+
+    @Test(.needs(.vacuumInto)) func whatVacuumIntoHasMadeIsAttached() throws {
+        let fixture = try MovingFixture(rows: 100)
+        let database = try fixture.open()
+        try database.stepMigration(rows: 10)
+        try database.withoutTransaction { access in
+            try access.execute("VACUUM INTO ?", [fixture.folder.file("copy.db")])
+            try access.execute("ATTACH ? AS copy", [fixture.folder.file("copy.db")])
+            #expect(try access.fetchValue(Int64.self, "SELECT sum(amount) FROM copy.accounts") == fixture.total)
+            try access.execute("UPDATE copy.accounts SET amount = 1; DELETE FROM accounts WHERE id > 50")
+            #expect(try access.fetchValue(Int64.self, "SELECT sum(amount) FROM copy.accounts") == 100)
+            #expect(try access.fetchValue(Int64.self, "SELECT count(*) FROM accounts") == 50)
+            try access.execute("DETACH copy")
         }
     }
 

@@ -138,7 +138,8 @@ import Testing
                 if isWarm { try pair.database.execute("UPDATE t SET u = 'u3' WHERE id = 3") }
                 let wanted = Result { try texts(pair.native.fetchAll(sql)) }
                 let found = Result { try Self.fetch(way, sql, pair.database) }
-                if way == .reader, case .failure(let error) = found {
+                // The view is of the table itself.
+                if way == .reader, sql.contains("rv"), case .failure(let error) = found {
                     #expect((error as? MigrationError)?.code == .refusedStatement, "\(sql)")
                     continue
                 }
@@ -220,12 +221,7 @@ import Testing
                 tables: ["t"],
                 moved: 7
             )
-            let found = Result { try Self.fetch(way, sql, pair.database) }
-            if way == .reader, case .failure(let error) = found {
-                #expect((error as? MigrationError)?.code == .refusedStatement, "\(sql)")
-                continue
-            }
-            #expect(try found.get() == texts(pair.native.fetchAll(sql)), "\(sql)")
+            #expect(try Self.fetch(way, sql, pair.database) == texts(pair.native.fetchAll(sql)), "\(sql)")
         }
     }
 
@@ -375,6 +371,65 @@ import Testing
             }
             try compare(["s0", "s2", "s3", "u3", "u35", "u38"], key, pair) { try access.fetchAll($0) }
         }
+    }
+
+    private static let questions = [
+        "SELECT rowid, s, u FROM f WHERE f MATCH 's2' ORDER BY rowid", "SELECT * FROM f", "SELECT count(u) FROM f",
+        "SELECT (SELECT u FROM f WHERE f.rowid = t.id) FROM t WHERE t.id > 5 ORDER BY id",
+        "WITH c AS (SELECT rowid AS r, u FROM f WHERE f MATCH 's1') SELECT t.*, c.u FROM c JOIN t ON t.id = c.r ORDER BY r",
+    ]
+    private static let questionsOf5 = [
+        "SELECT rowid, snippet(f, 0, '[', ']', '...', 5), rank FROM f WHERE f MATCH 's2 OR u7' ORDER BY rank, rowid",
+        "SELECT highlight(f, 1, '<', '>'), bm25(f) FROM f WHERE f MATCH 'u30'",
+        "SELECT snippet(f, -1, '', '', '', 9) FROM t JOIN f ON t.id = f.rowid WHERE f MATCH 's*' AND t.id > 20 ORDER BY t.id LIMIT 3",
+    ]
+    private static let questionsOf4 = [
+        "SELECT docid, snippet(f, '[', ']'), offsets(f) FROM f WHERE f MATCH 's2 OR u7' ORDER BY docid",
+        "SELECT hex(matchinfo(f)), u FROM f WHERE f MATCH 'u30'",
+    ]
+
+    /// In a block, and in a statement of its own, each before and after rows of the table and of its index have been written.
+    @Test(arguments: Content.allCases.filter(\.isAvailable)) func aReaderIsAnsweredWithoutADrain(_ content: Content)
+        throws
+    {
+        let is5 = content == .table5 || content == .view5
+        let pair = try Pair(
+            schema: Self.schema,
+            rows: Self.rows,
+            extra: Self.extra + content.index,
+            tables: ["t"],
+            moved: 7
+        )
+        let index = "INSERT INTO f(\(content.rowID), s, u) VALUES (41, 's2', 'u41')"
+        for sql in ["", "INSERT INTO t VALUES (41, 1, 's2', 'u41')", index] {
+            if !sql.isEmpty {
+                try pair.native.execute(sql)
+                try pair.database.execute(sql)
+            }
+            for question in Self.questions + (is5 ? Self.questionsOf5 : Self.questionsOf4) {
+                // Since SQLite 3.41, FTS4 finds no rowids in a view.
+                guard let wanted = try? texts(pair.native.fetchAll(question)) else { continue }
+                #expect(try texts(pair.database.fetchAll(question)) == wanted, "\(question)")
+            }
+            try pair.database.read { access in
+                for question in Self.questions + (is5 ? Self.questionsOf5 : Self.questionsOf4) {
+                    guard let wanted = try? texts(pair.native.fetchAll(question)) else { continue }
+                    #expect(try texts(access.fetchAll(question)) == wanted, "\(question)")
+                    let search = "SELECT rowid FROM f WHERE f MATCH 's2' ORDER BY rowid"
+                    #expect(try texts(access.fetchAll(search)) == texts(pair.native.fetchAll(search)))
+                }
+                var rows = 0
+                try access.forEachRow("SELECT u FROM f WHERE f MATCH 's2'") { row in
+                    rows += 1
+                    return rows < 2
+                }
+            }
+        }
+        #expect(pair.database.migrationStatistics.drains(of: "t") == 0)
+        let copies = try pair.database.read {
+            try $0.fetchAll("SELECT name FROM sqlite_temp_master WHERE name LIKE 'f%'")
+        }
+        #expect(copies.isEmpty)
     }
 
     /// What applications do most needs no content: it must not have a large table moved at once.

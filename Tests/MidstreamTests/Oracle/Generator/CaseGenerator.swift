@@ -142,7 +142,35 @@ struct CaseGenerator {
         ])
     }
 
+    /// A table of a moving one's definition takes its rows as they are, and gives them back.
+    private func transfer() -> Operation {
+        let table = generator.table()
+        let copy = "copy \(dice.below(1000))"
+        var plan = table
+        plan.foreignKeys = []
+        let creations =
+            [plan.creation(named: copy, columns: plan.columns)]
+            + (dice.percent(80) ? plan.indexCreations(on: copy, prefix: copy) { _ in true } : [])
+        let word = dice.pick(["INSERT", "INSERT", "INSERT OR IGNORE", "REPLACE"])
+        let (from, to) = (quoted(table.name), quoted(copy))
+        let key = plan.key.joined(separator: ", ")
+        let contents = Command(sql: "SELECT \(key), * FROM \(to) ORDER BY \(key)", order: .total)
+        var commands = creations.map { Command(sql: $0) }
+        if dice.percent(25) {
+            commands.append(Command(sql: "\(word) INTO \(to) SELECT * FROM \(from) ORDER BY \(key) LIMIT 1"))
+        }
+        commands += [Command(sql: "\(word) INTO main.\(to) SELECT * FROM \(from)"), contents]
+        if dice.percent(50) {
+            let isEmptied = dice.percent(50)
+            if isEmptied { commands.append(Command(sql: "DELETE FROM \(from)")) }
+            commands.append(Command(sql: "\(word) INTO \(from) SELECT * FROM \(to)"))
+            commands.append(Command(sql: table.contents, order: .total))
+        }
+        return .block(commands + [Command(sql: "DROP TABLE \(to)")], commits: dice.percent(40))
+    }
+
     private func block() -> Operation {
+        if dice.percent(12) { return transfer() }
         let commands = (0..<dice.between(1, 6)).map { _ in
             switch dice.below(10) {
             case 0: Command(sql: dice.pick(["SAVEPOINT b", "RELEASE b", "ROLLBACK TO b"]))

@@ -12,7 +12,8 @@ extension StatementGenerator {
     }
 
     private func rowID(_ source: Source) -> String? {
-        source.rowID.map { "\(source.qualifier).\($0)" }
+        guard source.rowID != nil else { return nil }
+        return "\(source.qualifier).\(dice.percent(30) ? dice.pick(rowIDNames(of: source)) : source.rowID ?? "")"
     }
 
     private func reference(_ source: Source, _ column: String, _ scope: [Source]) -> String {

@@ -155,7 +155,25 @@ extension StatementGenerator {
 
     // MARK: Compounds, windows and common tables
 
+    /// A compound whose first column is a rowid, sorted by another name of it.
+    private func compoundByRowID() -> Query? {
+        let (from, source) = tableSource()
+        let names = rowIDNames(of: source)
+        guard !names.isEmpty else { return nil }
+        let (other, otherSource) = tableSource()
+        let schema = source.isMain && dice.percent(25) ? "main." : ""
+        func written() -> String { (dice.percent(50) ? "\(schema)\(source.qualifier)." : "") + dice.pick(names) }
+        let key = dice.percent(80) ? ("", "") : dice.pick([("-", ""), ("", " + 1"), ("(", ")")])
+        let arms = [
+            "SELECT \(key.0)\(written())\(key.1) FROM \(from)", "SELECT \(expression([otherSource], 1)) FROM \(other)",
+        ]
+        let word = dice.pick([" UNION ", " UNION ALL ", " EXCEPT "])
+        let order = "\(key.0)\(written())\(key.1)\(dice.pick(["", " DESC", " ASC"]))"
+        return Query(text: "\(arms.joined(separator: word)) ORDER BY \(order)", columnCount: 1, isLoose: true)
+    }
+
     private func compound() -> Query {
+        if dice.percent(30), let query = compoundByRowID() { return query }
         let count = dice.between(1, 2)
         var parts: [String] = []
         for _ in 0..<dice.between(2, 3) {

@@ -20,6 +20,15 @@ extension StatementGenerator {
         return (text, source(table, alias, isMain: isBare))
     }
 
+    /// The names by which a table's rowid may be called, quoted ones among them.
+    func rowIDNames(of source: Source) -> [String] {
+        guard let rowID = source.rowID else { return [] }
+        let taken = Set(source.columns.map { $0.lowercased().filter { !"\"[]`".contains($0) } })
+        let others = ["rowid", "oid", "_rowid_"].filter { !taken.contains($0) }
+        // Where one of the names is a column's, natively the others name it as well.
+        return [rowID] + (others.count == 3 ? others + ["\"rowid\"", "[OID]", "`_rowid_`"] : [])
+    }
+
     func source(_ table: TablePlan, _ qualifier: String, isMain: Bool) -> Source {
         let others = ["rowid", "oid", "_rowid_", "ROWID"].filter { name in
             !table.columns.contains { $0.name == name.lowercased() }
