@@ -91,7 +91,9 @@ final class MigrationEngine: Sendable {
             let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
             box.stepper = stepper
             // What an earlier call could not roll back, for want of memory.
-            try stepper.connection.rollBack()
+            if stepper.connection.isInTransaction || stepper.connection.isHalfUndone {
+                try stepper.connection.rollBack()
+            }
             if !makesWholeFile { try stepper.checkFinished() }
             stepper.onEvent = { events.append($0) }
             let sourceInUse = listeners.withLock { listeners in
@@ -299,10 +301,7 @@ final class MigrationEngine: Sendable {
         _ outcome: MigrationProgress.Outcome,
         _ moved: Int64
     ) throws -> MigrationProgress {
-        // In one snapshot: other processes step as well.
-        var progress = try stepper.connection.readingTransaction {
-            try Self.progress(stepper.store, outcome, moved)
-        }
+        var progress = try stepper.readProgress(outcome, moved)
         if progress.isFinished, stepper.isLeavingSource { progress.outcome = .waitingForReaders }
         return progress
     }
@@ -313,15 +312,25 @@ final class MigrationEngine: Sendable {
         _ outcome: MigrationProgress.Outcome,
         _ moved: Int64
     ) throws -> MigrationProgress {
-        let (migrations, records) = try store.load()
+        try progress(store.load(), store, outcome, moved, store.ledgerCount)
+    }
+
+    /// - Parameter ledgerCount: The entries of a table's ledger.
+    static func progress(
+        _ state: (migrations: [MigrationRecord], tables: [TableRecord]),
+        _ store: StateStore,
+        _ outcome: MigrationProgress.Outcome,
+        _ moved: Int64,
+        _ ledgerCount: (TableRecord) throws -> Int64
+    ) throws -> MigrationProgress {
         let target = store.connection.fileName(schema: "main") ?? ""
-        let tables = try records.map { record in
-            let migration = migrations.first { $0.id == record.migration }
-            let settled = record.phase == .copying && record.undoStage == nil ? try store.ledgerCount(record) : 0
+        let paths = Dictionary(state.migrations.map { ($0.id, $0.path(fromFolderOf: target)) }) { first, _ in first }
+        let tables = try state.tables.map { record in
+            let settled = record.phase == .copying && record.undoStage == nil ? try ledgerCount(record) : 0
             return MigrationProgress.Table(
                 name: record.target,
                 sourceTable: record.source,
-                sourcePath: migration.flatMap { $0.path(fromFolderOf: target) },
+                sourcePath: paths[record.migration] ?? nil,
                 condition: record.condition,
                 phase: record.phase,
                 isReturning: record.undoStage != nil,

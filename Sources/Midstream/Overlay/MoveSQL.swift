@@ -396,8 +396,10 @@ struct MoveSQL: Sendable {
     /// ("no such function") instead of taking a pending row's key. So is one whose overlay is of another move, or of triggers that
     /// were made before: the name of one has a number of its own. They have no list of columns, since an assignment to `rowid`
     /// would not fire them then.
-    func triggers(of target: TableSchema) -> [String] {
-        let fence = "\(GuardTriggers.fence)\(Identifiers.next())()"
+    ///
+    /// - Parameter number: That number. Tables that begin together may share one.
+    func triggers(of target: TableSchema, number: Int64 = Identifiers.next()) -> [String] {
+        let fence = "\(GuardTriggers.fence)\(number)()"
         let name = SQLIdentifier.quoted(target.name)
         let columns = Self.keyColumns(of: target).map { target.columns[$0] }
         let rowID = key.isRowID ? [key.target[0]] : []

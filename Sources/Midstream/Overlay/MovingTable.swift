@@ -367,4 +367,9 @@ final class InternalStatements {
     func removeAll() {
         prepared.removeAll()
     }
+
+    /// Forgets all statements where there are many, as after steps of many tables.
+    func forgetSome() {
+        if prepared.count > 1000 { prepared.removeAll() }
+    }
 }

@@ -34,11 +34,14 @@ extension Overlay {
         var tables: [String: TableSchema]
         var claims: Claims
         var staked: [Claims.Claim]
+        /// The same by their ids.
+        var stakedByID: [Int64: Claims.Claim]
         var fenced: [Int64: String]
     }
 
     private func side(_ migration: MigrationRecord, _ moving: [TableRecord]) throws -> Side {
         let claims = Claims(connection: connection, migration: migration)
+        let staked = claims.isSameFile ? [] : try claims.all()
         return Side(
             migration: migration,
             version: try StateStore.schemaVersion(connection, of: migration.schema),
@@ -47,7 +50,8 @@ extension Overlay {
                 knownTables
             ),
             claims: claims,
-            staked: claims.isSameFile ? [] : try claims.all(),
+            staked: staked,
+            stakedByID: Dictionary(staked.map { ($0.id, $0) }) { first, _ in first },
             fenced: try claims.fencedTables()
         )
     }
@@ -68,7 +72,7 @@ extension Overlay {
                 try GuardedTable(record, guards).check(nil, nil)
                 return nil
             }
-            let claim = try side.claims.confirm(record, among: side.staked)
+            let claim = try side.claims.confirm(record, among: side.stakedByID)
             guard let source = side.tables[SQLIdentifier.lowercased(record.source)] else {
                 throw Self.goneSource(record, side.migration)
             }

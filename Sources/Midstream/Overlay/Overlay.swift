@@ -380,7 +380,8 @@ final class Overlay {
     /// Makes the TEMP objects. The sources are attached.
     private func install(_ moves: [Move]) throws {
         hiddenByTemporaryTables.removeAll()
-        for move in moves { try install(move) }
+        let temporary = moves.isEmpty ? [] : try temporaryNames()
+        for move in moves { try install(move, besides: temporary) }
         foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
         try installTwins()
         if !byName.isEmpty {
@@ -418,7 +419,8 @@ final class Overlay {
         attached[migration.schema] = path
     }
 
-    private func install(_ move: Move) throws {
+    /// - Parameter temporary: The names of TEMP tables and views, in lower case. Those of the overlay are not there yet.
+    private func install(_ move: Move, besides temporary: Set<String>) throws {
         let (record, target) = (move.record, move.target)
         let name = SQLIdentifier.lowercased(target.name)
         let table = MovingTable(
@@ -429,7 +431,7 @@ final class Overlay {
             sourceVersion: move.sourceVersion,
             hasOtherKeys: move.hasOtherKeys,
             inner: byName[name],
-            isHidden: try byName[name]?.isHidden ?? hasTemporary(target.name),
+            isHidden: byName[name]?.isHidden ?? temporary.contains(name),
             statements: statements
         )
         for fence in move.fences where !fences.contains(fence) { try defineFence(fence) }
@@ -446,6 +448,11 @@ final class Overlay {
             try createUnion(target.name, table, "whole")
         }
         if table.hasPendingUnion { try createUnion(Self.pendingName(table.id), table, "pending") }
+    }
+
+    private func temporaryNames() throws -> Set<String> {
+        let sql = "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')"
+        return Set(try connection.fetchAll(sql).map { SQLIdentifier.lowercased(try $0.get(0)) })
     }
 
     /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.

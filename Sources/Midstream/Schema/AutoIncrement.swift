@@ -6,8 +6,7 @@ enum AutoIncrement {
     /// `nil` when nothing is noted.
     static func sequence(of table: String, in schema: String, _ connection: Connection) throws -> Int64? {
         let schema = SQLIdentifier.quoted(schema)
-        let exists = try connection.fetchOne("SELECT 1 FROM \(schema).sqlite_master WHERE name = 'sqlite_sequence'")
-        guard exists != nil else { return nil }
+        guard try StateStore(connection: connection, schema: schema).exists("sqlite_sequence") else { return nil }
         return try connection.fetchValue(
             "SELECT seq FROM \(schema).sqlite_sequence WHERE name = ? COLLATE NOCASE",
             [table]

@@ -15,17 +15,39 @@ struct GuardTriggers {
 
     /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
     init(_ connection: Connection) throws {
-        let rows = try connection.fetchAll(
-            "SELECT name, tbl_name, sql FROM main.sqlite_master "
-                + "WHERE type = 'trigger' AND name LIKE 'midstream\\_%' ESCAPE '\\'"
-        )
-        tables = Dictionary(try rows.map { (try $0.get(0), try $0.get(1)) }) { first, _ in first }
-        texts = Dictionary(try rows.map { (try $0.get(0), try $0.get(2)) }) { first, _ in first }
-        fences = Dictionary(
-            try rows.compactMap { row in
-                try Self.fence(in: row.get(2)).map { (try row.get(0), $0) }
+        self.init(try Self.read(connection, where: "name LIKE 'midstream\\_%' ESCAPE '\\'"))
+    }
+
+    /// Those of one move.
+    init(_ connection: Connection, of id: Int64) throws {
+        let names = MoveSQL.guards.map { MoveSQL.trigger($0, id) }
+        guard let known = try connection.knownSchema("main") else {
+            let list = names.map(SQLLiteral.quoted).joined(separator: ", ")
+            self.init(try Self.read(connection, where: "name IN (\(list))"))
+            return
+        }
+        self.init(
+            names.flatMap(known.objects(named:)).filter { $0.type == "trigger" }.map {
+                ($0.name, $0.table, $0.sql ?? "")
             }
-        ) { first, _ in first }
+        )
+    }
+
+    private typealias Trigger = (name: String, table: String, sql: String)
+
+    private static func read(_ connection: Connection, where condition: String) throws -> [Trigger] {
+        try connection.fetchAll(
+            "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type = 'trigger' AND \(condition)"
+        ).map { (try $0.get(0), try $0.get(1), try $0.get(2)) }
+    }
+
+    private init(_ triggers: [Trigger]) {
+        tables = Dictionary(triggers.map { ($0.name, $0.table) }) { first, _ in first }
+        texts = Dictionary(triggers.map { ($0.name, $0.sql) }) { first, _ in first }
+        fences = Dictionary(triggers.compactMap { trigger in Self.fence(in: trigger.sql).map { (trigger.name, $0) } }) {
+            first,
+            _ in first
+        }
     }
 
     /// Whether the triggers of a move hand over the values of all keys that the target's table has, and of no others: a connection

@@ -19,8 +19,8 @@ final class KnownTables: Sendable {
         }
     }
 
-    /// Schemas change seldom; this bounds what their former states take.
-    private static let capacity = 1_000
+    /// Schemas change seldom; this bounds what their former states take. Of a thousand tables that move there are two thousand.
+    private static let capacity = 5_000
 
     private let tables = Mutex<[Texts: TableSchema]>([:])
 

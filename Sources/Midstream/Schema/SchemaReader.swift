@@ -33,7 +33,13 @@ struct SchemaReader {
 
     /// The texts that a table, or a view of its name, and its indexes were created by; `nil` where there is none.
     func definition(of table: String) throws -> String? {
-        try connection.fetchValue(
+        if let known = try connection.knownSchema(schema) {
+            let texts = known.objects(of: table).filter { ["table", "view", "index"].contains($0.type) }
+                .map { (order: Array("\($0.type)\0\($0.name)".utf8), sql: $0.sql) }
+                .sorted { $0.order.lexicographicallyPrecedes($1.order) }.compactMap(\.sql)
+            return texts.isEmpty ? nil : texts.joined(separator: "\n")
+        }
+        return try connection.fetchValue(
             "SELECT group_concat(sql, char(10)) FROM (SELECT sql FROM \(prefix).sqlite_master WHERE tbl_name = ? COLLATE NOCASE "
                 + "AND type IN ('table', 'view', 'index') ORDER BY type, name)",
             [table]
@@ -96,8 +102,12 @@ struct SchemaReader {
 
     /// The table's description; `nil` when there is none of that name.
     func table(_ name: String) throws -> TableSchema? {
+        if let known = try connection.knownSchema(schema) {
+            guard let object = known.table(name), let sql = object.sql else { return nil }
+            return try known.description(of: name) { try description(object.name, sql) }
+        }
         // Another connection may have a view take its place meanwhile.
-        try connection.holdingSnapshots(of: [prefix]) { try tableHere(name) }
+        return try connection.holdingSnapshots(of: [prefix]) { try tableHere(name) }
     }
 
     private func tableHere(_ name: String) throws -> TableSchema? {
@@ -107,8 +117,13 @@ struct SchemaReader {
                 [name]
             )
         else { return nil }
-        let name: String = try master.get(0)
-        let sql: String = try master.get(1)
+        return try description(master.get(0), master.get(1))
+    }
+
+    /// - Parameters:
+    ///   - name: The table's name as SQLite spells it.
+    ///   - sql: The text that it was created by.
+    private func description(_ name: String, _ sql: String) throws -> TableSchema {
         let quoted = SQLIdentifier.quoted(name)
 
         let info = try columns(of: name)
@@ -161,7 +176,10 @@ struct SchemaReader {
     }
 
     /// The names of the columns of a table or view, generated and hidden ones included; none where it is not there.
-    func columnNames(of name: String) throws -> [String] { try columns(of: name).map { try $0.get("name") } }
+    func columnNames(of name: String) throws -> [String] {
+        if try connection.knownSchema(schema) != nil, let table = try table(name) { return table.columns.map(\.name) }
+        return try columns(of: name).map { try $0.get("name") }
+    }
 
     private func columns(of name: String) throws -> [Row] {
         let quoted = SQLIdentifier.quoted(name)

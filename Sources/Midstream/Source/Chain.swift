@@ -34,7 +34,7 @@ struct Chain {
         let connection = store.connection
         try store.save(origin)
         let sql = sql(joined)
-        for table in sql.createTables { try connection.execute(table) }
+        try connection.create(in: "main", sql.createTables)
         for table in sql.key.isRowID ? [joined.ledger] : [joined.ledger, joined.watermarkTable] {
             try connection.execute("INSERT INTO main.\(table) SELECT * FROM \(schema).\(table)")
         }

@@ -106,7 +106,10 @@ struct Claims {
 
     /// The text that the table of a file's claims was created by; `nil` where there is none.
     static func definition(in schema: String, _ connection: Connection) throws -> String? {
-        try connection.fetchValue(
+        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
+            return known.objects(named: "midstream_claims").first { $0.type == "table" }?.sql
+        }
+        return try connection.fetchValue(
             "SELECT sql FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
         )
     }
@@ -136,34 +139,47 @@ struct Claims {
         }
     }
 
-    /// Claims a table for a migration that the target already knows of, and puts up the fence, in one transaction.
-    func stake(_ record: TableRecord) throws {
+    /// The same of one table.
+    func stake(_ record: TableRecord) throws { try stake([record]) }
+
+    /// Claims tables for a migration that the target already knows of, and puts up the fences, in one transaction.
+    func stake(_ records: [TableRecord]) throws {
+        var known = isSameFile ? [] : try all()
+        for record in records { try stake(record, among: &known) }
+    }
+
+    /// - Parameter claims: All of the source's file, which this one comes to.
+    private func stake(_ record: TableRecord, among claims: inout [Claim]) throws {
         if isSameFile {
-            for other in try movedHere() where SQLIdentifier.equal(other.sourceTable, record.source) && !other.isDropped
-            {
-                try checkDisjoint(record, other)
-            }
+            for other in try movedHere(from: record.source) where !other.isDropped { try checkDisjoint(record, other) }
             return try fence(record)
         }
-        let claims = try all()
         guard !isTaken(record, among: claims) else { throw NumberTaken() }
         if claims.contains(where: { $0.id == record.id }) { return }
-        try connection.execute(
-            """
-            CREATE TABLE IF NOT EXISTS \(table)(
-                id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
-                target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
-                first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
-            """
-        )
-        // It has been made anew under the name of one that has moved, whose target may have yet to learn that this was dropped.
-        for former in try all() where former.isDropped && SQLIdentifier.equal(former.sourceTable, record.source) {
-            try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [former.id])
+        if claims.isEmpty {
+            try connection.create(
+                in: migration.schema,
+                [
+                    """
+                    CREATE TABLE IF NOT EXISTS \(table)(
+                        id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
+                        target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
+                        first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
+                    """
+                ]
+            )
         }
-        for other in try all() where SQLIdentifier.equal(other.sourceTable, record.source) {
-            try checkDisjoint(record, other)
+        for index in claims.indices where SQLIdentifier.equal(claims[index].sourceTable, record.source) {
+            if claims[index].isDropped {
+                // It has been made anew under the name of one that has moved, whose target may have yet to learn that this was
+                // dropped.
+                try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [claims[index].id])
+                claims[index].sourceTable = ""
+            } else {
+                try checkDisjoint(record, claims[index])
+            }
         }
-        try checkOwners(record)
+        try checkOwners(record, among: claims)
         let rowIDs = try rowIDs(of: record)
         try connection.execute(
             """
@@ -172,6 +188,7 @@ struct Claims {
             """,
             [record.id, record.source, targetFile(), record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
+        claims += try all(only: record.id)
         try fence(record)
     }
 
@@ -282,9 +299,9 @@ struct Claims {
 
     /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
     /// read the target before them.
-    func confirm(_ record: TableRecord, among claims: [Claim]) throws -> Claim? {
+    func confirm(_ record: TableRecord, among claims: [Int64: Claim]) throws -> Claim? {
         guard !isSameFile else { return nil }
-        let claim = try own(claims.first { $0.id == record.id }, record)
+        let claim = try own(claims[record.id], record)
         if claim.undoStage != nil || record.undoStage != nil {
             try checkStage(claim, StateStore(connection: connection).table(record.id))
         }
@@ -439,10 +456,12 @@ struct Claims {
 
     /// A table of which rows move within their file, or have moved and stayed, is no source for another file: each of the two
     /// would not know when the other is done with the table. Nor the other way round, but for a part that has moved and stayed.
-    func checkOwners(_ record: TableRecord) throws {
+    ///
+    /// - Parameter claims: All of the file; `nil` where they have yet to be read.
+    func checkOwners(_ record: TableRecord, among claims: [Claim]? = nil) throws {
         // Others may begin meanwhile: a claim and its fence are there together.
         let (staked, fences) = try connection.holdingSnapshots(of: [schema]) {
-            (try all(), try self.fences(of: record.source))
+            (try claims ?? all(), try self.fences(of: record.source))
         }
         let claims = staked.filter {
             SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped && $0.id != record.id
@@ -501,13 +520,14 @@ struct Claims {
     }
 
     private func createFence(_ record: TableRecord, _ time: String, of file: String, _ part: String = "") throws {
-        for event in MoveSQL.guards {
-            try connection.execute(
+        try connection.create(
+            in: migration.schema,
+            MoveSQL.guards.map { event in
                 "CREATE TRIGGER \(schema).\(Self.fence(event, record)) \(time) \(event.uppercased()) ON "
                     + "\(SQLIdentifier.quoted(record.source)) BEGIN "
                     + "SELECT RAISE(ABORT, \(Self.message(record, file)))\(part); END"
-            )
-        }
+            }
+        )
     }
 
     /// What a fence in the target's own file tells besides: which rows, for which table.
@@ -517,10 +537,12 @@ struct Claims {
 
     /// What its fences tell of tables of the target's own file, which are there while rows move, and stay with the table.
     ///
-    /// - Parameter moving: The tables that have yet to arrive, and are left out.
-    func movedHere(besides moving: [TableRecord] = []) throws -> [Claim] {
+    /// - Parameters:
+    ///   - table: The only one that is wanted.
+    ///   - moving: The tables that have yet to arrive, and are left out.
+    func movedHere(from table: String? = nil, besides moving: [TableRecord] = []) throws -> [Claim] {
         let ids = Set(moving.filter { $0.phase != .done }.map(\.id))
-        return try Self.fences(in: "main", connection).compactMap { fence in
+        return try Self.fences(of: table, in: "main", connection).compactMap { fence in
             Self.claim(of: fence, targetFile: targetFile()).flatMap { ids.contains($0.id) ? nil : $0 }
         }
     }
@@ -584,7 +606,11 @@ struct Claims {
     ///
     /// - Parameter table: The source table that they are on; `nil` for all.
     static func fences(of table: String? = nil, in schema: String, _ connection: Connection) throws -> [Fence] {
-        try connection.fetchAll(
+        if let table, let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
+            return known.objects(of: table).filter { $0.type == "trigger" && OwnNames.isFence($0.name) }
+                .map { Fence(name: $0.name, table: $0.table, sql: $0.sql ?? "") }
+        }
+        return try connection.fetchAll(
             "SELECT name, tbl_name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND name LIKE "
                 + "'midstream\\_fence\\_%' ESCAPE '\\' AND tbl_name = ifnull(?, tbl_name) COLLATE NOCASE",
             [table]
@@ -610,11 +636,20 @@ struct Claims {
     ///   - fenced: See ``fencedTables()``.
     ///   - claims: All of the source's file.
     func checkFence(_ record: TableRecord, _ fenced: [Int64: String], among claims: [Claim]) throws {
-        var tables = fenced[record.id].map { [$0] } ?? []
+        try checkFence(record, among: claims) { fenced[$0] }
+    }
+
+    /// - Parameter fenced: The table that the fence of a move is on.
+    private func checkFence(
+        _ record: TableRecord,
+        among claims: @autoclosure () throws -> [Claim],
+        _ fenced: (Int64) throws -> String?
+    ) throws {
+        var tables = try fenced(record.id).map { [$0] } ?? []
         if tables.isEmpty {
             // Where several take a table's rows, it has the fence of one of them.
-            tables = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped }
-                .compactMap { fenced[$0.id] }
+            tables = try claims().filter { SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped }
+                .compactMap { try fenced($0.id) }
         }
         guard let other = tables.first, !tables.contains(where: { SQLIdentifier.equal($0, record.source) }) else {
             return
@@ -629,7 +664,13 @@ struct Claims {
 
     /// The same, of what there is now.
     func checkFence(_ record: TableRecord) throws {
-        try checkFence(record, fencedTables(), among: isSameFile ? [] : all())
+        guard let known = try connection.knownSchema(migration.schema) else {
+            return try checkFence(record, fencedTables(), among: isSameFile ? [] : all())
+        }
+        try checkFence(record, among: isSameFile ? [] : all()) { id in
+            MoveSQL.guards.lazy.flatMap { known.objects(named: "midstream_fence_\($0)_\(id)") }
+                .first { $0.type == "trigger" }?.table
+        }
     }
 
     /// Those for tables of other files, which go with the last claim.
@@ -657,10 +698,16 @@ struct Claims {
     /// One transaction of the source, which checks in itself that the claim is this very target's: a copy of the target,
     /// or one restored from a backup, must not take the rows from under the original.
     ///
-    /// - Parameter isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
+    /// - Parameters:
+    ///   - isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
+    ///   - claims: All of the file, of which this one changes.
     /// - Returns: Why the table was kept, or `nil` when it is gone.
-    func release(_ record: TableRecord, moved: Int64, isDamaged: Bool = false) throws -> String? {
-        let claims = try all()
+    func release(
+        _ record: TableRecord,
+        moved: Int64,
+        isDamaged: Bool,
+        among claims: inout [Claim]
+    ) throws -> String? {
         guard let claim = claims.first(where: { $0.id == record.id }) else {
             throw MigrationError(
                 .foreignState,
@@ -678,11 +725,12 @@ struct Claims {
         }
         // What has been made anew since then is none of this move's.
         if claim.isDropped { return nil }
-        try checkFence(record, fencedTables(), among: claims)
+        try checkFence(record)
         try noteMoved(record, moved)
+        for index in claims.indices where claims[index].id == record.id { claims[index].moved = moved }
         // What had yet to come into it came into the target.
         try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
-        let sharing = try all().filter { SQLIdentifier.equal($0.sourceTable, record.source) }
+        let sharing = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
         }
@@ -697,6 +745,9 @@ struct Claims {
         }
         if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
         try replaceByView(record, source.columns.map(\.name))
+        for index in claims.indices where SQLIdentifier.equal(claims[index].sourceTable, record.source) {
+            claims[index].isDropped = true
+        }
         return nil
     }
 
@@ -724,14 +775,14 @@ struct Claims {
     /// into a void.
     private func replaceByView(_ record: TableRecord, _ columns: [String]) throws {
         let name = SQLIdentifier.quoted(record.source)
-        try connection.execute("DROP TABLE \(schema).\(name)")
+        try connection.dropTable(record.source, in: migration.schema)
         try add([Self.droppedColumn])
         try connection.execute(
             "UPDATE \(table) SET \(Self.droppedColumn) = 1 WHERE source_table = ?1 COLLATE NOCASE",
             [record.source]
         )
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
-        try connection.execute("CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0")
+        try connection.create(in: migration.schema, ["CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0"])
         try createFence(record, "INSTEAD OF", of: targetFile())
     }
 }

@@ -26,6 +26,9 @@ struct StateStore {
 
     /// Whether the file has a table of the engine's.
     func exists(_ table: String) throws -> Bool {
+        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
+            return known.objects(named: table).contains { $0.type == "table" && $0.name.hasSameBytes(as: table) }
+        }
         let sql = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = ?"
         return try connection.fetchOne(sql, [table]) != nil
     }
@@ -122,11 +125,7 @@ struct StateStore {
     }
 
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
-        // One look at the schema for both: there may be thousands of tables.
-        let names = try connection.fetchAll(
-            "SELECT name FROM \(schema).sqlite_master "
-                + "WHERE type = 'table' AND name IN ('midstream_state', 'midstream_tables', 'midstream_claims', '\(Self.givenUp)')"
-        ).map { try $0.get(0, as: String.self) }
+        let names = try ownNames(["midstream_state", "midstream_tables", "midstream_claims", Self.givenUp])
         guard names.contains("midstream_state") else {
             if names.contains("midstream_tables") { throw Self.isIncomplete }
             return ([], [])
@@ -152,10 +151,11 @@ struct StateStore {
                 givenUp: givenUp[try row.get(0)] ?? []
             )
         }
+        let columns = try columns()
         let tables = try connection.fetchAll(
             "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
         )
-        .map { try tableRecord($0, columns: columns(of: $0.get(0))) }
+        .map { try tableRecord($0, columns: columns[$0.get(0)] ?? []) }
         let known = Set(migrations.map(\.id))
         if try tables.isEmpty && hasGuards()
             || tables.contains(where: { $0.phase != .done && !known.contains($0.migration) })
@@ -169,6 +169,15 @@ struct StateStore {
             return record
         }
         return (migrations, records)
+    }
+
+    /// Those of these tables that there are: one look at the schema for all of them, which may have thousands.
+    private func ownNames(_ names: [String]) throws -> [String] {
+        if try connection.knownSchema(SQLIdentifier.unquoted(schema)) != nil { return try names.filter(exists) }
+        let list = names.map(SQLLiteral.quoted).joined(separator: ", ")
+        return try connection.fetchAll(
+            "SELECT name FROM \(schema).sqlite_master WHERE type = 'table' AND name IN (\(list))"
+        ).map { try $0.get(0) }
     }
 
     /// Whether tables of the file have the triggers of moving ones.
@@ -227,21 +236,22 @@ struct StateStore {
         )
     }
 
-    private func columns(of table: Int64) throws -> [ColumnRecord] {
-        try connection.fetchAll(
-            "SELECT name, origin, is_expression FROM \(schema).midstream_columns WHERE id = ?",
-            [table]
-        )
-        .map { row in
-            let text: String = try row.get(1)
+    /// The columns of all tables, by the tables' ids.
+    private func columns() throws -> [Int64: [ColumnRecord]] {
+        var columns: [Int64: [ColumnRecord]] = [:]
+        for row in try connection.fetchAll(
+            "SELECT id, name, origin, is_expression FROM \(schema).midstream_columns ORDER BY id, name"
+        ) {
+            let text: String = try row.get(2)
             let origin: ColumnRecord.Origin =
-                switch row[2] {
+                switch row[3] {
                 case .integer(0): .column(text)
                 case .integer(2): .left
                 default: .expression(text)
                 }
-            return ColumnRecord(name: try row.get(0), origin: origin)
+            columns[try row.get(0), default: []].append(ColumnRecord(name: try row.get(1), origin: origin))
         }
+        return columns
     }
 
     /// Reads one table's state, without its columns, which are asked for once and not with each batch; `nil` when it is over

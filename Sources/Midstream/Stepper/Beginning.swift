@@ -131,11 +131,13 @@ struct Beginning {
     /// Has the target know of it.
     func store(in store: StateStore) throws {
         try store.save(record)
-        for table in sql.createTables { try connection.execute(table) }
+        try connection.create(in: "main", sql.createTables)
     }
 
     /// Lets it move: from then on its rows are on both sides.
-    func letMove() throws {
+    ///
+    /// - Parameter number: See ``MoveSQL/triggers(of:number:)``.
+    func letMove(number: Int64 = Identifiers.next()) throws {
         if target.isAutoIncrement { try raiseSequence() }
         for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
         try connection.execute(

@@ -117,6 +117,26 @@ struct Copying {
         }
     }
 
+    /// Whether the source has less rows than a batch, and the table can go together with others.
+    func isSmall() throws -> Bool {
+        try !sql.firesTriggers && mover.key(at: state.batch.rows - 1, from: .start, isPending: false) == nil
+    }
+
+    /// Moves all rows of a small table, and ends its copying, in the transaction that is open.
+    func moveWhole(_ record: TableRecord) throws -> Int64 {
+        guard let now = try store.table(record.id), now.isMoving else { return 0 }
+        try confirm(record)
+        var moved: Int64 = 0
+        if let position = try mover.position(now) {
+            moved = try mover.move(now, from: position, through: nil, hasLedger: hasLedger(), undoing: .transaction)
+        }
+        guard let passed = try store.table(record.id) else { return moved }
+        let (rows, hashes) = try mover.countSource(passed)
+        try mover.complete(passed, counted: rows, hashed: hashes)
+        state.counts[record.id] = nil
+        return moved
+    }
+
     /// Moves exactly that many pending rows, or all that are left.
     private func move(_ record: TableRecord, rows: Int64) throws -> Int64? {
         guard rows > 0 else { return 0 }

@@ -9,24 +9,38 @@ struct Retirement {
     let stepper: Stepper
     let migration: MigrationRecord
 
-    func advance(_ record: TableRecord) throws -> MigrationProgress.Outcome {
-        if migration.sourcePath == nil { return try retireInSameFile(record) }
-        if record.phase == .copied {
-            guard try beginRetiring(record) else { return .busy }
+    func advance(_ record: TableRecord) throws -> MigrationProgress.Outcome { try advance([record], until: .now) }
+
+    /// Brings tables of one source further together. Where one fails, none has been brought further than others may have been.
+    ///
+    /// - Parameter deadline: After which no further table is retired in the same transaction.
+    func advance(
+        _ records: [TableRecord],
+        until deadline: ContinuousClock.Instant
+    ) throws -> MigrationProgress.Outcome {
+        if migration.sourcePath == nil { return try retireInSameFile(records, until: deadline) }
+        let copied = records.filter { $0.phase == .copied }
+        if !copied.isEmpty {
+            guard try beginRetiring(copied) else { return .busy }
         }
-        guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
+        let unread = try stepper.provenUnread(records.map(\.id), since: .end)
+        var ready = records.filter { unread.contains($0.id) }
+        if ready.isEmpty { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
-        var kept: String?
+        let stored = try Stored(stepper.store)
+        var kept: [Int64: String] = [:]
         var isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
         // A file that is open and has another path by now, as when its folder was renamed, is released all the same: it is not
         // known whether it is still anywhere. One that another process has deleted rightly is none the worse for it.
         if stepper.isAttached(migration) || !isMissing {
             do {
                 try stepper.attach(migration)
-                guard try isReleased(record, migration) || !isInUse(record) else { return .waitingForReaders }
-                kept = try releaseSource(record)
-                guard try isReleaseSeen(record) else { return .waitingForReaders }
+                ready = try ready.filter { try isReleased($0, migration) || !isInUse($0, stored) }
+                if ready.isEmpty { return .waitingForReaders }
+                (ready, kept) = try releaseSources(ready, until: deadline)
+                ready = try ready.filter { try isReleaseSeen($0, stored) }
+                if ready.isEmpty { return .waitingForReaders }
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
                 return .waitingForReaders
             } catch let error as SQLiteError where ResultCode.readOnly ~= error.code && isMissing {
@@ -35,23 +49,26 @@ struct Retirement {
             isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
         }
         if isMissing {
-            kept = "its file is not there. When it is back, the next addMigration of it retires it"
+            let reason = "its file is not there. When it is back, the next addMigration of it retires it"
+            for record in ready { kept[record.id] = reason }
         } else if migration.retirement == .keep {
-            kept = nil
+            kept.removeAll()
         }
         stepper.noteSourceToLeave(migration)
-        let isDone = try stepper.transaction(isDurable: true) {
-            let isDone = try finishInTransaction(record)
-            // Another process that was faster has found the file, and may have deleted it.
-            if isDone, isMissing {
-                try Unreleased(connection: connection).note(
-                    .init(id: record.id, moved: record.copied + record.settled, source: migration.sourcePath)
-                )
+        let done = try stepper.transaction(isDurable: true) {
+            try ready.filter { record in
+                let isDone = try finishInTransaction(record)
+                // Another process that was faster has found the file, and may have deleted it.
+                if isDone, isMissing {
+                    try Unreleased(connection: connection).note(
+                        .init(id: record.id, moved: record.copied + record.settled, source: migration.sourcePath)
+                    )
+                }
+                return isDone
             }
-            return isDone
         }
-        guard let isDone else { return .busy }
-        try announce(record, kept: kept, isDone: isDone)
+        guard let done else { return .busy }
+        try announce(done, kept: kept)
         return .worked
     }
 
@@ -66,48 +83,57 @@ struct Retirement {
     ///
     /// - Returns: `false` while the target is locked, or another file's readers are waited for.
     func endReleased(_ record: TableRecord) throws -> Bool {
-        guard try isReleaseSeen(record),
+        guard try isReleaseSeen(record, Stored(stepper.store)),
             let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) })
         else { return false }
-        try announce(record, kept: nil, isDone: isDone)
+        try announce(isDone ? [record] : [], kept: [:])
         return true
     }
 
-    private func beginRetiring(_ record: TableRecord) throws -> Bool {
+    private func beginRetiring(_ records: [TableRecord]) throws -> Bool {
         let done: Void? = try stepper.transaction(isDurable: true) {
-            // Another process may be further.
-            try stepper.connection.execute(
-                "UPDATE main.midstream_tables SET phase = ?1 WHERE id = ?2 AND phase = ?3",
-                [MigrationPhase.retiring.rawValue, record.id, MigrationPhase.copied.rawValue]
-            )
+            for record in records {
+                // Another process may be further.
+                try stepper.connection.execute(
+                    "UPDATE main.midstream_tables SET phase = ?1 WHERE id = ?2 AND phase = ?3",
+                    [MigrationPhase.retiring.rawValue, record.id, MigrationPhase.copied.rawValue]
+                )
+            }
         }
         return done != nil
     }
 
-    /// Whether the file that this move was taken over from may still show its table with the source's rows: until that table
-    /// has been released itself, and nobody reads from before.
-    private func isInUse(_ record: TableRecord) throws -> Bool {
-        let (migrations, _) = try stepper.store.load()
-        return try others(record).contains { other in
-            guard let file = migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
-                return false
-            }
-            // It is let go of in its own turn where it has been deleted, since all of it had been released.
-            guard stepper.isAttached(file) || stepper.path(of: file).map(FilePath.exists) ?? false else { return true }
-            try stepper.attach(file)
-            let state = StateStore(connection: stepper.connection, schema: file.schema)
-            return try state.table(record.id) != nil || isReleased(other, file)
-        }
-    }
+    /// What is stored, and which moves go to one table in the end.
+    private struct Stored {
+        let migrations: [MigrationRecord]
+        /// The moves that are not over, by their targets in lower case.
+        private let unfinished: [String: [TableRecord]]
+        /// The moves within this file.
+        private let onward: [TableRecord]
 
-    /// The moves into the same table that are not over, and into tables of this file that its rows move on to: a move that had
-    /// rows to come then goes there directly.
-    private func others(_ record: TableRecord) throws -> [TableRecord] {
-        let (migrations, tables) = try stepper.store.load()
-        let onward = tables.filter { table in
-            migrations.contains { $0.id == table.migration && $0.sourcePath == nil }
+        init(_ store: StateStore) throws {
+            let tables: [TableRecord]
+            (migrations, tables) = try store.load()
+            let own = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
+            onward = tables.filter { own.contains($0.migration) }
+            unfinished = Dictionary(grouping: tables.filter { $0.phase != .done }) {
+                SQLIdentifier.lowercased($0.target)
+            }
         }
-        func destinations(_ table: String) -> Set<String> {
+
+        /// The moves into the same table that are not over, and into tables of this file that its rows move on to: a move that had
+        /// rows to come then goes there directly.
+        func others(_ record: TableRecord) -> [TableRecord] {
+            if onward.isEmpty {
+                return (unfinished[SQLIdentifier.lowercased(record.target)] ?? []).filter { $0.id != record.id }
+            }
+            let own = destinations(record.target)
+            return unfinished.values.joined().filter {
+                $0.id != record.id && !own.isDisjoint(with: destinations($0.target))
+            }
+        }
+
+        private func destinations(_ table: String) -> Set<String> {
             var found = [table]
             var next = 0
             while next < found.count {
@@ -119,46 +145,73 @@ struct Retirement {
             }
             return Set(found.map(SQLIdentifier.lowercased))
         }
-        let own = destinations(record.target)
-        return tables.filter {
-            $0.id != record.id && $0.phase != .done && !own.isDisjoint(with: destinations($0.target))
+    }
+
+    /// Whether the file that this move was taken over from may still show its table with the source's rows: until that table
+    /// has been released itself, and nobody reads from before.
+    private func isInUse(_ record: TableRecord, _ stored: Stored) throws -> Bool {
+        try stored.others(record).contains { other in
+            guard let file = stored.migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
+                return false
+            }
+            // It is let go of in its own turn where it has been deleted, since all of it had been released.
+            guard stepper.isAttached(file) || stepper.path(of: file).map(FilePath.exists) ?? false else { return true }
+            try stepper.attach(file)
+            let state = StateStore(connection: stepper.connection, schema: file.schema)
+            return try state.table(record.id) != nil || isReleased(other, file)
         }
     }
 
     private func isReleased(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
-        let claim = try Claims(connection: stepper.connection, migration: migration).all().first { $0.id == record.id }
+        let claim = try Claims(connection: stepper.connection, migration: migration).all(only: record.id).first
         return claim?.moved != nil
     }
 
     /// Whether no reader of a file in the middle of a chain can have its table, with rows of another source, from before the
     /// release. That source goes next.
-    private func isReleaseSeen(_ record: TableRecord) throws -> Bool {
-        try others(record).isEmpty
+    private func isReleaseSeen(_ record: TableRecord, _ stored: Stored) throws -> Bool {
+        try stored.others(record).isEmpty
             || stepper.isProvenUnread(record.id, since: .released, in: migration.schema)
     }
 
-    private func announce(_ record: TableRecord, kept: String?, isDone: Bool) throws {
-        // Otherwise another process was first, and told.
-        if isDone {
-            if let kept {
-                let path = stepper.path(of: migration)
-                stepper.onEvent?(.sourceKept(table: record.source, path: path, reason: kept))
+    /// - Parameters:
+    ///   - records: The tables that this process has ended: another one that was first has told.
+    ///   - kept: Why their sources were kept, by their ids.
+    private func announce(_ records: [TableRecord], kept: [Int64: String]) throws {
+        if !records.isEmpty {
+            let path = stepper.path(of: migration)
+            let unfinished = Set(
+                try stepper.store.load().tables.filter { $0.phase != .done }.map { SQLIdentifier.lowercased($0.target) }
+            )
+            for record in records {
+                if let reason = kept[record.id] {
+                    stepper.onEvent?(.sourceKept(table: record.source, path: path, reason: reason))
+                }
+                if !unfinished.contains(SQLIdentifier.lowercased(record.target)) {
+                    stepper.onEvent?(.tableMoved(record.target))
+                }
             }
-            let others = try stepper.store.load().tables.filter { SQLIdentifier.equal($0.target, record.target) }
-            if others.allSatisfy({ $0.phase == .done }) { stepper.onEvent?(.tableMoved(record.target)) }
         }
         try leaveSource()
     }
 
-    private func releaseSource(_ record: TableRecord) throws -> String? {
+    /// - Returns: The tables whose sources have been released, and why those were kept that are.
+    private func releaseSources(
+        _ records: [TableRecord],
+        until deadline: ContinuousClock.Instant
+    ) throws -> (released: [TableRecord], kept: [Int64: String]) {
         do {
-            return try releaseSource(record, isDamaged: false)
-        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            return try releaseSource(record, isDamaged: true)
+            return try releaseSources(records, until: deadline, isDamaged: false)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code && records.count == 1 {
+            return try releaseSources(records, until: deadline, isDamaged: true)
         }
     }
 
-    private func releaseSource(_ record: TableRecord, isDamaged: Bool) throws -> String? {
+    private func releaseSources(
+        _ records: [TableRecord],
+        until deadline: ContinuousClock.Instant,
+        isDamaged: Bool
+    ) throws -> (released: [TableRecord], kept: [Int64: String]) {
         let connection = stepper.connection
         let claims = Claims(connection: connection, migration: migration)
         let isClaimed = try Claims.definition(in: claims.schema, connection) != nil
@@ -167,9 +220,16 @@ struct Retirement {
         do {
             // A lock that is asked for after a read is not waited for.
             if isClaimed { try WriteLock.take(connection, by: "midstream_claims", in: migration.schema) }
-            let kept = try claims.release(record, moved: record.copied + record.settled, isDamaged: isDamaged)
+            var (released, kept): ([TableRecord], [Int64: String]) = ([], [:])
+            var known = try claims.all()
+            for record in records {
+                let moved = record.copied + record.settled
+                kept[record.id] = try claims.release(record, moved: moved, isDamaged: isDamaged, among: &known)
+                released.append(record)
+                if ContinuousClock.now >= deadline { break }
+            }
             try connection.execute("COMMIT")
-            return kept
+            return (released, kept)
         } catch {
             try? connection.rollBack()
             throw error
@@ -186,7 +246,7 @@ struct Retirement {
         record.phase = .retiring
         record.copied = moved
         record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
-        let kept = try releaseSource(record)
+        let kept = try releaseSources([record], until: .now).kept[record.id]
         try connection.sync(schema: migration.schema)
         try stepper.waitingTransaction {
             try Unreleased(connection: connection).forget(claim.id)
@@ -196,24 +256,36 @@ struct Retirement {
 
     private var connection: Connection { stepper.connection }
 
-    private func retireInSameFile(_ record: TableRecord) throws -> MigrationProgress.Outcome {
+    private func retireInSameFile(
+        _ records: [TableRecord],
+        until deadline: ContinuousClock.Instant
+    ) throws -> MigrationProgress.Outcome {
         do {
-            return try retireInSameFile(record, isDamaged: false)
-        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            return try retireInSameFile(record, isDamaged: true)
+            return try retireInSameFile(records, until: deadline, isDamaged: false)
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code && records.count == 1 {
+            return try retireInSameFile(records, until: deadline, isDamaged: true)
         }
     }
 
     /// - Parameter isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
-    private func retireInSameFile(_ record: TableRecord, isDamaged: Bool) throws -> MigrationProgress.Outcome {
-        var kept: String?
-        let isDone: Bool? = try stepper.transaction {
-            guard try isUnfinished(record) else { return false }
-            kept = isDamaged ? "it is damaged. All rows have moved" : try retireTable(record)
-            return try finishInTransaction(record)
+    private func retireInSameFile(
+        _ records: [TableRecord],
+        until deadline: ContinuousClock.Instant,
+        isDamaged: Bool
+    ) throws -> MigrationProgress.Outcome {
+        var kept: [Int64: String] = [:]
+        let done = try stepper.transaction {
+            kept.removeAll()
+            var done: [TableRecord] = []
+            for record in records where try isUnfinished(record) {
+                kept[record.id] = isDamaged ? "it is damaged. All rows have moved" : try retireTable(record)
+                if try finishInTransaction(record) { done.append(record) }
+                if ContinuousClock.now >= deadline { break }
+            }
+            return done
         }
-        guard let isDone else { return .busy }
-        try announce(record, kept: kept, isDone: isDone)
+        guard let done else { return .busy }
+        try announce(done, kept: kept)
         return .worked
     }
 
@@ -234,8 +306,10 @@ struct Retirement {
         try Claims(connection: connection, migration: migration).checkFence(record)
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
         var claimed = record.copied + record.settled
-        let before = try Claims(connection: connection, migration: migration).movedHere(besides: [record])
-            .filter { SQLIdentifier.equal($0.sourceTable, record.source) }
+        let before = try Claims(connection: connection, migration: migration).movedHere(
+            from: record.source,
+            besides: [record]
+        )
         if !before.isEmpty {
             let conditions = before.map { "(\($0.condition ?? "1")\n)" }.joined(separator: " OR ")
             claimed +=
@@ -247,7 +321,7 @@ struct Retirement {
         let overwrites: Int64 = try connection.fetchValue("PRAGMA main.secure_delete") ?? 0
         try connection.execute("PRAGMA main.secure_delete = FAST")
         defer { try? connection.execute("PRAGMA main.secure_delete = \(overwrites == 1 ? 1 : 0)") }
-        try connection.execute("DROP TABLE main.\(name)")
+        try connection.dropTable(record.source, in: "main")
         return nil
     }
 
@@ -267,7 +341,7 @@ struct Retirement {
             [MigrationPhase.done.rawValue, record.id]
         )
         for table in [record.ledger, record.watermarkTable] {
-            try connection.execute("DROP TABLE IF EXISTS main.\(table)")
+            try connection.dropTable(table, in: "main")
         }
         try stepper.store.dropIfOver()
         return true

@@ -216,8 +216,11 @@ extension Setup {
     }
 
     /// Has the moves into a table go on as moves into the one that it moves to, in the transaction that is open.
-    func join(_ record: TableRecord, _ migration: MigrationRecord) throws {
+    ///
+    /// - Returns: Whether there are such moves.
+    func join(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
         let formers = try formers(of: record, migration)
+        if formers.isEmpty { return false }
         // The sources of this table that have nothing to do with the one whose rows it takes now.
         let own = Set(formers.map(\.record.id) + [record.id])
         let strangers = try stepper.load().tables.filter { !own.contains($0.id) }
@@ -229,5 +232,6 @@ extension Setup {
             stepper.forget(joined.id)
             stepper.refusalHandlers[joined.id] = stepper.refusalHandlers[record.id]
         }
+        return true
     }
 }

@@ -7,6 +7,8 @@ extension Setup {
     struct Known {
         let migration: MigrationRecord
         let records: [TableRecord]
+        /// The same by the targets' names in lower case.
+        private let recordsOfTargets: [String: [TableRecord]]
         let targets: SchemaReader
         let sources: SchemaReader
         /// The names of the target's tables.
@@ -14,6 +16,9 @@ extension Setup {
         let claims: Claims
         /// The claims on tables of the source, or what its fences tell where it is the target's own file.
         let staked: [Claims.Claim]
+        private let stakedSources: [String: [Claims.Claim]]
+        /// The number of the source's schema.
+        private let sourceVersion: Int64
         /// The claims of other files on tables of the target, and on those whose rows went to them within it.
         let onward: [Claims.Claim]
         /// The virtual tables of the source.
@@ -22,14 +27,31 @@ extension Setup {
         init(_ migration: MigrationRecord, _ records: [TableRecord], _ connection: Connection) throws {
             self.migration = migration
             self.records = records
+            recordsOfTargets = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
             targets = SchemaReader(connection: connection, schema: "main")
             sources = SchemaReader(connection: connection, schema: migration.schema)
             names = try targets.tableNames()
             claims = Claims(connection: connection, migration: migration)
+            // Before the claims, so that none is missed.
+            sourceVersion = try StateStore.schemaVersion(connection, of: migration.schema)
             staked = try claims.isSameFile ? claims.movedHere() : claims.all()
             onward = try claims.isSameFile ? [] : claims.onward()
             virtual = try VirtualTables(connection, migration.schema)
+            stakedSources = Dictionary(grouping: staked) { SQLIdentifier.lowercased($0.sourceTable) }
         }
+
+        /// The claims on tables of another file; `nil` where others may have come since they were read. The first one on a table
+        /// brings a fence.
+        func stakedStill(_ connection: Connection) throws -> [Claims.Claim]? {
+            let isStill = try !isSameFile && StateStore.schemaVersion(connection, of: migration.schema) == sourceVersion
+            return isStill ? staked : nil
+        }
+
+        /// The tables that move into one.
+        func records(of target: String) -> [TableRecord] { recordsOfTargets[SQLIdentifier.lowercased(target)] ?? [] }
+
+        /// The claims on one table of the source.
+        func staked(on source: String) -> [Claims.Claim] { stakedSources[SQLIdentifier.lowercased(source)] ?? [] }
 
         var isSameFile: Bool { claims.isSameFile }
     }
@@ -82,16 +104,16 @@ extension Setup {
     ) throws -> Bool {
         let (migration, records, claims) = (known.migration, known.records, known.claims)
         // What there is again after it was dropped is another table.
-        let wasDropped = known.staked.contains { $0.isDropped && SQLIdentifier.equal($0.sourceTable, sourceName) }
+        let staked = known.staked(on: sourceName)
+        let wasDropped = staked.contains(where: \.isDropped)
         let isMadeAnew = try wasDropped && known.sources.table(sourceName) != nil
         // It was taken over, with the table that it moved into: see `Setup+Chains`.
-        let isOnward = known.staked.contains { claim in
+        let isOnward = staked.contains { claim in
             !(claim.isDropped && isMadeAnew) && claims.hasMovedOn(claim, sourceName, wish, known.onward)
         }
         if isOnward { return true }
-        let own = known.staked.filter {
-            SQLIdentifier.equal($0.sourceTable, sourceName) && SQLIdentifier.equal($0.targetTable, wish.name)
-                && claims.isOwn($0, for: wish.condition)
+        let own = staked.filter {
+            SQLIdentifier.equal($0.targetTable, wish.name) && claims.isOwn($0, for: wish.condition)
         }
         let same = own.filter { Claims.isSame($0.condition, wish.condition) }
         // Its target moves on to another table by now; or the source has got another path.
@@ -102,7 +124,8 @@ extension Setup {
         }
         if isKnown { return true }
         // Other rows may follow when those have moved; they have come before others that moved on to the table.
-        let other = records.first { record in
+        let candidates = own.isEmpty ? known.records(of: wish.name) : records
+        let other = candidates.first { record in
             record.phase != .done
                 && (own.contains { $0.id == record.id }
                     || record.migration == migration.id && SQLIdentifier.equal(record.target, wish.name)
@@ -166,7 +189,7 @@ extension Setup {
         let isSameFile = known.isSameFile
         // Neither what goes to a source may come into a table from another one, nor move on.
         for name in [wish.name] + (isSameFile ? [sourceName] : []) {
-            let returning = records.first { $0.undoStage != nil && SQLIdentifier.equal($0.target, name) }
+            let returning = known.records(of: name).first { $0.undoStage != nil }
             guard let returning else { continue }
             if returning.phase == .copied { throw Returning(record: returning) }
             throw Self.isReturning(returning)
@@ -183,8 +206,9 @@ extension Setup {
         // Before they are looked at: what changes after that is noticed.
         let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
         guard let target = try known.targets.table(wish.name) else { return nil }
-        let former = known.staked.first { claim in
-            SQLIdentifier.equal(claim.sourceTable, sourceName) && Claims.isSame(claim.condition, wish.condition)
+        let staked = known.staked(on: sourceName)
+        let former = staked.first { claim in
+            Claims.isSame(claim.condition, wish.condition)
                 && claim.targetFile.hasSameBytes(as: claims.targetFile())
         }
         let source = try known.sources.table(sourceName)
@@ -213,23 +237,21 @@ extension Setup {
             migration,
             target: target,
             source: source,
-            others: others(of: target.name, records)
+            others: others(of: target.name, known.records(of: target.name))
                 + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
             on: connection
         )
         beginning.definitions = definitions
         let record = beginning.record
-        let moving = records.filter { $0.migration == migration.id && $0.phase != .done }
-        let shares = (moving + begun.map(\.record)).contains { SQLIdentifier.equal($0.source, sourceName) }
-        try claims.checkOwners(record)
-        try checkFormers(of: record, migration, isShared: shares)
-        stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
-        let claimed = known.staked.filter { !$0.isDropped }
-        let others = claimed + (isSameFile ? moving.map(claims.claim) : [])
-        for other in others + begun.map({ claims.claim($0.record) })
-        where SQLIdentifier.equal(other.sourceTable, sourceName) {
-            try claims.checkDisjoint(record, other)
+        let moving = records.filter {
+            $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
         }
+        let sharing = begun.filter { SQLIdentifier.equal($0.record.source, sourceName) }.map(\.record)
+        try claims.checkOwners(record, among: known.stakedStill(connection))
+        try checkFormers(of: record, migration, isShared: !moving.isEmpty || !sharing.isEmpty)
+        stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
+        let others = staked.filter { !$0.isDropped } + (isSameFile ? moving.map(claims.claim) : [])
+        for other in others + sharing.map(claims.claim) { try claims.checkDisjoint(record, other) }
         return beginning
     }
 

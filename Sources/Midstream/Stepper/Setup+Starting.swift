@@ -282,16 +282,16 @@ extension Setup {
                 if try WholeFile.isWithdrawn(connection) { throw Changed() }
                 // Another process may have brought them to their end, or back: a claim that the target does not know would
                 // be an error for ever.
-                for record in try records.filter(isStarting) {
-                    try checkDefinitions(record, migration)
-                    try checkFile(record, claims)
-                    try unlessTaken { try claims.stake(record) }
-                }
+                let left = try records.filter(isStarting)
+                for record in left { try checkDefinitions(record, migration) }
+                try checkFile(left, claims)
+                try unlessTaken { try claims.stake(left) }
             }
             try unlessTaken { for record in records { try takeOver(record, migration) } }
         }
         // Sources cannot be attached within a transaction.
-        for record in records { _ = try strangers(record) }
+        let stored = try stepper.load().tables
+        for record in records { _ = try strangers(record, among: stored) }
         var areClaimed = true
         try stepper.waitingTransaction {
             // Another process may have been here meanwhile.
@@ -301,18 +301,28 @@ extension Setup {
                 areClaimed = left.allSatisfy { claimed.contains($0.id) }
             }
             guard areClaimed else { return }
-            for record in Self.inOrder(left, migration) { try letMove(record, migration, claims) }
+            var stored = try stepper.load().tables
+            let number = Identifiers.next()
+            for record in Self.inOrder(left, migration) {
+                // What moves on brings other moves with it.
+                if try letMove(record, migration, claims, among: stored, number: number) {
+                    stored = try stepper.load().tables
+                }
+            }
         }
         return areClaimed
     }
 
-    /// Makes sure that the source of a table that is about to move is in the file in which it was checked, or has its claim: that may
-    /// be in the other one, and the two are not to be claimed by one number.
-    private func checkFile(_ record: TableRecord, _ claims: Claims) throws {
-        guard let file = try stepper.store.sourceFile(of: record), file != stepper.sourceFile(of: claims.migration),
-            try claims.all(only: record.id).isEmpty
-        else { return }
-        throw Changed()
+    /// Makes sure that the sources of tables that are about to move are in the file in which they were checked, or have their claims:
+    /// these may be in the other one, and the two are not to be claimed by one number.
+    private func checkFile(_ records: [TableRecord], _ claims: Claims) throws {
+        let now = stepper.sourceFile(of: claims.migration)
+        for record in records {
+            guard let file = try stepper.store.sourceFile(of: record), file != now,
+                try claims.all(only: record.id).isEmpty
+            else { continue }
+            throw Changed()
+        }
     }
 
     /// - Throws: ``Taken`` where rows belong to another migration by now.
@@ -350,7 +360,18 @@ extension Setup {
     }
 
     /// Lets one move, in the transaction that is open.
-    private func letMove(_ record: TableRecord, _ migration: MigrationRecord, _ claims: Claims) throws {
+    ///
+    /// - Parameters:
+    ///   - stored: All tables that move.
+    ///   - number: That of the guard triggers.
+    /// - Returns: Whether others move as well since then: those that had moved into its source.
+    private func letMove(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ claims: Claims,
+        among stored: [TableRecord],
+        number: Int64
+    ) throws -> Bool {
         if try WholeFile.isWithdrawn(connection) { throw Changed() }
         try checkDefinitions(record, migration)
         do {
@@ -369,18 +390,22 @@ extension Setup {
             target: target,
             source: source,
             sql: beginning.sql,
-            others: strangers(record)
+            others: strangers(record, among: stored)
         ).check()
         try beginning.checkRows()
-        try join(record, migration)
+        let hasJoined = try join(record, migration)
         if migration.sourcePath == nil { try unlessTaken { try claims.stake(record) } }
-        try beginning.letMove()
+        try beginning.letMove(number: number)
         try stepper.store.forgetDefinitions(of: record)
+        return hasJoined
     }
 
     /// The other sources of a table that is about to move.
-    private func strangers(_ record: TableRecord) throws -> [MoveSQL] {
-        try others(of: record.target, stepper.load().tables.filter { $0.id != record.id })
+    private func strangers(_ record: TableRecord, among stored: [TableRecord]) throws -> [MoveSQL] {
+        try others(
+            of: record.target,
+            stored.filter { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }
+        )
     }
 
     /// Has the target forget tables that are about to move, but those that another process lets move, or whose source is

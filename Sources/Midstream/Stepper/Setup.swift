@@ -104,15 +104,15 @@ struct Setup {
         var asked: [String: String] = [:]
         var retiring: [TableRecord] = []
         var isCutShort = false
+        let moving = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
         for name in try reader.tableNames() where !virtual.isShadow(name) {
             var table = TableMigration(name: name)
             try filter(&table)
             guard let sourceTable = table.sourceTable else { continue }
             asked[name] = sourceTable
             // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
-            let known = records.filter {
-                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.target, name)
-                    && SQLIdentifier.equal($0.source, sourceTable)
+            let known = (moving[SQLIdentifier.lowercased(name)] ?? []).filter {
+                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceTable)
             }
             if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
@@ -292,10 +292,12 @@ struct Setup {
 
     /// The other sources that a table has rows to come from.
     func others(of target: String, _ records: [TableRecord]) throws -> [MoveSQL] {
-        let migrations = try stepper.load().migrations
-        return try records.filter {
+        let others = records.filter {
             SQLIdentifier.equal($0.target, target) && ($0.phase == .copying || $0.phase == .starting)
-        }.compactMap { record in
+        }
+        if others.isEmpty { return [] }
+        let migrations = try stepper.load().migrations
+        return try others.compactMap { record in
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { return nil }
             // It has come since, and within a transaction nothing can be attached.
             let isReachable = migration.sourcePath == nil || stepper.isAttached(migration)
@@ -320,10 +322,11 @@ struct Setup {
             try WholeFile.checkNotWithdrawn(connection)
             try stepper.store.create()
             try stepper.store.save(migration)
+            let file = stepper.sourceFile(of: migration)
             for beginning in begun {
                 try beginning.store(in: stepper.store)
                 if let definitions = beginning.definitions {
-                    try stepper.store.save(definitions, in: stepper.sourceFile(of: migration), of: beginning.record)
+                    try stepper.store.save(definitions, in: file, of: beginning.record)
                 }
             }
         }

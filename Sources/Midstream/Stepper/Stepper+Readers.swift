@@ -30,24 +30,37 @@ extension Stepper {
     ///
     /// - Parameter schema: The file that recorded it.
     func isProvenUnread(_ table: Int64, since milestone: Milestone, in schema: String = "main") throws -> Bool {
+        try provenUnread([table], since: milestone, in: schema).contains(table)
+    }
+
+    /// The same of several tables, by one checkpoint.
+    func provenUnread(
+        _ tables: [Int64],
+        since milestone: Milestone,
+        in schema: String = "main"
+    ) throws -> Set<Int64> {
         // A connection that has not read yet would report success.
         _ = try connection.fetchValue(Int64.self, "PRAGMA \(schema).schema_version")
         let mode: String? = try connection.fetchValue("PRAGMA \(schema).journal_mode")
-        let watched = WatchedFile(table: table, schema: schema)
-        guard mode == "wal" else { return true }
+        guard mode == "wal" else { return Set(tables) }
         do {
             let (log, copied) = try connection.checkpoint(schema: schema, mode: .passive)
-            guard log >= 0, copied >= 0 else { return false }
-            // This connection has read the milestone, so the WAL's end is behind it.
-            let known = readerMarks[watched].flatMap { $0.milestone == milestone ? $0.frame : nil }
-            let frame = known ?? log
-            readerMarks[watched] = (milestone, frame)
-            guard copied >= frame || log < frame else { return false }
-            readerMarks[watched] = nil
-            return true
+            guard log >= 0, copied >= 0 else { return [] }
+            return Set(
+                tables.filter { table in
+                    let watched = WatchedFile(table: table, schema: schema)
+                    // This connection has read the milestone, so the WAL's end is behind it.
+                    let known = readerMarks[watched].flatMap { $0.milestone == milestone ? $0.frame : nil }
+                    let frame = known ?? log
+                    readerMarks[watched] = (milestone, frame)
+                    guard copied >= frame || log < frame else { return false }
+                    readerMarks[watched] = nil
+                    return true
+                }
+            )
         } catch {
             guard ResultCode.busy ~= error.code else { throw error }
-            return false
+            return []
         }
     }
 }

@@ -20,6 +20,12 @@ final class Stepper {
     private var finishedVersion: Int64?
     /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
     private var knownSources: [Int64: KnownSource] = [:]
+    /// The tables that do not go together with others, since that has failed: see `advanceTogether`.
+    var apart: Set<Int64> = []
+    /// What is stored, and what it was read with.
+    private var loaded: (moment: Moment, state: (migrations: [MigrationRecord], tables: [TableRecord]))?
+    /// The entries of ledgers, and what they were counted with.
+    private var ledgers: [Int64: (moment: LedgerMoment, count: Int64)] = [:]
     /// How far the copying of tables is.
     let copying: Copying.State
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
@@ -67,6 +73,8 @@ final class Stepper {
         lockWait = LockWait(of: connection, patience: Self.longPatience)
         try StoredValue.define(on: connection)
         try RowHash.define(on: connection)
+        // No statements but the engine's own run here.
+        connection.remembersSchemas = true
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
         connection.setAuthorizer { [fired = statements.fired] event in fired.isFiring ? fired.decide(event) : .allow }
@@ -135,6 +143,8 @@ final class Stepper {
         // The file may be another one when it is attached again.
         undos.removeAll()
         copying.damaged = copying.damaged.filter { $0.value != migration.id }
+        apart.removeAll()
+        loaded = nil
         knownSources = knownSources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.detach(migration.schema)
@@ -186,7 +196,7 @@ final class Stepper {
                 table: record.target
             )
         }
-        try GuardedTable(record, GuardTriggers(connection)).check(target, source)
+        try GuardedTable(record, GuardTriggers(connection, of: record.id)).check(target, source)
         if record.phase == .copying { try Claims(connection: connection, migration: migration).checkFence(record) }
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         moves[record.id] = sql
@@ -216,13 +226,64 @@ final class Stepper {
             undoStatements.removeAll()
             knownVersion = version
         }
-        return try store.load()
+        return try connection.isInTransaction ? store.load() : connection.readingTransaction(loadKnown)
+    }
+
+    /// When the stored state was read. What other connections commit changes the first number, what this one does the second.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
+    private struct Moment: Equatable {
+        var data: Int64?
+        var changes: Int64
+        var schema: Int64
+    }
+
+    /// When a ledger's entries were counted: steps change a ledger only with the rest.
+    private struct LedgerMoment: Equatable {
+        var data: Int64?
+        var watermark: Int64?
+        var copied: Int64
+        var settled: Int64
+    }
+
+    /// The stored state, which is read anew if it may have changed. In a transaction that only reads.
+    private func loadKnown() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
+        let schema = try StateStore.schemaVersion(connection)
+        let now = Moment(data: try dataVersion(), changes: connection.totalChanges, schema: schema)
+        if let loaded, loaded.moment == now { return loaded.state }
+        let state = try store.load()
+        loaded = (now, state)
+        return state
+    }
+
+    private func dataVersion() throws -> Int64? { try connection.fetchValue("PRAGMA main.data_version") }
+
+    /// How far the migrations are.
+    func readProgress(_ outcome: MigrationProgress.Outcome, _ moved: Int64) throws -> MigrationProgress {
+        // In one snapshot: other processes step as well.
+        try connection.readingTransaction {
+            let state = try loadKnown()
+            let data = try dataVersion()
+            return try MigrationEngine.progress(state, store, outcome, moved) { record in
+                let moment = LedgerMoment(
+                    data: data,
+                    watermark: record.watermark,
+                    copied: record.copied,
+                    settled: record.settled
+                )
+                if let known = ledgers[record.id], known.moment == moment { return known.count }
+                let count = try store.ledgerCount(record)
+                ledgers[record.id] = (moment, count)
+                return count
+            }
+        }
     }
 
     /// What is known of a table's move may be true no longer.
     func forget(_ id: Int64) {
         moves[id] = nil
         copying.counts[id] = nil
+        ledgers[id] = nil
         undos[id] = nil
         undoStatements[id] = nil
         knownSources[id] = nil
@@ -418,7 +479,7 @@ final class Stepper {
         _ body: () throws -> Void
     ) throws -> Void? {
         try connection.execute("BEGIN")
-        defer { try? connection.rollBack() }
+        defer { if connection.isInTransaction { try? connection.rollBack() } }
         try lockSource(migration, of: record)
         try checkInPlace(migration)
         return try holdingGate(waiting: patience) {
@@ -506,6 +567,7 @@ final class Stepper {
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
+        statements.forgetSome()
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
@@ -517,7 +579,16 @@ final class Stepper {
         isKeptFromTarget = false
         var lockedSources: Set<Int64> = []
         // Who has cancelled one wants its source.
-        for record in begun.filter({ $0.undoStage != nil }) + begun.filter({ $0.undoStage == nil }) {
+        var order = begun.filter { $0.undoStage != nil } + begun.filter { $0.undoStage == nil }
+        if case .time(let budget, nil) = limit, order.first?.undoStage == nil {
+            let together = try advanceTogether(order, migrations, until: start + budget)
+            moved = together.moved
+            outcome = together.outcome ?? outcome
+            order.removeAll {
+                together.handled.contains($0.id) || together.outcome == .worked && !apart.contains($0.id)
+            }
+        }
+        for record in order {
             guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
             guard limit.concerns(record), !lockedSources.contains(record.migration) else { continue }
             let did: (moved: Int64, outcome: MigrationProgress.Outcome)?
@@ -556,7 +627,7 @@ final class Stepper {
 
     /// Whether an error may be one table's or one source's, and others go on: not where it is the caller's, the memory's, or
     /// whoever has interrupted it.
-    private static func isOfOneSource(_ error: any Error) -> Bool {
+    static func isOfOneSource(_ error: any Error) -> Bool {
         let known = error as? MigrationError
         if known?.code == .misuse { return false }
         guard let cause = error as? SQLiteError ?? known?.cause else { return known != nil }

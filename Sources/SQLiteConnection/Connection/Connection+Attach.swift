@@ -26,6 +26,7 @@ extension Connection {
         access: OpenOptions.Access = .readWrite,
         key: EncryptionKey? = nil
     ) throws(SQLiteError) {
+        schemaKnowledge = nil
         // One that could not be detached, for want of memory say, is of no use.
         if isReadOnly(schema: schema) != nil { try detach(schema) }
         let path = Self.resolved(path)
@@ -98,6 +99,7 @@ extension Connection {
     ///
     /// - Throws: ``SQLiteError`` when a statement or a transaction uses it.
     public func detach(_ schema: String) throws(SQLiteError) {
+        schemaKnowledge = nil
         sparePath(of: schema)
         try execute("DETACH \(schema.quotedIdentifier)")
         heldKeys[schema] = nil

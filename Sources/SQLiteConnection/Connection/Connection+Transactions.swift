@@ -41,10 +41,10 @@ extension Connection {
         do {
             result = try body()
         } catch {
-            try? rollBack()
+            try? endTransaction()
             throw error
         }
-        try rollBack()
+        try endTransaction()
         return result
     }
 
@@ -73,6 +73,12 @@ extension Connection {
     ///
     /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
     public func rollBack() throws(SQLiteError) {
+        schemaKnowledge = nil
+        try endTransaction()
+    }
+
+    /// The same where nothing was written.
+    private func endTransaction() throws(SQLiteError) {
         if isInTransaction {
             do {
                 try execute("ROLLBACK")
@@ -100,6 +106,7 @@ extension Connection {
     ///   - name: The savepoint's name.
     ///   - isOutermost: Whether the savepoint began the transaction.
     public func undoSavepoint(_ name: String, isOutermost: Bool = false) {
+        schemaKnowledge = nil
         guard isInTransaction else { return }
         let quoted = name.quotedIdentifier
         if isOutermost, (try? rollBack()) != nil { return }

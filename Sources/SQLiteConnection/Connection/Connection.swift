@@ -103,6 +103,13 @@ public final class Connection {
     /// ``undoSavepoint(_:isOutermost:)``.
     public internal(set) var isHalfUndone = false
 
+    /// What is known of the files' schemas, by whoever looks at them again and again. It is forgotten with whatever may take a
+    /// change of a schema back without a new number: a rollback, and another file in the place of one.
+    package var schemaKnowledge: AnyObject?
+    /// Whether ``schemaKnowledge`` is to be kept at all: a connection on which the application runs statements of its own may roll
+    /// back without a word.
+    package var remembersSchemas = false
+
     /// Whether nothing can be done with it any more.
     public private(set) var isClosed = false
 

@@ -74,7 +74,9 @@ import Testing
         }
         try database.engine.withStepper { stepper in
             try stepper.attach(migration)
-            let kept = try Claims(connection: stepper.connection, migration: migration).release(record, moved: 50)
+            let claims = Claims(connection: stepper.connection, migration: migration)
+            var known = try claims.all()
+            let kept = try claims.release(record, moved: 50, isDamaged: false, among: &known)
             #expect(kept == nil)
         }
         #expect(try old.fetchValue(Int64.self, "SELECT count(*) FROM old_accounts") == 1)
@@ -98,7 +100,10 @@ import Testing
                 try plain.execute("UPDATE midstream_tables SET phase = 3")
                 try stepper.attach(migration)
                 let claims = Claims(connection: stepper.connection, migration: migration)
-                try stepper.connection.transaction { _ = try claims.release(record, moved: 50) }
+                try stepper.connection.transaction {
+                    var known = try claims.all()
+                    _ = try claims.release(record, moved: 50, isDamaged: false, among: &known)
+                }
                 return 0
             }
         }
