@@ -14,6 +14,8 @@ struct MoveSQL: Sendable {
     let key: KeySQL
     /// Whether the rowids of either side are no column's, so that VACUUM may change them.
     let hasImplicitKey: Bool
+    /// Whether a VACUUM of the target's file may change rowids by which rows are told apart.
+    let keepsRowIDs: Bool
     /// `main.midstream_ledger_…`
     let ledger: String
     /// `main.midstream_watermark_…`, where the key is not the rowid.
@@ -58,6 +60,7 @@ struct MoveSQL: Sendable {
         hasSequence = target.isAutoIncrement
         condition = record.condition.map { " AND (\($0)\n)" } ?? ""
         hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
+        keepsRowIDs = Self.keepsRowIDs(target: target, source: source, migration)
         seeksRowIDs = source.hasRowID && key.isRowID && key.source[0] == source.rowIDName
         listings =
             source.indexes.filter { !$0.isPartial && (source.hasRowID || !$0.isPrimaryKey) }
@@ -71,6 +74,14 @@ struct MoveSQL: Sendable {
         insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
         selected = written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
         state = Self.state(record.id, ledger, watermark, key)
+    }
+
+    /// See ``keepsRowIDs``.
+    static func keepsRowIDs(target: TableSchema, source: TableSchema?, _ migration: MigrationRecord) -> Bool {
+        guard target.hasRowID else { return false }
+        // A VACUUM of the target's file is one of the source's too.
+        let isImplicitInSource = source.map { $0.hasRowID && $0.rowIDColumn == nil } ?? false
+        return target.rowIDColumn == nil || migration.sourcePath == nil && isImplicitInSource
     }
 
     // MARK: State

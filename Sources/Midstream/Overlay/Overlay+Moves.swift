@@ -64,6 +64,7 @@ extension Overlay {
         for migration in migrations where moving.contains(where: { $0.migration == migration.id }) {
             sides[migration.id] = try side(migration, moving)
         }
+        let kept = try KeptRowIDs(connection: connection).kept()
         // As they began: of several sources of a table, each feeds the next one's union.
         return try moving.compactMap { record in
             guard let side = sides[record.migration] else { return nil }
@@ -71,6 +72,15 @@ extension Overlay {
                 // The application dropped it; the stepper will find that out and end its migration.
                 try GuardedTable(record, guards).check(nil, nil)
                 return nil
+            }
+            if MoveSQL.keepsRowIDs(
+                target: target,
+                source: side.tables[SQLIdentifier.lowercased(record.source)],
+                side.migration
+            ),
+                !kept.contains(record.id)
+            {
+                throw KeptRowIDs.isLost(record.target)
             }
             let claim = try side.claims.confirm(record, among: side.stakedByID)
             guard let source = side.tables[SQLIdentifier.lowercased(record.source)] else {

@@ -26,7 +26,9 @@ struct Chain {
         if c.isAutoIncrement, let largest = try AutoIncrement.largest(of: sql, connection) {
             try AutoIncrement.raise(of: c.name, in: "main", to: largest, connection)
         }
-        for trigger in sql.triggers(of: c) { try connection.execute(trigger) }
+        let rowIDs = KeptRowIDs(connection: connection)
+        try sql.keepsRowIDs ? rowIDs.keep(joined.id) : rowIDs.forget(joined.id)
+        try connection.create(in: "main", sql.triggers(of: c))
     }
 
     /// Copies what the file of B knows of the first move, where that is another than C's.

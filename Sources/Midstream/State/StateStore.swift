@@ -62,7 +62,7 @@ struct StateStore {
         for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
-        for table in [Returns.table, Self.beginnings, Self.givenUp] {
+        for table in [Returns.table, Self.beginnings, Self.givenUp, KeptRowIDs.table] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }
     }
@@ -319,6 +319,9 @@ struct StateStore {
     /// one that is not done, everything.
     func remove(_ record: TableRecord) throws {
         try forgetDefinitions(of: record)
+        let rowIDs = KeptRowIDs(connection: connection, schema: schema)
+        try rowIDs.forget(record.id)
+        try rowIDs.dropUnneeded()
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }

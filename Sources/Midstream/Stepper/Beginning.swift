@@ -139,7 +139,8 @@ struct Beginning {
     /// - Parameter number: See ``MoveSQL/triggers(of:number:)``.
     func letMove(number: Int64 = Identifiers.next()) throws {
         if target.isAutoIncrement { try raiseSequence() }
-        for trigger in sql.triggers(of: target) { try connection.execute(trigger) }
+        if sql.keepsRowIDs { try KeptRowIDs(connection: connection).keep(record.id) }
+        try connection.create(in: "main", sql.triggers(of: target, number: number))
         try connection.execute(
             "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
             [MigrationPhase.copying.rawValue, record.id]

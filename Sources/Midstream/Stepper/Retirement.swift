@@ -343,6 +343,7 @@ struct Retirement {
         for table in [record.ledger, record.watermarkTable] {
             try connection.dropTable(table, in: "main")
         }
+        try KeptRowIDs(connection: connection).dropUnneeded()
         try stepper.store.dropIfOver()
         return true
     }

@@ -152,7 +152,13 @@ struct RowMover {
             try $0.bind(Int64.max, at: 2)
             try $0.bind(counted, at: 3)
         }
-        for text in sql.dropTriggers { try statements.prepare(text).run() }
+        let guards = MoveSQL.guards.map { MoveSQL.trigger($0, sql.id) }
+        try statements.connection.dropTriggers(guards, of: sql.targetName, in: "main") {
+            for text in sql.dropTriggers { try statements.prepare(text).run() }
+        }
+        if sql.keepsRowIDs {
+            try statements.whileOthersArePrepared { try KeptRowIDs(connection: statements.connection).forget(sql.id) }
+        }
     }
 
     /// Counts the source's rows that belong, at once.

@@ -199,6 +199,7 @@ final class Stepper {
         try GuardedTable(record, GuardTriggers(connection, of: record.id)).check(target, source)
         if record.phase == .copying { try Claims(connection: connection, migration: migration).checkFence(record) }
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+        if record.phase == .copying { try KeptRowIDs(connection: connection).check(sql) }
         moves[record.id] = sql
         if record.phase == .copying, knownSources[record.id] == nil {
             knownSources[record.id] = KnownSource(source, record, migration, version: sourceVersion, connection)
@@ -282,8 +283,8 @@ final class Stepper {
     /// What is known of a table's move may be true no longer.
     func forget(_ id: Int64) {
         moves[id] = nil
-        copying.counts[id] = nil
         ledgers[id] = nil
+        copying.counts[id] = nil
         undos[id] = nil
         undoStatements[id] = nil
         knownSources[id] = nil
@@ -566,8 +567,8 @@ final class Stepper {
             records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
-        let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
         statements.forgetSome()
+        let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
         var moved: Int64 = 0
