@@ -21,9 +21,8 @@ struct MigrationStatus {
     /// - Complexity: O(rows) for these, O(1) for others.
     init(_ progress: MigrationProgress, target: String, keys: FileKeys) {
         self.target = target
-        tables = progress.tables.map { table in
-            Table(progress: table, total: table.countedRows(target: target, keys: keys))
-        }
+        var count = RowCount(target: target, keys: keys)
+        tables = progress.tables.map { table in Table(progress: table, total: count.rows(of: table)) }
     }
 
     // MARK: Text

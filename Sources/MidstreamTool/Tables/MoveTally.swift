@@ -13,6 +13,8 @@ struct MoveTally {
     }
 
     private(set) var tables: [Table] = []
+    /// The positions of the moves in it.
+    private var positions: [Move: Int] = [:]
     /// Rows that steps moved.
     private(set) var moved: Int64 = 0
 
@@ -22,8 +24,9 @@ struct MoveTally {
     /// Counts the rows of tables for which no step has done so yet.
     init(_ progress: MigrationProgress, target: String, keys: FileKeys = FileKeys()) {
         var progress = progress
+        var count = RowCount(target: target, keys: keys)
         for index in progress.tables.indices {
-            progress.tables[index].totalRows = progress.tables[index].countedRows(target: target, keys: keys)
+            progress.tables[index].totalRows = count.rows(of: progress.tables[index])
         }
         add(progress)
     }
@@ -31,19 +34,34 @@ struct MoveTally {
     mutating func add(_ progress: MigrationProgress) {
         moved += progress.rowsMovedByStep
         outcome = progress.outcome
+        var current: [Int: MigrationProgress.Table] = [:]
         for table in progress.tables {
-            if let index = tables.firstIndex(where: { $0.progress.isSame(as: table) }) {
+            let move = Move(table)
+            if let index = positions[move] {
                 let total = tables[index].progress.totalRows
                 tables[index].progress = table
                 if table.totalRows == nil { tables[index].progress.totalRows = total }
+                if current[index] == nil { current[index] = table }
             } else {
+                positions[move] = tables.count
+                current[tables.count] = table
                 tables.append(Table(progress: table))
             }
         }
         for index in tables.indices {
-            let current = progress.tables.first { $0.isSame(as: tables[index].progress) }
-            tables[index].isGone = current == nil && tables[index].progress.phase != .done
-            tables[index].isDone = current?.phase ?? .done == .done
+            tables[index].isGone = current[index] == nil && tables[index].progress.phase != .done
+            tables[index].isDone = current[index]?.phase ?? .done == .done
+        }
+    }
+
+    /// What tells a move from others, at any time.
+    private struct Move: Hashable {
+        var name: String
+        var sourceTable: String
+        var sourcePath: String?
+
+        init(_ table: MigrationProgress.Table) {
+            (name, sourceTable, sourcePath) = (table.name, table.sourceTable, table.sourcePath)
         }
     }
 
@@ -51,7 +69,9 @@ struct MoveTally {
     mutating func noteKept(sourceTable: String, of path: String?, because reason: String) {
         for index in tables.indices {
             let table = tables[index].progress
-            guard SQLIdentifier.equal(table.sourceTable, sourceTable), Self.isSameFile(table.sourcePath, path) else {
+            guard SQLIdentifier.equal(table.sourceTable, sourceTable),
+                Self.isSameFile(table.sourcePath, path)
+            else {
                 continue
             }
             tables[index].keptBecause = reason
@@ -81,12 +101,5 @@ struct MoveTally {
         if isFinished { return 1 }
         guard let total = totalRows else { return nil }
         return total == 0 ? 1 : min(1, Double(settledRows) / Double(total))
-    }
-}
-
-extension MigrationProgress.Table {
-    /// Whether it is the same move, at another time.
-    fileprivate func isSame(as other: MigrationProgress.Table) -> Bool {
-        name == other.name && sourceTable == other.sourceTable && sourcePath == other.sourcePath
     }
 }

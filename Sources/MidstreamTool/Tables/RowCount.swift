@@ -2,18 +2,35 @@ internal import Midstream
 internal import SQLText
 internal import SQLiteConnection
 
-extension MigrationProgress.Table {
+/// Counts the rows of sources. Each file is opened once: SQLite reads all of a schema, which may have thousands of tables.
+struct RowCount {
+    private let target: String
+    private let keys: FileKeys
+    private var connections: [String?: Connection?] = [:]
+
+    init(target: String, keys: FileKeys) {
+        self.target = target
+        self.keys = keys
+    }
+
     /// The rows that belong: as a step has counted them, or as the source tells now; `nil` when it cannot be read.
     ///
     /// - Complexity: O(rows) before a step has counted, then O(1).
-    func countedRows(target: String, keys: FileKeys) -> Int64? {
-        if let totalRows { return totalRows }
-        let options = OpenOptions(access: .readOnly, key: sourcePath == nil ? keys.target : keys.source)
-        guard let connection = try? Connection(path: sourcePath ?? target, options: options) else { return nil }
-        defer { connection.close() }
-        connection.setBusyTimeout(milliseconds: 5000)
+    mutating func rows(of table: MigrationProgress.Table) -> Int64? {
+        if let totalRows = table.totalRows { return totalRows }
+        guard let connection = connection(to: table.sourcePath) else { return nil }
         // The condition on a line of its own, so that no comment in it reaches what follows.
-        let condition = condition.map { " WHERE (\($0)\n)" } ?? ""
-        return try? connection.fetchValue("SELECT count(*) FROM main.\(SQLIdentifier.quoted(sourceTable))\(condition)")
+        let condition = table.condition.map { " WHERE (\($0)\n)" } ?? ""
+        let name = SQLIdentifier.quoted(table.sourceTable)
+        return try? connection.fetchValue("SELECT count(*) FROM main.\(name)\(condition)")
+    }
+
+    private mutating func connection(to source: String?) -> Connection? {
+        if let known = connections[source] { return known }
+        let options = OpenOptions(access: .readOnly, key: source == nil ? keys.target : keys.source)
+        let connection = try? Connection(path: source ?? target, options: options)
+        connection?.setBusyTimeout(milliseconds: 5000)
+        connections[source] = .some(connection)
+        return connection
     }
 }
