@@ -33,11 +33,12 @@ func benchmark(_ arguments: [String]) throws -> Int32 {
     if options.wants(table: "latency") { try LatencyBenchmark.run(options, report) }
     if options.wants(table: "pace"), try !LatencyBenchmark.runWhole(options, report) { isGood = false }
     if options.wants(table: "opening") { try openingBenchmark(options, report) }
+    if options.wants(table: "tables"), try !TablesBenchmark.run(options, report) { isGood = false }
     if options.wants(table: "decode") { try decodeBenchmark(options, report) }
     if options.wants(table: "statements") { try statementsBenchmark(options, report) }
     if options.wants(table: "growth") { try GrowthBenchmark.run(options, report) }
     if options.wants(table: "cipher") { try cipherBenchmark(options, report) }
-    if options.wants(table: "memory") { isGood = try memoryBenchmark(options, report) }
+    if options.wants(table: "memory"), try !memoryBenchmark(options, report) { isGood = false }
     if options.wants(table: "launch"), try !LaunchBenchmark.run(options, report) { isGood = false }
     return isGood ? 0 : 1
 }

@@ -1,0 +1,140 @@
+internal import Midstream
+internal import SQLiteConnection
+
+/// What a migration of many small tables costs, beside what plain SQLite takes to create and fill them.
+struct TablesBenchmark {
+    private let folder: WorkFolder
+    private let report: Report
+
+    /// What the beginning may take, times what plain SQLite takes to create and fill the tables.
+    private static let limit = 3.0
+    /// What the opening may take, in seconds.
+    private static let limitOfOpening = 0.050
+    private static let counts = [100, 300, 1000]
+
+    /// - Returns: Whether the largest number of tables keeps the limit of the beginning.
+    static func run(_ options: Options, _ report: Report) throws -> Bool {
+        try TablesBenchmark(folder: WorkFolder(below: options.folder), report: report).run()
+    }
+
+    private func run() throws -> Bool {
+        var lines: [[String]] = []
+        var isGood = true
+        for count in Self.counts {
+            Report.note("tables: \(count)")
+            let times = try measure(count)
+            let isLast = count == Self.counts.last
+            let (isShort, isOpen) = (times.begin <= Self.limit * times.native, times.open <= Self.limitOfOpening)
+            if isLast { isGood = isShort }
+            lines.append([
+                "\(count)", times.native.asTime, times.begin.asTime,
+                (times.begin / times.native).short + (isLast ? isShort ? " kept" : " EXCEEDED" : ""),
+                times.open.asTime + (isLast ? isOpen ? " kept" : " EXCEEDED" : ""), times.first.asTime,
+                times.all.asTime, times.status.asTime,
+                times.move.asTime, times.longestStep.asTime,
+            ])
+        }
+        report.section(
+            "tables",
+            "tables of 4 rows with one UNIQUE column and one index. Limits with \(Self.counts.last ?? 0): a beginning of "
+                + "\(Self.limit.short) times the native creation, an opening of \(Self.limitOfOpening.asTime)"
+        )
+        report.table(
+            [
+                "tables", "native", "begin", "times native", "open", "first read", "read all", "status", "move",
+                "longest step",
+            ],
+            lines
+        )
+        return isGood
+    }
+
+    private struct Times {
+        var native = 0.0
+        var begin = 0.0
+        var open = 0.0
+        var first = 0.0
+        var all = 0.0
+        var status = 0.0
+        var move = 0.0
+        var longestStep = 0.0
+    }
+
+    private func measure(_ count: Int) throws -> Times {
+        let (source, target) = (folder.file("source.db"), folder.file("target.db"))
+        defer { for name in ["source.db", "target.db"] { folder.remove(name) } }
+        var times = Times()
+        times.native = try fill(source, count)
+        try create(target, count)
+        let clock = ContinuousClock()
+        do {
+            let database = try Database(path: target)
+            defer { database.close() }
+            times.begin = try clock.measure {
+                try database.addMigration(source: .file(source)) { $0.sourceTable = $0.name }
+            }.inSeconds
+        }
+        times.status = try clock.measure { _ = try Database.readMigrationProgress(ofFile: target) }.inSeconds
+        let openings = try (0..<5).map { _ in try open(target, count) }
+        (times.open, times.first) = (openings.map(\.open).median, openings.map(\.first).median)
+        let database = try Database(path: target)
+        defer { database.close() }
+        times.all = try clock.measure {
+            for number in 0..<count { _ = try database.fetchAll("SELECT * FROM t\(number)") }
+        }.inSeconds
+        var isFinished = false
+        while !isFinished {
+            let step = try clock.measure { isFinished = try database.stepMigration().isFinished }.inSeconds
+            times.longestStep = max(times.longestStep, step)
+            times.move += step
+        }
+        for number in [0, count / 2, count - 1] {
+            let rows = try database.fetchValue(Int64.self, "SELECT count(*) FROM t\(number)")
+            guard rows == 4 else { throw SQLiteError(code: .error, message: "rows are lost") }
+        }
+        return times
+    }
+
+    /// What opening a database takes, and then its first statement, for which the pool opens a reader.
+    private func open(_ path: String, _ count: Int) throws -> (open: Double, first: Double) {
+        var database: Database?
+        defer { database?.close() }
+        let clock = ContinuousClock()
+        let open = try clock.measure { database = try Database(path: path) }
+        let first = try clock.measure { _ = try database?.fetchAll("SELECT * FROM t\(count / 2)") }
+        return (open.inSeconds, first.inSeconds)
+    }
+
+    private static func schema(_ number: Int) -> [String] {
+        [
+            "CREATE TABLE t\(number)(id INTEGER PRIMARY KEY, a TEXT UNIQUE, b)",
+            "CREATE INDEX i\(number) ON t\(number)(b)",
+        ]
+    }
+
+    /// Creates and fills the tables with plain SQLite, each statement in its own transaction.
+    private func fill(_ path: String, _ count: Int) throws -> Double {
+        let connection = try Connection(path: path)
+        defer { connection.close() }
+        try connection.execute("PRAGMA journal_mode = WAL")
+        return try ContinuousClock().measure {
+            for number in 0..<count {
+                for sql in Self.schema(number) { try connection.execute(sql) }
+                try connection.execute(
+                    "INSERT INTO t\(number)(a, b) VALUES ('one', 1), ('two', 2), ('three', 3), ('four', 4)"
+                )
+            }
+        }.inSeconds
+    }
+
+    private func create(_ path: String, _ count: Int) throws {
+        let connection = try Connection(path: path)
+        defer { connection.close() }
+        try connection.execute("PRAGMA journal_mode = WAL")
+        try connection.transaction {
+            for number in 0..<count {
+                for sql in Self.schema(number) { try connection.execute(sql) }
+            }
+        }
+    }
+}
