@@ -36,7 +36,9 @@ struct Retirement {
         if stepper.isAttached(migration) || !isMissing {
             do {
                 try stepper.attach(migration)
-                ready = try ready.filter { try isReleased($0, migration) || !isInUse($0, stored) }
+                let claims = try Claims(connection: connection, migration: migration).all()
+                let released = Set(claims.filter { $0.moved != nil }.map(\.id))
+                ready = try ready.filter { try released.contains($0.id) || !isInUse($0, stored) }
                 if ready.isEmpty { return .waitingForReaders }
                 (ready, kept) = try releaseSources(ready, until: deadline)
                 ready = try ready.filter { try isReleaseSeen($0, stored) }
