@@ -126,6 +126,16 @@ static inline int midstream_vtab_is_in(sqlite3_index_info *info, int index) {
 #endif
 }
 
+/// The byte of the text at which the last error of a connection is; -1 where there is none, or SQLite cannot tell (before 3.38).
+static inline int midstream_error_offset(sqlite3 *db) {
+#if SQLITE_VERSION_NUMBER >= 3038000
+    return sqlite3_error_offset(db);
+#else
+    (void)db;
+    return -1;
+#endif
+}
+
 /// What xBestIndex may leave out: 2 or 3 where of rows that are equal in the columns of the order one is enough; -1 where SQLite
 /// cannot tell (before 3.38).
 static inline int midstream_vtab_distinct(sqlite3_index_info *info) {

@@ -176,6 +176,7 @@ extension SQLiteError {
     /// The same error with the application's own text in the place of the one that was run.
     func naming(_ text: String) -> SQLiteError {
         var error = self
+        if error.sql.map({ !$0.hasSameBytes(as: text) }) ?? true { error.offset = nil }
         error.sql = text
         return error
     }

@@ -79,15 +79,44 @@ struct Compatibility {
             let terms = index.terms.compactMap(\.column).filter { $0 >= 0 }
             let isPlain = terms.allSatisfy { sql.columns[$0].plain != nil }
             if try isPlain ? hasIndex(for: index) : isSearched(sql.lookup(by: index)) { continue }
-            let names = terms.map { term in
-                sql.columns[term].plain.map { source.columns[$0].name } ?? sql.columns[term].value
-            }
+            let names = index.terms.compactMap(words).joined(separator: ", ")
+            let converted = terms.first { sql.columns[$0].value != sql.columns[$0].copied }
             throw refuse(
                 .unequalTables,
-                "source table \(source.name) has no index on (\(names.joined(separator: ", "))), which is unique in the "
-                    + "target: each insert would search all of it. Create one in the source first"
+                "source table \(source.name) has no index on (\(names)), which is unique in the "
+                    + "target: each insert would search all of it. "
+                    + (converted.map(remedy(forConverted:)) ?? "Create one in the source first")
             )
         }
+    }
+
+    /// A term of an index that the source lacks, in the words of its own schema.
+    private func words(_ term: TableSchema.Index.Term) -> String? {
+        guard let index = term.column, index >= 0 else { return nil }
+        let column = sql.columns[index]
+        if let plain = column.plain { return source.columns[plain].name }
+        if column.value != column.copied {
+            return "\(expression(index)), converted to \(target.columns[index].affinity.typeName)"
+        }
+        let isBinary = SQLIdentifier.equal(term.collation, "BINARY")
+        return expression(index) + (isBinary ? "" : " COLLATE \(term.collation)")
+    }
+
+    /// What a column is made of, as the application has written it.
+    private func expression(_ column: Int) -> String {
+        let copied = sql.columns[column].copied
+        if let name = source.columns.first(where: { SQLIdentifier.quoted($0.name) == copied })?.name { return name }
+        return copied.hasPrefix("(") && copied.hasSuffix("\n)") ? String(copied.dropFirst().dropLast(2)) : copied
+    }
+
+    private func remedy(forConverted column: Int) -> String {
+        let (name, type) = (target.columns[column].name, target.columns[column].affinity.typeName)
+        guard target.columns[column].affinity == .text else {
+            return "There is no such index: give column \(name) the type that it has in the source"
+        }
+        let text = "CAST(\(expression(column)) AS \(type))"
+        return
+            "Say by TableMigration.columns that column \(name) is made of \(text), and create an index on \(text) in the source"
     }
 
     /// Whether SQLite finds what a query looks for by an index.
@@ -115,12 +144,12 @@ struct Compatibility {
         guard let plain = mapped.plain, isUnique(plain) else {
             throw refuse(
                 .unequalTables,
-                "the INTEGER PRIMARY KEY of target table \(target.name), \(name), must be a column of source table "
-                    + "\(source.name) of the same type, its INTEGER PRIMARY KEY or with a unique index, or its rowid: say "
-                    + "columns[\"\(name)\"] = .column(…)"
+                "column \(name) is the INTEGER PRIMARY KEY of target table \(target.name), and must be made of a column of source "
+                    + "table \(source.name) that has the same type and is unique, or of its rowid: rows are known by it on both sides. Say "
+                    + "by TableMigration.columns which one that is, or give the target's table another key"
             )
         }
-        try checkNone("typeof(\(mapped.copied)) <> 'integer'", "no integer in \(mapped.copied)")
+        try checkNone("typeof(\(mapped.copied)) <> 'integer'", "no integer in \(expression(column))")
     }
 
     /// Whether the source has a unique index on that column alone.
@@ -180,16 +209,19 @@ struct Compatibility {
     }
 
     private func checkNone(_ term: String, _ what: String) throws {
-        let found = try connection.fetchValue(
-            Int64.self,
-            "SELECT 1 FROM \(sql.source) WHERE (\(term))\(sql.condition) LIMIT 1"
+        let key = source.hasRowID ? source.rowIDName : nil
+        let found = try connection.fetchOne(
+            "SELECT \(key ?? "NULL") FROM \(sql.source) WHERE (\(term))\(sql.condition) LIMIT 1"
         )
-        guard found == nil else {
-            throw refuse(
-                .unequalTables,
-                "source table \(source.name) has rows with \(what): change or delete them first"
-            )
-        }
+        guard let found else { return }
+        let rowID = key == nil ? nil : try found.get(0, as: Int64.self)
+        throw MigrationError(
+            .unequalTables,
+            "source table \(source.name) has rows with \(what)\(rowID.map { ", as the one with rowid \($0)" } ?? ""): change or delete "
+                + "them first",
+            table: target.name,
+            key: rowID
+        )
     }
 
     /// The terms of an index of the target on the source's columns; `nil` where one is no plain column.
@@ -227,19 +259,27 @@ struct Compatibility {
                 let value = term.column.flatMap { $0 >= 0 ? sql.columns[$0].value : nil } ?? sql.key.source[0]
                 return "\(value) COLLATE \(SQLIdentifier.quoted(term.collation))"
             }
-            let row = try connection.fetchOne(
-                "SELECT min(\(sql.key.source[0])) FROM \(sql.source) WHERE "
-                    + operands.map { "\($0) IS NOT NULL" }.joined(separator: " AND ") + sql.condition
-                    + " GROUP BY \(operands.joined(separator: ", ")) HAVING count(*) > 1 LIMIT 1"
+            let areThere = operands.map { "\($0) IS NOT NULL" }.joined(separator: " AND ") + sql.condition
+            let values = try connection.fetchOne(
+                "SELECT \(KeySQL.list(operands)) FROM \(sql.source) WHERE \(areThere) "
+                    + "GROUP BY \(KeySQL.list(operands)) HAVING count(*) > 1 LIMIT 1"
             )
-            guard let row else { continue }
+            guard let values else { continue }
+            let areEqual = operands.enumerated().map { "\($1) = ?\($0 + 1)" }.joined(separator: " AND ")
+            let rows = try connection.fetchAll(
+                "SELECT \(KeySQL.list(sql.key.source)) FROM \(sql.source) WHERE \(areEqual) AND \(areThere) "
+                    + "ORDER BY \(KeySQL.list(sql.key.source)) LIMIT 2",
+                Arguments(values: values.values)
+            ).map(\.values)
+            let keys = rows.map { sql.key.isRowID ? "rowid \(SQLLiteral.text(of: $0[0]))" : "key \(RowKey.text($0))" }
             let names = index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name }
             throw MigrationError(
                 .keyCollision,
-                "several rows of source table \(source.name) would have the same (\(names.joined(separator: ", "))), which is "
-                    + "unique in target table \(target.name): change or delete all but one",
+                "several rows of source table \(source.name)\(keys.isEmpty ? "" : ", as those with \(keys.joined(separator: " and ")),") "
+                    + "would have the same (\(names.joined(separator: ", "))), which is unique in target table \(target.name): "
+                    + "change or delete all but one",
                 table: target.name,
-                key: sql.key.isRowID ? try row.get(0) : nil
+                key: rows.first.flatMap { if sql.key.isRowID, case .integer(let rowID) = $0[0] { rowID } else { nil } }
             )
         }
     }

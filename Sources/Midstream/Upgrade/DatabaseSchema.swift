@@ -16,8 +16,25 @@ public struct DatabaseSchema: Sendable, Hashable {
     public var statements: [String]
 
     /// The statements of a script.
+    ///
+    /// An error of one of them begins with its line and column, as `line 3, column 7: near ",": syntax error`.
     public init(sql: String) {
-        statements = SQLScript(sql).filter { $0.kind != .empty }.map { $0.text($0.range) }
+        let script = SQLScript(sql)
+        let outlines = script.filter { $0.kind != .empty }
+        statements = outlines.map { $0.text($0.range) }
+        origin = sql
+        starts = Dictionary(zip(statements, outlines.map(\.range.lowerBound))) { first, _ in first }
+    }
+
+    /// The script that the statements were given in, and at which byte of it each begins.
+    private var origin = ""
+    private var starts: [String: Int] = [:]
+
+    /// Where a statement of the script begins, or the byte of it that an error is at, in words; nothing where it is of no script.
+    private func place(of statement: String, offset: Int?) -> String {
+        guard let start = starts[statement] else { return "" }
+        let (line, column) = SQLScript(origin).position(of: start + (offset ?? 0))
+        return "line \(line), column \(column): "
     }
 
     /// The statements as SQLite understands them.
@@ -27,16 +44,28 @@ public struct DatabaseSchema: Sendable, Hashable {
     func image() throws -> SchemaImage {
         let connection = try Connection(path: ":memory:")
         defer { connection.close() }
-        let creations = try statements.compactMap(Creation.init)
+        let creations = try statements.compactMap { statement in
+            do {
+                return try Creation(statement)
+            } catch var error as MigrationError {
+                error.message = place(of: statement, offset: nil) + error.message
+                throw error
+            }
+        }
         let shadows = try Self.shadowTables(creations)
         for creation in creations where !(creation.kind == .createTable && shadows.isMade(creation.name)) {
             do {
                 try connection.execute(creation.sql)
             } catch {
-                guard creation.kind == .createVirtualTable else { throw error }
+                guard creation.kind == .createVirtualTable else {
+                    var error = error
+                    error.message = place(of: creation.sql, offset: error.offset) + error.message
+                    throw error
+                }
                 throw MigrationError(
                     .unsupported,
-                    "virtual table \(creation.name) cannot be declared: leave it out of the schema, with the tables that it makes for "
+                    place(of: creation.sql, offset: error.offset)
+                        + "virtual table \(creation.name) cannot be declared: leave it out of the schema, with the tables that it makes for "
                         + "itself, and create it by a statement of your own",
                     table: creation.name,
                     cause: error
@@ -90,8 +119,8 @@ public struct DatabaseSchema: Sendable, Hashable {
     fileprivate static func unexpected(_ statement: String) -> MigrationError {
         MigrationError(
             .misuse,
-            "a schema is made of CREATE TABLE, CREATE INDEX, CREATE VIEW and CREATE TRIGGER, of no TEMP object, and this is none: "
-                + statement.prefix(80)
+            "a schema is made of CREATE TABLE, CREATE VIRTUAL TABLE, CREATE INDEX, CREATE VIEW and CREATE TRIGGER statements for objects "
+                + "that are not temporary, and this is no such statement: \(statement.prefix(80))"
         )
     }
 }

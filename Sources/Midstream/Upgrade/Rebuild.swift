@@ -208,14 +208,15 @@ struct Rebuild {
             values.append(value)
         }
         let source = "main." + SQLIdentifier.quoted(backup.name)
+        let insert =
+            "INSERT OR ABORT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
+            + "SELECT \(values.joined(separator: ", ")) FROM \(source)"
         do {
-            try connection.execute(
-                "INSERT OR ABORT INTO main.\(SQLIdentifier.quoted(new.name))(\(names.joined(separator: ", "))) "
-                    + "SELECT \(values.joined(separator: ", ")) FROM \(source)"
-            )
+            try connection.execute(insert)
         } catch {
-            // The backup is gone when it is read.
-            throw ResultCode.constraint ~= error.code ? error.naming(wish.schema) : error
+            guard Self.isOfRow(error) else { throw error }
+            // The backup is gone when the error is read.
+            throw namingRows(error, of: insert, mapped, from: backup, to: new).naming(wish.schema)
         }
         if new.isAutoIncrement, let sequence = try AutoIncrement.sequence(of: backup.name, in: "main", connection) {
             try AutoIncrement.raise(of: new.name, in: "main", to: sequence, connection)

@@ -78,14 +78,25 @@ struct UpgradeCommand: Command {
         defer { signals.stop() }
         let database = try TargetDatabase.openStored(target, keys, begins: !isPlan)
         defer { database.close() }
-        let plan = try CommandFailure.naming(target) {
-            try isPlan ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
-        }
+        let plan = try plan(wanted, database)
         output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n")
         // Or an earlier upgrade's rows have yet to arrive.
         if isPlan || database.isMigrated { return .success }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         return run.show(try run.move(database, target: target, keys: keys))
+    }
+
+    /// - Throws: An error of the script with its place in it.
+    private func plan(_ wanted: DatabaseSchema, _ database: Database) throws -> SchemaPlan {
+        do {
+            return try isPlan
+                ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
+        } catch {
+            let said = message(of: error)
+            let placed = ScriptText.placed(said, in: schema == "-" ? "standard input" : schema)
+            if placed != said { throw CommandFailure(placed) }
+            return try CommandFailure.naming(target) { throw error }
+        }
     }
 
     private static func json(_ plan: SchemaPlan) -> JSON {

@@ -26,6 +26,12 @@ enum ScriptText {
         throw CommandFailure("near line \(line) of the script: \(failure.message)")
     }
 
+    /// What the library says of a script that was read from a file, with the file's name: `new.sql:3:7: …`, as compilers do.
+    static func placed(_ message: String, in file: String) -> String {
+        guard let match = message.firstMatch(of: #/^line (\d+), column (\d+): /#) else { return message }
+        return "\(file):\(match.1):\(match.2): \(message[match.range.upperBound...])"
+    }
+
     static let failure = CommandFailure(
         "the text is not valid UTF-8, or has a NUL: write such a value as CAST(x'…' AS TEXT)"
     )

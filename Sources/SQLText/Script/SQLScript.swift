@@ -35,6 +35,15 @@ public struct SQLScript: Sequence, Sendable {
         return Outliner.outline(statement, of: bytes)
     }
 
+    /// The line and the column, both from 1, of a byte of the text. A column is a character.
+    ///
+    /// - Complexity: O(offset).
+    public func position(of offset: Int) -> (line: Int, column: Int) {
+        let before = bytes.text(0..<Swift.max(offset, 0)).utf8
+        let start = before.lastIndex(of: UInt8(ascii: "\n")).map(before.index(after:)) ?? before.startIndex
+        return (before.count { $0 == UInt8(ascii: "\n") } + 1, String(Substring(before[start...])).count + 1)
+    }
+
     /// The text of a range.
     public func text(_ range: Range<Int>) -> String {
         bytes.text(range)

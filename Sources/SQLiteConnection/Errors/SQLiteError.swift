@@ -10,6 +10,11 @@ public struct SQLiteError: Error, Hashable, Sendable {
     public var message: String
     /// The statement's text as the caller gave it, where one was involved.
     public var sql: String?
+    /// The byte of ``sql`` at which the error is, such as that of the word which is no SQL; `nil` where SQLite does not tell. Two errors
+    /// may differ in it and be equal.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/errcode.html>, `sqlite3_error_offset` (3.38).
+    public var offset: Int?
 
     /// Makes an error; `message` defaults to SQLite's words for `code`.
     public init(code: ResultCode, message: String? = nil, sql: String? = nil) {
@@ -31,6 +36,20 @@ public struct SQLiteError: Error, Hashable, Sendable {
             return
         }
         self.init(code: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(db)), sql: sql)
+        let offset = Int(midstream_error_offset(db))
+        if offset >= 0, offset <= sql?.utf8.count ?? 0 { self.offset = offset }
+    }
+
+    /// Whether code, message and SQL are equal.
+    public static func == (first: SQLiteError, second: SQLiteError) -> Bool {
+        first.code == second.code && first.message == second.message && first.sql == second.sql
+    }
+
+    /// Hashes what is compared.
+    public func hash(into hasher: inout Hasher) {
+        hasher.combine(code)
+        hasher.combine(message)
+        hasher.combine(sql)
     }
 }
 

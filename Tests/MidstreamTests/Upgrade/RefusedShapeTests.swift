@@ -1,0 +1,108 @@
+import Midstream
+import SQLiteConnection
+import SQLiteFeatures
+import Testing
+
+/// Rows that a new shape or a target does not take are named, by the table and their keys.
+@Suite struct RefusedShapeTests {
+    private static let rows = "INSERT INTO t VALUES (1, 'a'), (7, 'b'), (9, 'B')"
+
+    /// Each is refused by SQLite as well, when the rows are copied by hand.
+    @Test(arguments: [
+        ("n TEXT UNIQUE COLLATE NOCASE", "", ["UNIQUE constraint failed: t.n", "rowid 9", "rowid 7"]),
+        (
+            "n TEXT", "CREATE UNIQUE INDEX i ON t(n COLLATE NOCASE)",
+            ["UNIQUE constraint failed: t.n", "rowid 9", "rowid 7"]
+        ),
+        ("n TEXT CHECK (n <> 'b')", "", ["CHECK constraint failed", "rowid 7"]),
+    ])
+    func rowsThatANewShapeRefusesAreNamed(_ column: String, _ index: String, _ words: [String]) throws {
+        let folder = TemporaryFolder()
+        let shape = "CREATE TABLE t(id INTEGER PRIMARY KEY, \(column)); \(index)"
+        let plain = try Connection(path: folder.file("plain.db"))
+        try plain.execute(script: shape)
+        #expect(throws: SQLiteError.self) { try plain.execute(Self.rows) }
+        let database = try Database(path: folder.file("main.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT); \(Self.rows)")
+        let error = #expect(throws: SQLiteError.self) { try database.upgrade(to: DatabaseSchema(sql: shape)) }
+        let message = error?.message ?? ""
+        for word in words + ["table t", "Nothing has been changed"] {
+            #expect(message.contains(word), "\(message)")
+        }
+        #expect(!message.contains("midstream_"), "\(message)")
+        #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "7|b", "9|B"])
+    }
+
+    @Test func aTextThatIsToBeAnIntegerPrimaryKeyIsNamed() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("main.db"))
+        try database.execute("CREATE TABLE t(id TEXT PRIMARY KEY, n); INSERT INTO t VALUES ('7', 1), ('6f96-11d0', 2)")
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, n)")
+        let error = #expect(throws: SQLiteError.self) { try database.upgrade(to: schema) }
+        #expect(error?.code == .mismatch)
+        let message = error?.message ?? ""
+        #expect(message.contains("the row with rowid 2 of table t does not fit"), "\(message)")
+        #expect(!message.contains("midstream_"), "\(message)")
+    }
+
+    @Test func rowsOfASourceThatWouldBeEqualAreNamedBoth() throws {
+        let error = #expect(throws: MigrationError.self) {
+            _ = try SmallMove(
+                source:
+                    "CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT); CREATE INDEX i ON t(n COLLATE NOCASE); \(Self.rows)",
+                target: "CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT UNIQUE COLLATE NOCASE)"
+            )
+        }
+        #expect(error?.code == .keyCollision && error?.key == 7)
+        #expect(
+            error?.message.contains("source table t, as those with rowid 7 and rowid 9,") == true,
+            "\(error?.message ?? "")"
+        )
+    }
+
+    @Test func rowsWithoutRowidsThatWouldBeEqualAreNamedByTheirKeys() throws {
+        let error = #expect(throws: MigrationError.self) {
+            _ = try SmallMove(
+                source: "CREATE TABLE t(a TEXT, b, n TEXT, PRIMARY KEY (a, b)) WITHOUT ROWID; CREATE INDEX i ON t(n); "
+                    + "INSERT INTO t VALUES ('x', 1, 'n'), ('x', 2, 'm'), ('y', 1, 'n')",
+                target: "CREATE TABLE t(a TEXT, b, n TEXT UNIQUE, PRIMARY KEY (a, b)) WITHOUT ROWID"
+            )
+        }
+        #expect(error?.message.contains("key ('x', 1) and key ('y', 1)") == true, "\(error?.message ?? "")")
+    }
+
+    /// The way that the message names leads on.
+    @Test(.needs(.indexesOnExpressions)) func anIndexThatIsMissingIsNamedInWordsOfTheSchema() throws {
+        let source = "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (1, 2)"
+        let target = "CREATE TABLE t(id TEXT PRIMARY KEY, n)"
+        let error = #expect(throws: MigrationError.self) { _ = try SmallMove(source: source, target: target) }
+        let message = error?.message ?? ""
+        #expect(message.contains("has no index on (id, converted to TEXT)"), "\(message)")
+        #expect(message.contains("is made of CAST(id AS TEXT), and create an index on CAST(id AS TEXT)"), "\(message)")
+        #expect(!message.contains("midstream_"), "\(message)")
+        let move = try SmallMove(source: "\(source); CREATE INDEX i ON t(CAST(id AS TEXT))", target: target) {
+            $0.columns["id"] = .expression("CAST(id AS TEXT)")
+        }
+        try finishMigration(move.database)
+        #expect(texts(try move.database.fetchAll("SELECT typeof(id), * FROM t")) == ["text|1|2"])
+    }
+
+    @Test func anErrorOfASchemaHasItsPlace() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("main.db"))
+        func message(_ sql: String) -> String {
+            do {
+                _ = try database.plan(for: DatabaseSchema(sql: sql))
+                return ""
+            } catch {
+                return (error as? MigrationError)?.message ?? (error as? SQLiteError)?.message ?? "\(error)"
+            }
+        }
+        let broken = message("CREATE TABLE t(a);\n\nCREATE TABLE u(\n  ä INTEGER,,\n  b);")
+        #expect(broken.contains("near \",\": syntax error"))
+        // SQLite tells the word that is wrong since 3.38, and the statement's place is known in any case.
+        #expect(broken.hasPrefix("line 4, column 13: ") || broken.hasPrefix("line 3, column 1: "), "\(broken)")
+        let other = message("CREATE TABLE t(a);\n  INSERT INTO t VALUES (1)")
+        #expect(other.hasPrefix("line 2, column 3: "), "\(other)")
+    }
+}
