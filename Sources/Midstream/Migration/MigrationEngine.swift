@@ -284,12 +284,19 @@ final class MigrationEngine: Sendable {
             announce(progress)
             return progress
         } catch let error as MigrationError {
-            report(.failed(error))
+            tellOfFailure(error)
             throw error
         } catch let error as SQLiteError {
-            report(.failed(MigrationError(.sqliteError, error.message, cause: error)))
+            tellOfFailure(MigrationError(.sqliteError, error.message, cause: error))
             throw error
         }
+    }
+
+    /// Tells those who listen that a step has failed, and which tables are stopped now.
+    private func tellOfFailure(_ error: MigrationError) {
+        report(.failed(error))
+        if error.code == .misuse { return }
+        if let progress = try? withStepper({ try Self.progress($0, .failed, 0) }) { announce(progress) }
     }
 
     func readProgress() throws -> MigrationProgress {
@@ -315,13 +322,16 @@ final class MigrationEngine: Sendable {
         try progress(store.load(), store, outcome, moved, store.ledgerCount)
     }
 
-    /// - Parameter ledgerCount: The entries of a table's ledger.
+    /// - Parameters:
+    ///   - ledgerCount: The entries of a table's ledger.
+    ///   - stop: Why a table is stopped.
     static func progress(
         _ state: (migrations: [MigrationRecord], tables: [TableRecord]),
         _ store: StateStore,
         _ outcome: MigrationProgress.Outcome,
         _ moved: Int64,
-        _ ledgerCount: (TableRecord) throws -> Int64
+        _ ledgerCount: (TableRecord) throws -> Int64,
+        stop: (TableRecord) -> MigrationStop? = { $0.stop }
     ) throws -> MigrationProgress {
         let target = store.connection.fileName(schema: "main") ?? ""
         let paths = Dictionary(state.migrations.map { ($0.id, $0.path(fromFolderOf: target)) }) { first, _ in first }
@@ -338,7 +348,8 @@ final class MigrationEngine: Sendable {
                 movedRows: record.copied + record.settled + settled,
                 totalRows: record.total,
                 refusedRowsTable: record.refusedRowsTable,
-                unreadableRowsTable: record.unreadableRowsTable
+                unreadableRowsTable: record.unreadableRowsTable,
+                stop: stop(record)
             )
         }
         return MigrationProgress(tables: tables, outcome: outcome, rowsMovedByStep: moved)

@@ -5,9 +5,13 @@ public import SQLiteConnection
 /// Errors of the application's own SQL are thrown as ``/SQLiteConnection/SQLiteError``, as without Midstream.
 public struct MigrationError: Error, Sendable, Hashable {
     /// The kind of an error.
-    public enum Code: String, Sendable {
-        /// The source's file does not exist or cannot be opened.
+    ///
+    /// `Docs/Errors.md` has the causes of each, and what to do.
+    public enum Code: String, Sendable, CaseIterable {
+        /// The source's file does not exist, is not the one that it was, or cannot be opened.
         case sourceUnavailable
+        /// Another connection, of this process or of another, holds a lock on a file for too long.
+        case locked
         /// A table is missing on either side.
         case missingTable
         /// The tables' columns or keys do not fit each other.
@@ -44,9 +48,9 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var table: String?
     /// The rowid of the row, where one is concerned.
     public var key: Int64?
-    /// The PRIMARY KEY of the row, where one of a table without rowids is concerned. It is not in the message.
+    /// The PRIMARY KEY of the row, where one of a table without rowids is concerned.
     public var keyColumns: [SQLiteValue]
-    /// The keys of which nothing can be read, where the source's file is damaged. Only rowids are in the message.
+    /// The keys of which nothing can be read, where the source's file is damaged.
     public var unreadableKeys: UnreadableKeys?
     /// The error of SQLite behind it.
     public var cause: SQLiteError?

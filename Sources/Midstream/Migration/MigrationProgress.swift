@@ -30,6 +30,8 @@ public struct MigrationProgress: Sendable, Hashable {
         /// `key_k` for a row in the place of these, and `after_k` and `before_k` for what lies between two others. `nil`
         /// where there are none. It stays when all else has moved.
         public var unreadableRowsTable: String?
+        /// Why its rows do not move on, where the last step has failed on it; `nil` while they do.
+        public var stop: MigrationStop?
         /// Rows that are in the source alone; `nil` while ``totalRows`` is.
         public var pendingRows: Int64? { totalRows.map { max(0, $0 - movedRows) } }
     }
@@ -46,6 +48,8 @@ public struct MigrationProgress: Sendable, Hashable {
         /// All rows of a table have moved, and a reader still has a snapshot from before; or all has moved, and somebody has
         /// a source's file open that is to be deleted, which is waited for for 2 s. The next steps try again.
         case waitingForReaders
+        /// The step has failed, with the error that it throws: see ``Table/stop``. Others may have moved rows before it failed.
+        case failed
     }
 
     /// The tables whose migrations are stored in the file. One that is done stays until all are; then there are none.
@@ -56,7 +60,7 @@ public struct MigrationProgress: Sendable, Hashable {
     public var rowsMovedByStep: Int64
 
     /// Whether nothing is left to do: every table has moved, and its source is retired.
-    public var isFinished: Bool { hasMoved && outcome != .waitingForReaders }
+    public var isFinished: Bool { hasMoved && outcome != .waitingForReaders && outcome != .failed }
     private var hasMoved: Bool { tables.allSatisfy { $0.phase == .done } }
     /// Rows that have moved, of all ``tables``.
     public var movedRows: Int64 { tables.reduce(0) { $0 + $1.movedRows } }

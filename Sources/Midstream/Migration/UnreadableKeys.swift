@@ -21,15 +21,11 @@ extension UnreadableKeys: CustomStringConvertible {
         case .rowIDs(let rowIDs) where rowIDs.upperBound == .max: "rowids from \(rowIDs.lowerBound) on"
         case .rowIDs(let rowIDs) where rowIDs.lowerBound == .min: "rowids up to \(rowIDs.upperBound)"
         case .rowIDs(let rowIDs): "rowids \(rowIDs.lowerBound) to \(rowIDs.upperBound)"
-        case .row(let key): "key \(Self.text(key))"
+        case .row(let key): "key \(RowKey.text(key))"
         case .between(nil, nil): "all keys"
-        case .between(let start?, nil): "keys after \(Self.text(start))"
-        case .between(nil, let end?): "keys before \(Self.text(end))"
-        case .between(let start?, let end?): "keys after \(Self.text(start)) and before \(Self.text(end))"
+        case .between(let start?, nil): "keys after \(RowKey.text(start))"
+        case .between(nil, let end?): "keys before \(RowKey.text(end))"
+        case .between(let start?, let end?): "keys after \(RowKey.text(start)) and before \(RowKey.text(end))"
         }
-    }
-
-    private static func text(_ key: [SQLiteValue]) -> String {
-        "(\(key.map(SQLLiteral.text).joined(separator: ", ")))"
     }
 }

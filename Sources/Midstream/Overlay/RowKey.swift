@@ -18,11 +18,31 @@ enum RowKey: Hashable, Sendable {
         if case .rowID(let rowID) = self { rowID } else { nil }
     }
 
-    /// How a message tells of the row: keys of columns are not in messages.
-    var words: String { rowID.map { "with rowid \($0)" } ?? "with the key that this error has" }
+    /// How a message tells of the row.
+    var words: String { "with \(description)" }
+}
+
+extension RowKey: CustomStringConvertible {
+    /// In words: `rowid 17`, `key (3, 'b')`.
+    var description: String {
+        switch self {
+        case .rowID(let rowID): "rowid \(rowID)"
+        case .columns(let values): "key \(Self.text(values.map(\.value)))"
+        }
+    }
+
+    /// The columns of a key, as literals of SQL. Long texts and blobs are cut.
+    static func text(_ key: [SQLiteValue]) -> String {
+        "(\(key.map { SQLLiteral.text(of: $0, atMost: 100) }.joined(separator: ", ")))"
+    }
 }
 
 extension MigrationError {
+    /// The row that is concerned, in words, where it is one.
+    var row: String? {
+        key.map { "rowid \($0)" } ?? (keyColumns.isEmpty ? nil : "key \(RowKey.text(keyColumns))")
+    }
+
     /// An error that one row of a table is concerned by.
     init(_ code: Code, _ message: String, table: String, row: RowKey?, cause: SQLiteError? = nil) {
         self.init(

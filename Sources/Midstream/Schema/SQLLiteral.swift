@@ -20,6 +20,12 @@ enum SQLLiteral {
         }
     }
 
+    /// The same for people: of a long one only the beginning, with an ellipsis behind it.
+    static func text(of value: SQLiteValue, atMost length: Int) -> String {
+        let text = Self.text(of: value)
+        return text.unicodeScalars.count > length ? String(text.unicodeScalars.prefix(length)) + "…" : text
+    }
+
     /// A text in single quotes. To Swift, a quote with an accent behind it is another character.
     static func quoted(_ text: String) -> String {
         let quote = UInt8(ascii: "'")

@@ -9,7 +9,7 @@ package enum OwnNames {
     private static let stateTables: Set<String> = [
         "midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns", StateStore.beginnings,
         StateStore.givenUp,
-        WholeFile.copyTable, Returns.table, Unreleased.table, KeptRowIDs.table, "midstream_claims",
+        WholeFile.copyTable, Returns.table, Unreleased.table, KeptRowIDs.table, Stops.table, "midstream_claims",
     ]
 
     /// The same for one move each, whose number follows.

@@ -64,6 +64,9 @@ struct TableRecord: Hashable, Sendable {
     /// written here any more. It is not stored, but known by that file's claim on the target's table, and told by `StateStore.load` alone.
     var destination: String?
 
+    /// Why its rows do not move on; `nil` where they do. `Stops` stores it, and `StateStore.load` alone tells it.
+    var stop: MigrationStop?
+
     /// What the application has said of the source's rows: the condition, and what columns are made of.
     var expressions: [String] {
         [condition].compactMap(\.self)

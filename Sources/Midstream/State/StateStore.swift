@@ -62,7 +62,7 @@ struct StateStore {
         for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
-        for table in [Returns.table, Self.beginnings, Self.givenUp, KeptRowIDs.table] {
+        for table in [Returns.table, Self.beginnings, Self.givenUp, KeptRowIDs.table, Stops.table] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }
     }
@@ -125,7 +125,7 @@ struct StateStore {
     }
 
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
-        let names = try ownNames(["midstream_state", "midstream_tables", "midstream_claims", Self.givenUp])
+        let names = try ownNames(["midstream_state", "midstream_tables", "midstream_claims", Self.givenUp, Stops.table])
         guard names.contains("midstream_state") else {
             if names.contains("midstream_tables") { throw Self.isIncomplete }
             return ([], [])
@@ -162,9 +162,11 @@ struct StateStore {
         {
             throw Self.isIncomplete
         }
+        let stops = names.contains(Stops.table) ? try Stops(connection: connection, schema: schema).all() : [:]
         // What moves into a table that another file has claimed is that file's from then on, and is left as it is.
         let records = tables.map { record in
             var record = record
+            record.stop = stops[record.id]
             if record.phase == .copying { record.destination = Self.destination(of: record.target, claims) }
             return record
         }
@@ -322,6 +324,7 @@ struct StateStore {
         let rowIDs = KeptRowIDs(connection: connection, schema: schema)
         try rowIDs.forget(record.id)
         try rowIDs.dropUnneeded()
+        try Stops(connection: connection, schema: schema).forget(record.id)
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }

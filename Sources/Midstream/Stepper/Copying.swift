@@ -299,20 +299,11 @@ struct Copying {
     }
 
     func unreadable(_ record: TableRecord, _ keys: UnreadableKeys?, _ error: SQLiteError) -> MigrationError {
-        let place =
-            switch keys {
-            case .rowIDs(let rowIDs) where rowIDs.lowerBound == rowIDs.upperBound:
-                "The row with rowid \(rowIDs.lowerBound)"
-            case .rowIDs(let rowIDs) where rowIDs.upperBound == .max: "Rows with rowids from \(rowIDs.lowerBound) on"
-            case .rowIDs(let rowIDs): "Rows with rowids from \(rowIDs.lowerBound) to \(rowIDs.upperBound)"
-            case .row: "The row with the key that this error has"
-            case .between: "Rows with keys between those that this error has"
-            case nil: "Rows"
-            }
-        return MigrationError(
+        MigrationError(
             .unreadableRows,
-            "\(place) of source table \(record.source) cannot be read: its file is damaged. What comes before has moved to "
-                + "table \(record.target). Restore the source's file, or leave them out with unreadableRows = .skip",
+            "rows of source table \(record.source) cannot be read: \(keys.map { "\($0)" } ?? "some of them"). A page of its file is "
+                + "damaged. What comes before has moved to table \(record.target). Restore the source's file, or leave these rows "
+                + "out with unreadableRows = .skip",
             table: record.target,
             unreadableKeys: keys,
             cause: error

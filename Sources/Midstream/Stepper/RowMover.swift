@@ -152,6 +152,7 @@ struct RowMover {
             try $0.bind(Int64.max, at: 2)
             try $0.bind(counted, at: 3)
         }
+        try statements.whileOthersArePrepared { try Stops(connection: statements.connection).forget(record.id) }
         let guards = MoveSQL.guards.map { MoveSQL.trigger($0, sql.id) }
         try statements.connection.dropTriggers(guards, of: sql.targetName, in: "main") {
             for text in sql.dropTriggers { try statements.prepare(text).run() }

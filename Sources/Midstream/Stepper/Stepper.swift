@@ -11,7 +11,7 @@ final class Stepper {
     let gate: FileGate
     let walKeeper: WALKeeper
     let keys: Keyring
-    private let clock = ContinuousClock()
+    let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
     private var moves: [Int64: MoveSQL] = [:]
     /// The target's schema version that ``moves`` were made for. Another connection may give a table another shape.
@@ -54,8 +54,14 @@ final class Stepper {
     /// How long to wait for a lock that another process holds, for all but steps.
     private static let longPatience: Duration = .seconds(5)
     private let lockWait: LockWait
+    /// Why tables are stopped, by their ids, where that could not be stored.
+    var unstoredStops: [Int64: MigrationStop] = [:]
+    /// Who has the lock, where a source cannot be written since a file is locked.
+    var lockHolder = LockHolder.sourceWriter
+    /// Since when steps have been kept from tables by locks, by the tables' ids, and by whose.
+    var locked: [Int64: (since: ContinuousClock.Instant, holder: LockHolder)] = [:]
     /// Whether a step could not lock the target, so that it need not try another table.
-    private var isKeptFromTarget = false
+    private(set) var isKeptFromTarget = false
     /// Since when steps have been kept out by others, without one that was let in.
     private var busySince: ContinuousClock.Instant?
     /// The tables that have yet to begin, and since when steps have left them alone.
@@ -276,6 +282,8 @@ final class Stepper {
                 let count = try store.ledgerCount(record)
                 ledgers[record.id] = (moment, count)
                 return count
+            } stop: { record in
+                stop(of: record)
             }
         }
     }
@@ -418,7 +426,7 @@ final class Stepper {
             knownVersion = versionBefore
             // Also after a COMMIT that could not be had: it would keep readers out.
             try? connection.rollBack()
-            throw error
+            throw Self.namingFullDisk(of: connection.fileName(schema: "main"), error)
         }
         if isDurable { try connection.sync(schema: "main") }
         return result
@@ -446,13 +454,10 @@ final class Stepper {
                 try untilDone { try holdingBothLocks(migration, of: record, waiting: .seconds(1), body) }
             }
         } catch {
-            guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else { throw error }
-            throw MigrationError(
-                .sourceUnavailable,
-                "somebody else writes \(path(of: migration) ?? "the source"), or the target, all the while, so that its tables "
-                    + "cannot be closed for writes: try again when that has ended",
-                cause: error
-            )
+            guard let error = error as? SQLiteError, ResultCode.busy ~= error.code else {
+                throw Self.namingFullDisk(of: path(of: migration), error)
+            }
+            throw isLocked(migration, cause: error)
         }
         try connection.sync(schema: migration.schema)
     }
@@ -465,7 +470,12 @@ final class Stepper {
         of record: TableRecord,
         _ body: () throws -> Void
     ) throws -> Void? {
-        let done: Void?? = try withoutPatience { try holdingBothLocks(migration, of: record, waiting: nil, body) }
+        let done: Void??
+        do {
+            done = try withoutPatience { try holdingBothLocks(migration, of: record, waiting: nil, body) }
+        } catch {
+            throw Self.namingFullDisk(of: path(of: migration), error)
+        }
         guard let done = done ?? nil else { return nil }
         try connection.sync(schema: migration.schema)
         return done
@@ -481,9 +491,11 @@ final class Stepper {
     ) throws -> Void? {
         try connection.execute("BEGIN")
         defer { if connection.isInTransaction { try? connection.rollBack() } }
+        lockHolder = .sourceWriter
         try lockSource(migration, of: record)
         try checkInPlace(migration)
         return try holdingGate(waiting: patience) {
+            lockHolder = .targetWriter
             do {
                 try WriteLock.take(connection, by: "midstream_state", in: "main")
             } catch let error as SQLiteError where error.isMissingTable {
@@ -492,6 +504,7 @@ final class Stepper {
                 isKeptFromTarget = true
                 throw error
             }
+            lockHolder = .sourceReader
             try body()
             try connection.execute("COMMIT")
         }
@@ -600,13 +613,18 @@ final class Stepper {
             } catch  where Self.isOfOneSource(error) {
                 let isRead = record.phase == .copying && record.undoStage == nil
                 let cause = error as? SQLiteError
-                failure = failure ?? cause.flatMap { isRead && $0.code == .error ? failed(record, $0) : nil } ?? error
+                let reason: any Error =
+                    cause.flatMap { isRead && $0.code == .error ? failed(record, $0) : nil } ?? error
+                noteStop(record, reason)
+                failure = failure ?? reason
                 continue
             }
             // It may have been this step that ended it, and failed after that.
             if did == nil { try leaveSources() }
             moved += did?.moved ?? 0
             let result = did?.outcome ?? .worked
+            noteLocks(record, result)
+            if result == .worked { noteProgress(record) }
             if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
             if result == .busy, !isKeptFromTarget {
                 lockedSources.insert(record.migration)
@@ -651,11 +669,13 @@ final class Stepper {
         var failure: (any Error)?
         for migration in migrations {
             guard due.contains(where: { $0.migration == migration.id }) else { continue }
+            // All begin together, or none does.
+            let own = records.filter { $0.migration == migration.id && $0.phase == .starting }
             do {
-                // All begin together, or none does.
-                let own = records.filter { $0.migration == migration.id && $0.phase == .starting }
                 try Setup(stepper: self).finishBeginning(own, migration)
+                for record in own { noteProgress(record) }
             } catch {
+                for record in own { noteStop(record, error) }
                 failure = failure ?? error
             }
         }

@@ -159,6 +159,7 @@ struct Undo {
             "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL, settled = settled + ? WHERE id = ?",
             [stepper.store.ledgerCount(now), record.id]
         )
+        try Stops(connection: connection).forget(record.id)
     }
 
     private func hasRows(_ table: String) throws -> Bool {

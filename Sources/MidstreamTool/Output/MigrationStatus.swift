@@ -31,7 +31,10 @@ struct MigrationStatus {
         if tables.isEmpty { return "\(target) has no migrations\n" }
         let moving = tables.count { $0.progress.phase != .done }
         var text = "\(target): \(NumberText.count(Int64(moving), "table")) moving\n"
-        for table in tables { text += "  " + line(table) + "\n" }
+        for table in tables {
+            text += "  " + line(table) + "\n"
+            if let stop = table.progress.stop { text += "    stopped: \(CommandWords.message(stop.message))\n" }
+        }
         return text
     }
 
@@ -80,6 +83,15 @@ struct MigrationStatus {
             "moved": JSON(table.moved),
             "pending": JSON(table.pending),
             "total": JSON(table.total),
+            "stop": table.progress.stop.map(json) ?? JSON(String?.none),
+        ])
+    }
+
+    private static func json(_ stop: MigrationStop) -> JSON {
+        JSON(object: [
+            "code": JSON(stop.code.rawValue),
+            "message": JSON(CommandWords.message(stop.message)),
+            "row": JSON(stop.row),
         ])
     }
 }

@@ -33,15 +33,7 @@ func message(of error: any Error) -> String {
 }
 
 private func message(ofMigration error: MigrationError) -> String {
-    // Of a shell nobody calls the library.
-    let words = error.message.replacing("SchemaOptions.columns", with: "--map")
-    guard let cause = error.cause else { return words }
-    // Keys are data, which errors of the library do not show. Who runs the command asks for them.
-    if let keys = error.unreadableKeys { return "\(words): \(keys) (\(cause.message))" }
-    guard cause.code == .notADatabase else { return "\(words) (\(cause.message))" }
-    // The message has the cause's in it, and says by which call a key is given.
-    return error.message.replacing(
-        ", by the source of addMigration or by DatabaseConfiguration.sourceKey",
-        with: ", by --source-key-file, --source-key-env or --source-key-ask"
-    )
+    let words = CommandWords.message(error.message)
+    guard let cause = error.cause, !words.contains(cause.message) else { return words }
+    return "\(words) (\(cause.message))"
 }

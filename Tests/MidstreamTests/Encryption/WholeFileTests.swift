@@ -432,7 +432,7 @@ import Testing
     /// It cannot begin while somebody writes the source, and what others have written into the new file stays.
     @Test(arguments: [true, false]) func aFileThatSomebodyUsesIsNotTakenBack(_ isOpen: Bool) async throws {
         let folder = TemporaryFolder()
-        let (holder, threads) = try Self.beginsInVain(folder, .sourceUnavailable)
+        let (holder, threads) = try Self.beginsInVain(folder, .locked)
         let other = try Connection(path: folder.file("new.db"))
         other.setBusyTimeout(milliseconds: 5000)
         if isOpen { #expect(try other.fetchValue(Int.self, "SELECT count(*) FROM log") == 0) }

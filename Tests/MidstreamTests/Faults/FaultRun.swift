@@ -206,7 +206,8 @@ final class FaultRun {
         let code =
             switch error {
             case let error as SQLiteError: error.code
-            case let error as MigrationError where error.code == .sourceUnavailable: error.cause?.code
+            case let error as MigrationError where error.code == .sourceUnavailable || error.code == .locked:
+                error.cause?.code
             default: nil as ResultCode?
             }
         guard let code else { return false }

@@ -1,0 +1,95 @@
+internal import SQLiteConnection
+
+// Why tables are stopped is stored with the first step that fails, for other processes to tell as well.
+extension Stepper {
+    /// Notes that a step has failed on a table.
+    func noteStop(_ record: TableRecord, _ error: any Error) {
+        let known = error as? MigrationError
+        guard let known = known ?? (error as? SQLiteError).map({ MigrationError(.sqliteError, $0.message, cause: $0) })
+        else {
+            return
+        }
+        let stop = MigrationStop(known)
+        if record.stop == stop {
+            unstoredStops[record.id] = nil
+            return
+        }
+        // The file may be what fails. Then this process alone tells of it.
+        unstoredStops[record.id] = stop
+        let stored: Void?? =
+            try? withoutPatience {
+                try transaction {
+                    if try store.table(record.id) != nil { try Stops(connection: connection).note(stop, of: record.id) }
+                }
+            } ?? nil
+        if stored != nil { unstoredStops[record.id] = nil }
+    }
+
+    /// Forgets why a table was stopped, since a step has got on with it.
+    func noteProgress(_ record: TableRecord) {
+        unstoredStops[record.id] = nil
+        guard record.stop != nil else { return }
+        _ = try? withoutPatience { try transaction { try Stops(connection: connection).forget(record.id) } }
+    }
+
+    /// Why a table is stopped that steps find in that state; `nil` where it is not.
+    func stop(of record: TableRecord) -> MigrationStop? {
+        if let stop = unstoredStops[record.id] ?? record.stop { return stop }
+        guard let lock = locked[record.id], clock.now - lock.since > Self.patienceWithLocks, record.phase != .done,
+            let migration = try? store.load().migrations.first(where: { $0.id == record.migration })
+        else { return nil }
+        return MigrationStop(isLocked(migration, by: lock.holder))
+    }
+
+    /// The same error with a message that names the file, where that could not be written since its disk is full.
+    static func namingFullDisk(of path: String?, _ error: any Error) -> any Error {
+        guard let path, var full = error as? SQLiteError, ResultCode.full ~= full.code else { return error }
+        full.message =
+            "the disk of \(path) is full. Nothing is lost, and what was being written has been undone: make room on the disk, and try again"
+        return full
+    }
+
+    // MARK: Locks
+
+    /// Whose lock keeps a file from being written.
+    enum LockHolder {
+        /// A transaction that writes the source.
+        case sourceWriter
+        /// A transaction that reads the source, which has no WAL.
+        case sourceReader
+        /// A transaction that writes the target; or reads it, where it has no WAL.
+        case targetWriter
+    }
+
+    /// For how long a table is not called stopped since a file is locked: transactions come and go.
+    private static let patienceWithLocks: Duration = .seconds(1)
+
+    /// Notes whether a lock has kept a step from a table.
+    func noteLocks(_ record: TableRecord, _ outcome: MigrationProgress.Outcome) {
+        guard outcome == .busy else {
+            locked[record.id] = nil
+            return
+        }
+        locked[record.id] = (locked[record.id]?.since ?? clock.now, isKeptFromTarget ? .targetWriter : .sourceWriter)
+    }
+
+    func isLocked(_ migration: MigrationRecord, by holder: LockHolder? = nil, cause: SQLiteError? = nil)
+        -> MigrationError
+    {
+        let target = connection.fileName(schema: "main") ?? "the target"
+        let source = path(of: migration) ?? target
+        let reason =
+            switch holder ?? lockHolder {
+            case .sourceWriter: "another connection writes \(source)"
+            case .targetWriter: "another connection writes \(target)"
+            case .sourceReader:
+                "another connection reads \(source), which has no WAL, so that it cannot be written before the reader's transaction ends"
+            }
+        return MigrationError(
+            .locked,
+            "\(reason). The connection may be of this process or of another, and a SELECT counts that was not read to its end. Nothing "
+                + "is lost: end its transaction, and try again",
+            cause: cause
+        )
+    }
+}

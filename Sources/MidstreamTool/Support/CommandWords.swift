@@ -1,0 +1,32 @@
+/// The library's messages in the words of the command.
+///
+/// The library tells what to do in terms of its API. Of a shell nobody calls that: each such term has an option or a command in its
+/// place. A test makes sure that no term of the API is left in what the command can print.
+enum CommandWords {
+    /// What a message of the library is called in the command, longer phrases first.
+    static let terms: [(api: String, command: String)] = [
+        (
+            "by the source of addMigration or by DatabaseConfiguration.sourceKey",
+            "by --source-key-file, --source-key-env or --source-key-ask"
+        ),
+        (", or say by DatabaseConfiguration.sourcePath where it is", ""),
+        (", by DatabaseConfiguration.sourcePath if that is another folder", ""),
+        ("are given up by cancelMigration", "are given up by midstream cancel"),
+        (" If its migration has ended, leave addMigration out", " If its migration has ended, leave --source out"),
+        ("addMigration is to be left out", "the command is to be left out"),
+        ("leave addMigration out", "leave the command out"),
+        ("the next addMigration of it", "the next midstream migrate of it"),
+        ("The next addMigration of it", "The next midstream migrate of it"),
+        ("Database(path:movingAllOf:)", "midstream encrypt or decrypt"),
+        ("SchemaOptions.columns", "--map"),
+        ("TableMigration.columns", "--map"),
+        ("unmatchedColumns", "--ignore-unmatched"),
+        ("firesTriggers", "--fire-triggers"),
+        (", or leave these rows out with unreadableRows = .skip", ""),
+        (": say refusedRows = .stop", ""),
+    ]
+
+    static func message(_ text: String) -> String {
+        terms.reduce(text) { $0.replacing($1.api, with: $1.command) }
+    }
+}

@@ -1,0 +1,92 @@
+import Midstream
+import Testing
+
+@testable import MidstreamTool
+
+#if canImport(Glibc)
+    import Glibc
+#else
+    import Darwin
+#endif
+
+/// What is said of errors, in `Docs/Errors.md` and by the command.
+@Suite struct MessageTests {
+    private static let root = "\(#filePath)".split(separator: "/").dropLast(3).reduce("") { $0 + "/" + $1 }
+
+    private static func text(_ path: String) throws -> String {
+        guard let file = SystemCalls.openForReading("\(root)/\(path)") else {
+            throw CommandFailure("cannot read \(path)")
+        }
+        defer { close(file) }
+        var bytes: [UInt8] = []
+        while let piece = SystemCalls.read(file), !piece.isEmpty { bytes += piece }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    /// The rows of the table below a heading, by their cells.
+    private static func table(_ heading: String) throws -> [[String]] {
+        let lines = try text("Docs/Errors.md").split(separator: "\n", omittingEmptySubsequences: false)
+        return lines.drop { $0 != "## \(heading)" }.dropFirst().prefix { !$0.hasPrefix("## ") }
+            .filter { $0.hasPrefix("| ") }.dropFirst()
+            .map {
+                $0.split(separator: "|").map {
+                    $0.trimmingPrefix(" ").reversed().drop { $0 == " " }.reversed().map(String.init).joined()
+                }
+            }
+    }
+
+    @Test func eachCodeHasARowWithCausesAndRemedies() throws {
+        let rows = try Self.table("Codes of MigrationError")
+        #expect(rows.map { $0[0] } == MigrationError.Code.allCases.map { "`\($0.rawValue)`" })
+        for row in rows { #expect(row.count == 3 && row.allSatisfy { !$0.isEmpty }, "\(row)") }
+    }
+
+    @Test func eachExitCodeHasARow() throws {
+        let codes = [ExitCode.success, .failure, .usage, .signal(SIGINT)]
+        #expect(try Self.table("Exit codes of the command").map { $0[0] } == codes.map { "\($0.status)" })
+    }
+
+    @Test func statusTellsWhyATableIsStopped() throws {
+        let folder = TestFolder()
+        let old = try folder.database(
+            "old.db",
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (1, 1), (2, 2)"
+        )
+        let new = try folder.database("new.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, n CHECK (n <> 2))")
+        let move = try BuiltTool.run("migrate", "--source", old, "--target", new, "--table", "t")
+        #expect(move.status == 1 && move.error.contains("refuses the row with rowid 2"), "\(move.error)")
+        let text = try BuiltTool.run("status", new).output
+        #expect(
+            text.contains("\n    stopped: target table t refuses the row with rowid 2 of source table t"),
+            "\(text)"
+        )
+        let json = try BuiltTool.run("status", new, "--json").output
+        #expect(json.contains("\"stop\":{\"code\":\"rowRefused\",\"message\":\"target table t refuses"), "\(json)")
+        #expect(json.contains("\"row\":\"rowid 2\""), "\(json)")
+    }
+
+    @Test func anErrorOfASchemaHasFileLineAndColumn() throws {
+        let folder = TestFolder()
+        let target = try folder.database("a.db", "CREATE TABLE t(a)")
+        let script = folder.file("new.sql")
+        let file = try #require(fopen(script, "w"))
+        fputs("CREATE TABLE t(a);\nSELECT 1;\n", file)
+        fclose(file)
+        let result = try BuiltTool.run("upgrade", target, "--schema", script)
+        #expect(result.status == 1)
+        #expect(result.error.hasPrefix("midstream: error: \(script):2:1: "), "\(result.error)")
+    }
+
+    /// Names of the API are of no use in a shell. What no command can cause may have them.
+    @Test func theCommandSaysNothingOfTheAPI() {
+        for term in CommandWords.terms {
+            #expect(CommandWords.message("say \(term.api) so").contains(term.api) == false)
+        }
+        let api =
+            "the rows cannot be read: say by TableMigration.columns what its columns are made of, or leave firesTriggers out"
+        #expect(
+            CommandWords.message(api)
+                == "the rows cannot be read: say by --map what its columns are made of, or leave --fire-triggers out"
+        )
+    }
+}
