@@ -42,7 +42,7 @@ public final class Database: @unchecked Sendable {
         configuration: DatabaseConfiguration = DatabaseConfiguration()
     ) throws {
         guard !path.isEmpty, path != ":memory:", !path.hasPrefix("file:") else {
-            throw MigrationError(.misuse, "a database is opened by the path of a file; \"\(path)\" is none")
+            throw MigrationError(.misuse, "\"\(path)\" is not the path of a file: a database needs a file")
         }
         let connection = try Self.openingOneThatOthersMake(path) { try Self.openToWrite(path, key, configuration) }
         let keys = Keyring(target: key, sources: configuration.sourceKey)
@@ -260,8 +260,8 @@ public final class Database: @unchecked Sendable {
         guard !engine.isInMidstOfStep else {
             throw MigrationError(
                 .misuse,
-                "a filter, or the answer to what becomes of a refused row, cannot write the database: it is called in the midst "
-                    + "of its migrations"
+                "the filter of addMigration and the closure of refusedRows = .ask cannot write the database, since a "
+                    + "migration is at work when they are called: write before or after"
             )
         }
         guard DispatchQueue.getSpecific(key: writerKey) != true else {

@@ -41,7 +41,8 @@ final class FileGate: Sendable {
             if state.isStepping, state.stepper == thread {
                 throw MigrationError(
                     .misuse,
-                    "what a migration calls within a step, as for what becomes of a refused row, cannot write the database"
+                    "the closure of refusedRows = .ask is called within a step, and cannot write the database: "
+                        + "return a decision, and write after the step"
                 )
             }
             if !state.isStepping, state.waitingSteps.isEmpty {

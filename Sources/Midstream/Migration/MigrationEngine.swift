@@ -117,8 +117,8 @@ final class MigrationEngine: Sendable {
         guard let result else {
             throw MigrationError(
                 .misuse,
-                "a filter, or the answer to what becomes of a refused row, cannot ask the same database for its migrations: it is "
-                    + "called in the midst of them"
+                "the filter of addMigration and the closure of refusedRows = .ask cannot ask the same database for "
+                    + "its migrations, since one is at work when they are called: ask before or after"
             )
         }
         return result

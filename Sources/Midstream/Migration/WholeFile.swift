@@ -306,7 +306,7 @@ enum WholeFile {
     private static func unfinished(_ path: String?) -> MigrationError {
         MigrationError(
             .misuse,
-            "\(path ?? "the file") was made of another file, whose rows have yet to begin to move: open it by "
+            "\(path ?? "the file") has the schema of another file, whose rows have not begun to move: open it by "
                 + "Database(path:movingAllOf:) first"
         )
     }
@@ -410,8 +410,8 @@ enum WholeFile {
                 guard type != .table || !OwnNames.isReport(name) else {
                     throw MigrationError(
                         .unsupported,
-                        "table \(name) of the source, which tells of rows that an earlier migration has set aside, would stay "
-                            + "behind: see to them, and drop or rename it",
+                        "table \(name) of the source has rows that an earlier migration has set aside, and would "
+                            + "stay behind: take from it what is needed, and drop or rename it",
                         table: name
                     )
                 }

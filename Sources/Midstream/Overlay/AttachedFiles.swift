@@ -89,8 +89,8 @@ struct AttachedFiles {
     private static func refusal(_ schema: String, _ path: String?, _ remedy: String) -> MigrationError {
         MigrationError(
             .unsupported,
-            "\(path ?? "the file") (schema \(schema)) has tables that move, of which this connection would see and write a part "
-                + "alone. \(remedy) as a Database of its own until they have moved"
+            "\(path ?? "the file") (schema \(schema)) has tables that are moving, of which this connection would see "
+                + "and write only a part. \(remedy) as a Database of its own until they have moved"
         )
     }
 }

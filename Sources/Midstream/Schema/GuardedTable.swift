@@ -152,9 +152,9 @@ struct GuardedTable {
             guard let word = source.misreadWords(in: text).first(where: \.isColumn) else { continue }
             throw MigrationError(
                 .sourceChanged,
-                "source table \(record.source) has a column \(word.name) by now, and the condition or an expression of table "
-                    + "\(record.target) has that word, which is no column to it: a program without Midstream has added or renamed "
-                    + "one. Change it back",
+                "a program without Midstream has given source table \(record.source) a column \(word.name), and the "
+                    + "condition or an expression of table \(record.target) has the same word with another meaning: "
+                    + "drop or rename the column",
                 table: record.target
             )
         }
@@ -163,8 +163,8 @@ struct GuardedTable {
     private func lost(_ column: String) -> MigrationError {
         MigrationError(
             .sourceChanged,
-            "source table \(record.source) has no column \(column) any more, which it had when table \(record.target) began to move: it "
-                + "was renamed or dropped by a program without Midstream. Change it back",
+            "a program without Midstream has renamed or dropped column \(column) of source table \(record.source), "
+                + "from which table \(record.target) is moving: give the column its name back",
             table: record.target
         )
     }

@@ -21,7 +21,8 @@ enum LegibleSchema {
                 if let other = seen[key], other.hasSameBytes(as: name) || !SQLIdentifier.equal(other, name) {
                     throw MigrationError(
                         .unsupported,
-                        "the names of \(what) \(other) and \(name) look the same, and are two: rename one of them",
+                        "the names of \(what) \(other) and \(name) look the same, but differ in their bytes: rename "
+                            + "one of them",
                         table: table
                     )
                 }

@@ -35,9 +35,9 @@ extension Claims {
             guard let own = now.undoStage, own >= stage else {
                 throw MigrationError(
                     .foreignState,
-                    "since this state of the database, rows of table \(now.target) have returned to source table "
-                        + "\(now.source): it was restored from a backup, or is a copy. Open \(claim.targetFile) as it was "
-                        + "last, or restore it and the source together",
+                    "this file is older than its source: rows of table \(now.target) have returned to source table "
+                        + "\(now.source) since. The file was restored from a backup, or is a copy. Open "
+                        + "\(claim.targetFile) in its last state, or restore it and the source together",
                     table: now.target
                 )
             }
@@ -45,9 +45,10 @@ extension Claims {
         guard try claim.undoWrites ?? 0 >= Returns(connection: connection).writes(of: now) else {
             throw MigrationError(
                 .foreignState,
-                "rows of table \(now.target) had returned to source table \(now.source), which are not there: "
-                    + "\(connection.fileName(schema: migration.schema) ?? "the source") was restored from a backup. Open it as "
-                    + "it was last, or restore it and the target together",
+                "rows of table \(now.target) had returned to source table \(now.source), and the table does not have "
+                    + "them: "
+                    + "\(connection.fileName(schema: migration.schema) ?? "the source") was restored from a backup. "
+                    + "Open its last state, or restore it and the target together",
                 table: now.target
             )
         }

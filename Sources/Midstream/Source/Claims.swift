@@ -227,7 +227,8 @@ struct Claims {
             throw MigrationError(
                 .foreignState,
                 "source table \(record.source) of \(connection.fileName(schema: migration.schema) ?? "the source") belongs to "
-                    + "neither of \(others.joined(separator: " and ")): one of the files was replaced, or is a copy",
+                    + "neither of \(others.joined(separator: " and ")): one of the files was replaced, or is a copy. "
+                    + "Open the files that belong together",
                 table: record.target
             )
         }
@@ -364,8 +365,8 @@ struct Claims {
         guard claim.targetFile.hasSameBytes(as: targetFile()) else {
             throw MigrationError(
                 .foreignState,
-                "the source's rows belong to \(claim.targetFile), and this is \(targetFile()): this file is a copy. The "
-                    + "source is left as it is",
+                "the source's rows belong to \(claim.targetFile), and the file that is open, \(targetFile()), is a "
+                    + "copy: open the original. The source is left as it is",
                 table: claim.targetTable
             )
         }
@@ -423,8 +424,8 @@ struct Claims {
         if other.moved == nil, other.undoStage != nil, !isStale(other) {
             throw MigrationError(
                 .foreignState,
-                "rows of source table \(record.source) are on their way back from \(other.destination), and nobody can tell which "
-                    + "those are: let that end first",
+                "rows of source table \(record.source) are returning from \(other.destination), so that it is not "
+                    + "known yet which rows this migration would take: let them return first",
                 table: record.target
             )
         }
@@ -657,7 +658,7 @@ struct Claims {
         throw MigrationError(
             .sourceChanged,
             "source table \(record.source), from which table \(record.target) is moving, was renamed to \(other) by a program "
-                + "without Midstream, and another table has its name: give both their names again",
+                + "without Midstream, and another table has its name: rename both tables back",
             table: record.target
         )
     }
@@ -711,8 +712,9 @@ struct Claims {
         guard let claim = claims.first(where: { $0.id == record.id }) else {
             throw MigrationError(
                 .foreignState,
-                "the source does not know of the migration of table \(record.target): it was replaced by another file, or "
-                    + "restored from a backup. It is left as it is",
+                "the source does not know of the migration of table \(record.target): the source was replaced by "
+                    + "another file, or restored from a backup. It is left as it is: restore source and target "
+                    + "together",
                 table: record.target
             )
         }

@@ -25,7 +25,7 @@ struct RowExpression {
             guard error.code.primary == .error else { throw error }
             throw MigrationError(
                 .unequalTables,
-                "\(what) does not fit source table \(source.name): see the cause",
+                "\(what) does not fit source table \(source.name): \(error.message)",
                 table: table,
                 cause: error
             )
@@ -113,8 +113,9 @@ struct RowExpression {
             guard try connection.fetchOne("SELECT 1 FROM \(from) WHERE \(present) LIMIT 1") != nil else { continue }
             throw MigrationError(
                 .unsupported,
-                "\(what) asks for the time in column \(column), which names the present in a row of source table \(source.name): "
-                    + "to SQLite that is another time at each moment. Change that row, or let the expression do without",
+                "\(what) reads column \(column) as a time, and a row of source table \(source.name) has a word there "
+                    + "that means the present, which is another time at each moment. Change that row, or leave the "
+                    + "function out of the expression",
                 table: table
             )
         }

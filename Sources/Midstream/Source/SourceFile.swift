@@ -40,7 +40,7 @@ enum SourceFile {
                     cause: error
                 )
             }
-            var reason = "see the cause"
+            var reason = error.message
             if FilePath.isGone(path) {
                 reason =
                     "there is no such file; restore it, or say by "

@@ -233,8 +233,9 @@ struct Copying {
             : ("target table", " of source table \(record.source)", "")
         return MigrationError(
             .rowRefused,
-            "\(target) \(record.target) refuses the row \(refusal.key.words)\(origin). It stays there and is read as before. "
-                + "The migration goes on when it is deleted or, where a CHECK refuses it, changed so that the target takes it"
+            "\(target) \(record.target) refuses the row \(refusal.key.words)\(origin). The row stays there and is "
+                + "read as before. The migration goes on when the row is deleted or, where a CHECK refuses it, "
+                + "changed so that the target takes it"
                 + other,
             table: record.target,
             row: refusal.key,

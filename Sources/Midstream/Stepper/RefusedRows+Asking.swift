@@ -36,7 +36,8 @@ extension RefusedRows {
             guard let column = columns.firstIndex(where: { SQLIdentifier.equal($0, name) }) else {
                 throw MigrationError(
                     .misuse,
-                    "table \(row.table) has no column \(name) to put a value into",
+                    "the answer for a refused row has a value for column \(name), which table \(row.table) does not "
+                        + "have",
                     table: row.table
                 )
             }
@@ -44,7 +45,8 @@ extension RefusedRows {
             guard !mover.sql.isKeyColumn(columns[column]) else {
                 throw MigrationError(
                     .misuse,
-                    "column \(columns[column]) is of the key of table \(row.table), which a row that moves keeps",
+                    "the answer for a refused row changes column \(columns[column]), which is of the key of table "
+                        + "\(row.table): a row keeps its key as it moves",
                     table: row.table
                 )
             }
@@ -52,7 +54,12 @@ extension RefusedRows {
         }
         replaced.sort { $0.column < $1.column }
         guard let target = try SchemaReader(connection: connection, schema: "main").table(row.table) else {
-            throw MigrationError(.missingTable, "table \(row.table) is gone", table: row.table)
+            throw MigrationError(
+                .missingTable,
+                "table \(row.table) was dropped while its rows moved: restore the "
+                    + "file",
+                table: row.table
+            )
         }
         try checkHiddenKeys(of: target, replaced.map { columns[$0.column] })
         try connection.savepoint("midstream_answer") {

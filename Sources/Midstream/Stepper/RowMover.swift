@@ -80,7 +80,8 @@ struct RowMover {
         guard advanced == 1 else {
             throw MigrationError(
                 .foreignState,
-                "table \(sql.targetName): its migration would go back. Nothing has been moved: check both files with PRAGMA "
+                "the stored progress of table \(sql.targetName) is ahead of what this step has read. Nothing has "
+                    + "been moved: check both files with PRAGMA "
                     + "integrity_check",
                 table: sql.targetName
             )
@@ -134,8 +135,9 @@ struct RowMover {
         guard counted == record.copied + record.settled else {
             throw MigrationError(
                 .sourceChanged,
-                "table \(record.target): \(record.copied + record.settled) rows were moved, but its source "
-                    + "\(record.source) has \(counted). The source has been changed by somebody else, and stays as it is",
+                "table \(record.target) got \(record.copied + record.settled) rows, and its source table "
+                    + "\(record.source) has \(counted) that belong: a program without Midstream has changed the "
+                    + "source while its rows moved. The source stays as it is: compare the two tables",
                 table: record.target
             )
         }

@@ -135,9 +135,9 @@ extension Setup {
         guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
             throw MigrationError(
                 .foreignState,
-                "the rows of source table \(sourceName) moved into table \(wish.name) of a newer state of this "
-                    + "database: it was replaced, or restored from a backup of before. If that is meant, leave "
-                    + "addMigration out",
+                "the rows of source table \(sourceName) have moved into table \(wish.name) in a newer state of this "
+                    + "database: its file was replaced, or restored from an older backup. Restore the newer file; "
+                    + "or, if the older one is meant, leave addMigration out",
                 table: wish.name
             )
         }

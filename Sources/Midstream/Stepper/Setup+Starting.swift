@@ -63,8 +63,8 @@ extension Setup {
     func finishBeginning(_ records: [TableRecord], _ migration: MigrationRecord) throws {
         let changed = MigrationError(
             .sourceChanged,
-            "\(records.map(\.target).joined(separator: ", ")) had yet to begin to move, and do not: one of them, or its source, is not "
-                + "what it was when that was asked for. Add their migration again"
+            "\(records.map(\.target).joined(separator: ", ")) do not begin to move: one of the tables, or its "
+                + "source, has been changed since their migration was added. Add the migration again"
         )
         try resume(records, migration, isNeeded: true)?.raise(changed)
     }

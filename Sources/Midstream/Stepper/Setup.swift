@@ -221,9 +221,9 @@ struct Setup {
     static func isRenamed(_ claim: Claims.Claim, _ wish: TableMigration) -> MigrationError {
         MigrationError(
             .foreignState,
-            "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), and there is none of that "
-                + "name any more: if it was renamed \(wish.name), all is done, and addMigration is to be left out. If it was "
-                + "dropped, its rows are gone",
+            "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), which does "
+                + "not exist any more. If it was renamed \(wish.name), nothing is left to do, and addMigration is to "
+                + "be left out. If it was dropped, its rows are gone",
             table: wish.name
         )
     }

@@ -190,7 +190,8 @@ final class Stepper {
         guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
             throw MigrationError(
                 .missingTable,
-                "target table \(record.target) is gone although its rows have not all moved",
+                "target table \(record.target) was dropped before all of its rows had moved: restore the target from "
+                    + "a backup",
                 table: record.target
             )
         }
@@ -198,7 +199,8 @@ final class Stepper {
         else {
             throw MigrationError(
                 .sourceChanged,
-                "source table \(record.source) is gone although its rows have not all moved",
+                "source table \(record.source) was dropped before all of its rows had moved: restore the source from "
+                    + "a backup",
                 table: record.target
             )
         }
@@ -309,7 +311,12 @@ final class Stepper {
             let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
             let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
-            throw MigrationError(.missingTable, "table \(record.target) or its source is gone", table: record.target)
+            throw MigrationError(
+                .missingTable,
+                "table \(record.target), whose rows return, or its source table "
+                    + "\(record.source) was dropped: restore the files from a backup",
+                table: record.target
+            )
         }
         let sql = try UndoSQL(whole, move, target: target, source: source)
         undoStatements[record.id] = sql

@@ -736,8 +736,8 @@ struct Undo {
         return MigrationError(
             .rowRefused,
             "source table \(record.source) refuses the row \(refusal.key.words) of target table \(record.target). \(why)"
-                + "The row stays in the target and is read as before. The migration's undoing goes on when it is deleted, or "
-                + "changed so that the source takes it",
+                + "The row stays in the target and is read as before. The rows go on returning when the row is "
+                + "deleted, or changed so that the source takes it",
             table: record.target,
             row: refusal.key,
             cause: refusal.cause

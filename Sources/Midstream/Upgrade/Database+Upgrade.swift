@@ -88,7 +88,8 @@ private struct UpgradeRun {
         } catch {
             throw MigrationError(
                 .misuse,
-                "step \(step.name) has ended its transaction, and is not recorded: it must not",
+                "step \(step.name) has ended the transaction that it runs in, and is not recorded: leave COMMIT, END "
+                    + "and ROLLBACK out of it",
                 cause: error
             )
         }

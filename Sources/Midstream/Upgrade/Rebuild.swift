@@ -185,8 +185,9 @@ struct Rebuild {
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
             throw MigrationError(
                 .rowRefused,
-                "rows that have yet to move into table \(old.name) must all come before it can be rebuilt like this, and it "
-                    + "refuses one of them: the error of a step tells which. Delete the row, or change it so that the table takes it",
+                "rows have yet to move into table \(old.name) from an earlier migration, and must do so before the "
+                    + "table gets this shape. The table refuses one of them, which the next step names: delete that "
+                    + "row, or change it so that the table takes it",
                 table: old.name,
                 cause: error
             )

@@ -112,8 +112,8 @@ extension SchemaPlanner {
             guard let new = declared.shape.column(name) else {
                 throw MigrationError(
                     .misuse,
-                    "SchemaOptions.columns says what column \(name) of table \(old.name) is made of, and the schema does not "
-                        + "declare it",
+                    "SchemaOptions.columns says what column \(name) of table \(old.name) is made of, and the schema "
+                        + "does not declare it: correct the name, or leave it out",
                     table: old.name
                 )
             }
