@@ -77,6 +77,18 @@ import Testing
         #expect(result.error.hasPrefix("midstream: error: \(script):2:1: "), "\(result.error)")
     }
 
+    /// The target is there, and is not the one that cannot be read.
+    @Test func encryptNamesTheFileThatCannotBeRead() throws {
+        let folder = TestFolder()
+        let new = try folder.database("new.db", "CREATE TABLE t(a)")
+        let file = try #require(fopen(folder.file("old.db"), "w"))
+        fputs(String(repeating: "no database. ", count: 400), file)
+        fclose(file)
+        let result = try BuiltTool.run("decrypt", folder.file("old.db"), new)
+        #expect(result.status == 1)
+        #expect(result.error.hasPrefix("midstream: error: \(folder.file("old.db")): "), "\(result.error)")
+    }
+
     /// Names of the API are of no use in a shell. What no command can cause may have them.
     @Test func theCommandSaysNothingOfTheAPI() {
         for term in CommandWords.terms {

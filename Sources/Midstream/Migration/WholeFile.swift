@@ -89,10 +89,16 @@ enum WholeFile {
 
     /// Opens a source, which is there.
     static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {
-        let source = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
-        source.setBusyTimeout(milliseconds: 5000)
-        try source.checkReadable()
-        return source
+        do {
+            let source = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+            source.setBusyTimeout(milliseconds: 5000)
+            try source.checkReadable()
+            return source
+        } catch {
+            // Else it would be taken for the target's.
+            let message = error.message.contains(path) ? error.message : "\(path): \(error.message)"
+            throw SQLiteError(code: error.code, message: message, sql: error.sql)
+        }
     }
 
     /// The tables that a file has, and those that it had before their rows moved to another one; none where another process has just

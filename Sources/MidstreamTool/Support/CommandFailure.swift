@@ -10,13 +10,16 @@ struct CommandFailure: Error, Equatable {
     }
 
     /// Runs `body`; an error of SQLite that it throws is told together with the file's path.
-    static func naming<Result>(_ path: String, _ body: () throws -> Result) throws -> Result {
+    ///
+    /// - Parameter other: Another file that it may be about, which is named already then.
+    static func naming<Result>(_ path: String, or other: String? = nil, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()
         } catch let error as SQLiteError {
             // SQLite says that it cannot open or read it, and not why.
             if Files.isDirectory(path) { throw CommandFailure("\(path) is a directory: name a database file") }
-            throw CommandFailure(error.message.contains(path) ? error.message : "\(path): \(error.message)")
+            let isNamed = [path, other].contains { $0.map(error.message.contains) ?? false }
+            throw CommandFailure(isNamed ? error.message : "\(path): \(error.message)")
         }
     }
 }

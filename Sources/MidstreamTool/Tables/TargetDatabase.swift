@@ -112,7 +112,7 @@ enum TargetDatabase {
     ) throws -> Database {
         // So that an error is told with the file that it is about.
         if Files.exists(source) { _ = try SourceSchema(path: source, key: keys.source) }
-        return try CommandFailure.naming(Files.exists(path) ? path : source) {
+        return try CommandFailure.naming(path, or: source) {
             try Database.checkTarget(path, key: keys.target, movingAllOf: source, sourceKey: keys.source)
             var configuration = DatabaseConfiguration()
             configuration.synchronous = .full
