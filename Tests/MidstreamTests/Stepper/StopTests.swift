@@ -20,7 +20,7 @@ import Testing
         let database = move.database
         #expect(try stop(move.folder) == nil)
         let told = Mutex<[MigrationProgress]>([])
-        database.onProgress { progress in told.withLock { $0.append(progress) } }
+        database.onMigrationProgress { progress in told.withLock { $0.append(progress) } }
         #expect(throws: MigrationError.self) { while true { try database.stepMigration() } }
         let stop = try #require(try stop(move.folder))
         #expect(stop.code == .rowRefused && stop.row == "rowid 2")
