@@ -53,7 +53,7 @@ import Testing
             "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (1, 1), (2, 2)"
         )
         let new = try folder.database("new.db", "CREATE TABLE t(id INTEGER PRIMARY KEY, n CHECK (n <> 2))")
-        let move = try BuiltTool.run("migrate", "--source", old, "--target", new, "--table", "t")
+        let move = try BuiltTool.run("migrate", new, "--source", old, "--table", "t")
         #expect(move.status == 1 && move.error.contains("refuses the row with rowid 2"), "\(move.error)")
         let text = try BuiltTool.run("status", new).output
         #expect(
@@ -75,18 +75,6 @@ import Testing
         let result = try BuiltTool.run("upgrade", target, "--schema", script)
         #expect(result.status == 1)
         #expect(result.error.hasPrefix("midstream: error: \(script):2:1: "), "\(result.error)")
-    }
-
-    /// The target is there, and is not the one that cannot be read.
-    @Test func encryptNamesTheFileThatCannotBeRead() throws {
-        let folder = TestFolder()
-        let new = try folder.database("new.db", "CREATE TABLE t(a)")
-        let file = try #require(fopen(folder.file("old.db"), "w"))
-        fputs(String(repeating: "no database. ", count: 400), file)
-        fclose(file)
-        let result = try BuiltTool.run("decrypt", folder.file("old.db"), new)
-        #expect(result.status == 1)
-        #expect(result.error.hasPrefix("midstream: error: \(folder.file("old.db")): "), "\(result.error)")
     }
 
     /// Names of the API are of no use in a shell. What no command can cause may have them.

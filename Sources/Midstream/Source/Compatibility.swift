@@ -110,11 +110,15 @@ struct Compatibility {
     }
 
     private func remedy(forConverted column: Int) -> String {
-        let (name, type) = (target.columns[column].name, target.columns[column].affinity.typeName)
+        let name = target.columns[column].name
         guard target.columns[column].affinity == .text else {
             return "There is no such index: give column \(name) the type that it has in the source"
         }
-        let text = "CAST(\(expression(column)) AS \(type))"
+        let made = expression(column)
+        // SQLite knows of this that it is a text, so that an index on it serves.
+        let isPlain = made.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") }
+        let isColumn = source.columnIndex(made) != nil
+        let text = (isPlain ? made : isColumn ? SQLIdentifier.quoted(made) : "(\(made))") + " || ''"
         return
             "Say by TableMigration.columns that column \(name) is made of \(text), and create an index on \(text) in the source"
     }

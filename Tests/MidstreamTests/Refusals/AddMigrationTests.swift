@@ -85,10 +85,10 @@ import Testing
     @Test(arguments: [
         ("CREATE TABLE s(a, b)", "CREATE TABLE t(a)", "the target lacks b"),
         ("CREATE TABLE s(a)", "CREATE TABLE t(a, c)", "the source lacks c"),
-        ("CREATE TABLE s(a, id INTEGER)", "CREATE TABLE t(a, id INTEGER PRIMARY KEY)", "or its rowid"),
+        ("CREATE TABLE s(a, id INTEGER)", "CREATE TABLE t(a, id INTEGER PRIMARY KEY)", "or of its rowid"),
         (
             "CREATE TABLE s(a INTEGER PRIMARY KEY, b INTEGER)", "CREATE TABLE t(a INTEGER, b INTEGER PRIMARY KEY)",
-            "or its rowid"
+            "or of its rowid"
         ),
         ("CREATE TABLE s(a, b)", "CREATE TABLE t(a UNIQUE, b)", "has no index on (a)"),
     ])
@@ -474,7 +474,10 @@ final class Collected: Sendable {
         try database.execute("ALTER TABLE b RENAME TO c")
         let error = #expect(throws: MigrationError.self) { try add("c") }
         #expect(error?.code == .foreignState, "\(String(describing: error))")
-        #expect(error?.message.contains("if it was renamed c, all is done") == true, "\(error?.message ?? "none")")
+        #expect(
+            error?.message.contains("If it was renamed c, nothing is left to do") == true,
+            "\(error?.message ?? "none")"
+        )
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, "SELECT sum(v) FROM c") == 3)
     }

@@ -1,5 +1,4 @@
 import Midstream
-import MidstreamTesting
 import SQLiteConnection
 import SQLiteFeatures
 import Synchronization
@@ -78,24 +77,6 @@ import Testing
         #expect(try stop(move.folder) == nil)
     }
 
-    @Test func aSourceThatIsGoneIsToldOf() throws {
-        let move = try SmallMove(
-            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 5)",
-            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, x)"
-        )
-        let (folder, target) = (move.folder, move.folder.file("new.db"))
-        try move.database.stepMigration(rows: 1)
-        move.database.close()
-        Files.moveDatabase(folder.file("old.db"), to: folder.file("away.db"))
-        let database = try Database(path: target)
-        #expect(throws: MigrationError.self) { try database.stepMigration() }
-        let stop = try #require(try stop(folder))
-        #expect(stop.code == .sourceUnavailable && stop.row == nil)
-        #expect(stop.message.contains(folder.file("old.db")))
-        Files.moveDatabase(folder.file("away.db"), to: folder.file("old.db"))
-        try finishMigration(database)
-    }
-
     /// Only the process that steps can tell.
     @Test func aLockThatIsHeldForLongIsToldOf() throws {
         let move = try SmallMove(
@@ -132,30 +113,5 @@ import Testing
         try reader.execute("COMMIT")
         try add()
         try finishMigration(database)
-    }
-
-    /// What cannot be stored is told by the process itself.
-    @Test func aTargetThatIsFullIsToldOf() async throws {
-        let move = try SmallMove(
-            source: "CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1), (2), (3)",
-            target: "CREATE TABLE t(id INTEGER PRIMARY KEY)"
-        )
-        move.database.close()
-        await #expect(processExitsWith: .success) { [target = move.folder.file("new.db") as String] in
-            try FailingVFS.register()
-            let database = try Database(path: target)
-            let files = Set(["", "-wal"].map { target + $0 })
-            FailingVFS.fail(FileFault(.write, number: 1, isPersistent: true, code: .full, files: files))
-            do {
-                while true { try database.stepMigration() }
-            } catch {}
-            let stop = try database.readMigrationProgress().tables[0].stop
-            FailingVFS.clear()
-            let isTold =
-                stop?.message.contains("the disk of \(target) is full") == true
-                && stop?.message.contains("Nothing is lost") == true
-            guard isTold else { fatalError("\(String(describing: stop))") }
-            try finishMigration(database)
-        }
     }
 }

@@ -24,7 +24,12 @@ import Testing
         #expect(throws: SQLiteError.self) { try plain.execute(Self.rows) }
         let database = try Database(path: folder.file("main.db"))
         try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT); \(Self.rows)")
-        let error = #expect(throws: SQLiteError.self) { try database.upgrade(to: DatabaseSchema(sql: shape)) }
+        // A small table gets an index at once.
+        var options = SchemaOptions()
+        options.rowsChangedAtOnce = 0
+        let error = #expect(throws: SQLiteError.self) {
+            try database.upgrade(to: DatabaseSchema(sql: shape), options: options)
+        }
         let message = error?.message ?? ""
         for word in words + ["table t", "Nothing has been changed"] {
             #expect(message.contains(word), "\(message)")
@@ -78,10 +83,10 @@ import Testing
         let error = #expect(throws: MigrationError.self) { _ = try SmallMove(source: source, target: target) }
         let message = error?.message ?? ""
         #expect(message.contains("has no index on (id, converted to TEXT)"), "\(message)")
-        #expect(message.contains("is made of CAST(id AS TEXT), and create an index on CAST(id AS TEXT)"), "\(message)")
+        #expect(message.contains("is made of id || '', and create an index on id || ''"), "\(message)")
         #expect(!message.contains("midstream_"), "\(message)")
-        let move = try SmallMove(source: "\(source); CREATE INDEX i ON t(CAST(id AS TEXT))", target: target) {
-            $0.columns["id"] = .expression("CAST(id AS TEXT)")
+        let move = try SmallMove(source: "\(source); CREATE INDEX i ON t(id || '')", target: target) {
+            $0.columns["id"] = .expression("id || ''")
         }
         try finishMigration(move.database)
         #expect(texts(try move.database.fetchAll("SELECT typeof(id), * FROM t")) == ["text|1|2"])
