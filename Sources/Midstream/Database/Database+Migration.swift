@@ -11,7 +11,7 @@ extension Database {
     ///
     /// When it returns, the tables are read and written as if every row were there. Rows move with
     /// ``stepMigration(budget:of:)`` or ``startAutoMigration(pace:throttle:)``. The migration is stored in the file: calling
-    /// this again with the same source, at each launch, changes nothing.
+    /// this again with the same source, at each launch, changes nothing, also when all has moved.
     ///
     /// - Parameters:
     ///   - source: Where the rows are.
@@ -20,20 +20,26 @@ extension Database {
     ///     `user_version` and `application_id`, by their names. What is not named keeps the source, of which
     ///     ``MigrationEvent/sourceKept(table:path:reason:)`` and ``MigrationEvent/sourceFileKept(path:reason:)`` tell. What a later call
     ///     says counts; a table that was kept before goes with that call.
+    ///   - allowsNoTables: Whether the filter may choose no table at all, as where the tables are created later. Otherwise that is
+    ///     an error: a name in the filter may be wrong.
     ///   - filter: Called for each table of the target, also for those that this object creates later. Sets
     ///     ``TableMigration/sourceTable`` for those that move. Where one that is created later cannot begin, handlers of
     ///     ``onMigrated(_:)`` are told, and the next step tries again.
+    /// - Returns: The chosen tables that have rows to come: those that have just begun to move, and those that were moving. None
+    ///   when all have moved.
     /// - Throws: ``MigrationError`` when something does not fit; nothing has been changed then.
+    @discardableResult
     public func addMigration(
         source: MigrationSource,
         retirement: SourceRetirement = .drop,
         givingUp names: Set<String> = [],
+        allowsNoTables: Bool = false,
         filter: @escaping @Sendable (inout TableMigration) throws -> Void
-    ) throws {
+    ) throws -> [String] {
         guard !isOnWriter else {
             throw MigrationError(.misuse, "a migration cannot be added in a block that writes: add it before or after")
         }
-        try engine.add(source, retirement, givingUp: names, filter)
+        return try engine.add(source, retirement, givingUp: names, allowsNoTables: allowsNoTables, filter)
     }
 
     /// Moves rows for about that long, in one transaction.
@@ -81,7 +87,7 @@ extension Database {
     ///     while try !database.stepMigration().isFinished {}
     ///
     /// The rows come back as they went, in steps, while the tables are read and written as before; also after a crash, and
-    /// when ``addMigration(source:retirement:givingUp:filter:)`` is called again meanwhile. In the end a table is empty here, and its
+    /// when ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` is called again meanwhile. In the end a table is empty here, and its
     /// source may be written again: ``MigrationEvent/tableReturned(_:)``. Rows that were in the table before go to the source
     /// as well. While a table returns, statements that need its rows in one place are refused
     /// (``MigrationError/Code/refusedStatement``).
@@ -148,7 +154,7 @@ extension Database {
 
     /// Makes steps on a timer of its own until everything has moved. Takes the place of a timer that runs.
     ///
-    /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:givingUp:filter:)``. After a step that
+    /// It ends at once when nothing moves, so call it after ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)``. After a step that
     /// failed it goes on trying.
     ///
     /// - Parameters:

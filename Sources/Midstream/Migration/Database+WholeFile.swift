@@ -23,10 +23,10 @@ extension Database {
     ///   - source: The file that moves.
     ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:key:movedTo:targetKey:givingUp:)`` for what a plain
     ///     file leaves on the disk.
-    ///   - givenUp: As of ``addMigration(source:retirement:givingUp:filter:)``.
+    ///   - givenUp: As of ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)``.
     ///   - configuration: How the file is used.
     /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and
-    ///   ``addMigration(source:retirement:givingUp:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
+    ///   ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
     ///   table that cannot move. No file has been made then; as ``MigrationError/Code/sourceChanged`` when a
     ///   program without Midstream has changed the source meanwhile. After that and other errors there may be a file without rows,
     ///   which the next call makes anew or goes on with.
@@ -166,7 +166,7 @@ extension Database {
         try copy.execute("DROP TABLE main.\(WholeFile.copyTable)")
     }
 
-    /// Checks all that ``addMigration(source:retirement:givingUp:filter:)`` checks, and begins nothing.
+    /// Checks all that ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` checks, and begins nothing.
     ///
     /// - Returns: The tables that the filter has chosen, and what of the source each would take.
     @discardableResult

@@ -130,12 +130,15 @@ final class MigrationEngine: Sendable {
         _ source: MigrationSource,
         _ retirement: SourceRetirement,
         givingUp names: Set<String>,
+        allowsNoTables: Bool,
         _ filter: @escaping @Sendable (inout TableMigration) throws -> Void
-    ) throws {
+    ) throws -> [String] {
         let changesBefore = listeners.withLock(\.schemaChanges)
-        let (asked, moving) = try withStepper { stepper in
-            (try Setup(stepper: stepper).begin(source, retirement, givingUp: names, filter), try Self.moving(stepper))
+        let (chosen, records) = try withStepper { stepper in
+            (try Setup(stepper: stepper).begin(source, retirement, givingUp: names, filter), try stepper.load().tables)
         }
+        if !allowsNoTables { try chosen.checkNotEmpty() }
+        let (asked, moving) = (chosen.sources, records.map { SQLIdentifier.lowercased($0.target) })
         listeners.withLock { listeners in
             listeners.begun.formUnion(moving)
             listeners.filters.removeAll { $0.source == source && $0.asked == asked }
@@ -147,13 +150,14 @@ final class MigrationEngine: Sendable {
             if listeners.schemaChanges != changesBefore { listeners.mayHaveNewTables = true }
         }
         considerNewTables()
+        return chosen.moving(among: records)
     }
 
     /// Checks what a filter asks for as ``add(_:_:givingUp:_:)`` does, and begins nothing.
     func rehearse(_ source: MigrationSource, _ filter: (inout TableMigration) throws -> Void) throws -> [String: String]
     {
         try withStepper { stepper in
-            try Setup(stepper: stepper, isRehearsal: true).begin(source, .keep, givingUp: [], filter)
+            try Setup(stepper: stepper, isRehearsal: true).begin(source, .keep, givingUp: [], filter).sources
         }
     }
 

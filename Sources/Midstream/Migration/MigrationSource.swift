@@ -34,7 +34,7 @@ extension MigrationSource: Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(location) }
 }
 
-/// One table of the target, for the filter of ``Database/addMigration(source:retirement:givingUp:filter:)`` to fill in.
+/// One table of the target, for the filter of ``Database/addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` to fill in.
 public struct TableMigration: Sendable {
     /// The target's table.
     public let name: String

@@ -18,17 +18,52 @@ struct Setup {
     /// Whether it is looked at alone what could begin, and nothing is written.
     var isRehearsal = false
 
+    /// What a filter has chosen among the target's tables.
+    struct Chosen {
+        /// The source's table for each table that was chosen.
+        var sources: [String: String] = [:]
+        /// The tables that were not chosen.
+        var others: [String] = []
+        /// Whether the source was deleted when all had moved, so that the filter has not been asked.
+        var isSourceGone = false
+
+        static var sourceIsGone: Chosen { Chosen(isSourceGone: true) }
+
+        /// - Throws: ``MigrationError`` where the filter has chosen no table.
+        func checkNotEmpty() throws {
+            guard sources.isEmpty, !isSourceGone else { return }
+            let shown = others.prefix(8).joined(separator: ", ") + (others.count > 8 ? ", …" : "")
+            throw MigrationError(
+                .missingTable,
+                "the filter has set sourceTable for no table. It was asked about "
+                    + (others.isEmpty ? "none, since this database has no tables yet" : shown)
+                    + ": check the names that it compares, or add the migration with allowsNoTables: true where its tables are "
+                    + "created later. Nothing has been changed"
+            )
+        }
+
+        /// The tables that were chosen and have rows to come.
+        func moving(among records: [TableRecord]) -> [String] {
+            sources.filter { name, source in
+                records.contains { record in
+                    record.phase != .done && SQLIdentifier.equal(record.target, name)
+                        && SQLIdentifier.equal(record.source, source)
+                }
+            }.keys.sorted()
+        }
+    }
+
     var connection: Connection { stepper.connection }
 
     /// Begins the moves that the filter asks for, of tables that do not move already.
     ///
-    /// - Returns: The tables that the filter asks for, and what of the source each takes.
+    /// - Returns: The tables that the filter has chosen.
     func begin(
         _ source: MigrationSource,
         _ retirement: SourceRetirement,
         givingUp names: Set<String>,
         _ filter: (inout TableMigration) throws -> Void
-    ) throws -> [String: String] {
+    ) throws -> Chosen {
         let deadline = ContinuousClock.now + Self.patienceWithReaders
         while true {
             do {
@@ -69,7 +104,7 @@ struct Setup {
         _ retirement: SourceRetirement,
         givingUp names: Set<String>,
         _ filter: (inout TableMigration) throws -> Void
-    ) throws -> [String: String] {
+    ) throws -> Chosen {
         let (version, migrations, records) = try isRehearsal ? loadAlone() : resumeAndLoad()
         let stored = try sourcePath(source)
         if retirement == .deleteFileWhenEmpty, isGone(source) {
@@ -78,7 +113,7 @@ struct Setup {
                 migration.hasSource(stored)
                     && records.contains { $0.migration == migration.id && $0.phase == .starting }
             }
-            if !isMissed { return [:] }
+            if !isMissed { return .sourceIsGone }
         }
         if case .file(let path) = source.location, !FilePath.exists(path) {
             // Another process may have moved all, and deleted it, since that was read.
@@ -101,15 +136,18 @@ struct Setup {
         let virtual = try VirtualTables(connection, "main")
         let reader = SchemaReader(connection: connection, schema: "main")
         var wanted: [TableMigration] = []
-        var asked: [String: String] = [:]
+        var asked = Chosen()
         var retiring: [TableRecord] = []
         var isCutShort = false
         let moving = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
         for name in try reader.tableNames() where !virtual.isShadow(name) {
             var table = TableMigration(name: name)
             try filter(&table)
-            guard let sourceTable = table.sourceTable else { continue }
-            asked[name] = sourceTable
+            guard let sourceTable = table.sourceTable else {
+                asked.others.append(name)
+                continue
+            }
+            asked.sources[name] = sourceTable
             // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
             let known = (moving[SQLIdentifier.lowercased(name)] ?? []).filter {
                 $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceTable)
