@@ -128,6 +128,35 @@ import Testing
         #expect(all.error.contains("--table TARGET=SOURCE"))
     }
 
+    /// The rows that move fire the target's triggers or do not, as the command says, and it says so before anything moves.
+    @Test func triggersForInsertAreAskedAbout() throws {
+        let old = try folder.database("old.db", messages(30))
+        let new = folder.file("new.db")
+        let made =
+            messages(1)
+            + "DELETE FROM messages; CREATE TABLE log(id); CREATE TRIGGER noted AFTER INSERT ON messages BEGIN "
+            + "INSERT INTO log VALUES (NEW.id); END;"
+        try folder.database("new.db", made)
+        let before = try [folder.dump("old.db"), folder.dump("new.db")]
+        let arguments = ["migrate", "--source", old, "--target", new, "--table", "messages"]
+        let refused = try Subprocess.run(BuiltTool.path, arguments)
+        #expect(refused.status == 1)
+        for words in ["(noted)", "--fire-triggers", "--no-fire-triggers", "Nothing has been changed"] {
+            #expect(refused.error.contains(words), "\(refused.error)")
+        }
+        #expect(!refused.error.contains("firesTriggers"))
+        #expect(try [folder.dump("old.db"), folder.dump("new.db")] == before)
+        #expect(try Subprocess.run(BuiltTool.path, arguments + ["--fire-triggers", "--no-fire-triggers"]).status == 64)
+        let result = try Subprocess.run(BuiltTool.path, arguments + ["--fire-triggers"])
+        #expect(result.status == 0, "\(result.error)")
+        #expect(try folder.value("new.db", "SELECT count(*) FROM log") == .integer(30))
+        try folder.database("other.db", made)
+        let third = ["migrate", "--source", new, "--target", folder.file("other.db"), "--table", "messages"]
+        #expect(try Subprocess.run(BuiltTool.path, third + ["--no-fire-triggers"]).status == 0)
+        #expect(try folder.value("other.db", "SELECT count(*) FROM messages") == .integer(30))
+        #expect(try folder.value("other.db", "SELECT count(*) FROM log") == .integer(0))
+    }
+
     @Test func aKeptSourceStays() throws {
         let old = try folder.database("old.db", messages(10))
         let result = try BuiltTool.run(

@@ -70,10 +70,15 @@ extension Database {
             if note != .withdrawn {
                 // The application may have made tables of its own since, at an earlier launch.
                 let tables = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
-                try addMigration(source: source, retirement: retirement, givingUp: givenUp) { table in
+                try addMigration(
+                    source: source,
+                    retirement: retirement,
+                    givingUp: givenUp,
+                    allowsNoTables: true
+                ) { table in
                     guard tables.contains(table.name) else { return }
                     table.sourceTable = table.name
-                    // What its triggers fill has come as well.
+                    // What the triggers keep comes over from the source as well.
                     table.firesTriggers = false
                 }
                 let isFinished = try engine.withStepper { stepper in

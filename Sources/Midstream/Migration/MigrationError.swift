@@ -18,6 +18,9 @@ public struct MigrationError: Error, Sendable, Hashable {
         case unequalTables
         /// The table has a feature that cannot be moved yet.
         case unsupported
+        /// The target's table has triggers for INSERT, and the filter has not said whether rows that move fire them:
+        /// ``TableMigration/firesTriggers``.
+        case triggersUndecided
         /// Rows of the target and rows of the source have the same key.
         case keyCollision
         /// The target's stored state, or the source's claim, belongs to another migration or a newer format.

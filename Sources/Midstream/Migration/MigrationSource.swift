@@ -64,10 +64,17 @@ public struct TableMigration: Sendable {
     public var refusedRows = RefusedRowPolicy.stop
     /// Whether each row that comes into the target fires the target's triggers for INSERT, as if it were inserted.
     ///
-    /// It fires them once, in the transaction that brings it: in a step, or with the statement that needs it. For an index
-    /// or a full-text table that the application fills by trigger. What the triggers do must not touch moving tables; see
-    /// `Docs/COMPAT.md` for what else is refused. It is chosen when a table begins to move.
-    public var firesTriggers = false
+    /// `nil`, as at first, is right for a table that has no such triggers. A table that has some begins to move only when the
+    /// filter has said one of the two:
+    ///
+    /// - `true`: each row fires them once, in the transaction that brings it: in a step, or with the statement that needs the row.
+    ///   For an index, a full-text table or a counter that the triggers keep, and that is to get the rows. What the triggers do
+    ///   must not touch moving tables; see `Docs/COMPAT.md` for what else is refused.
+    /// - `false`: rows come without firing a trigger. For side tables that have these rows already, for instance since they came
+    ///   over from the source, and for triggers that concern rows of new origin alone.
+    ///
+    /// It is chosen when a table begins to move. TEMP triggers are not looked for: rows that move never fire them.
+    public var firesTriggers: Bool?
     /// What becomes of rows that cannot be read, since the source's file is damaged.
     public var unreadableRows = UnreadableRowPolicy.stop
 

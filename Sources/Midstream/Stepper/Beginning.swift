@@ -95,7 +95,7 @@ struct Beginning {
             total: nil,
             verification: wish.verification,
             refusedRows: TableRecord.RefusedRows(wish.refusedRows),
-            firesTriggers: wish.firesTriggers,
+            firesTriggers: wish.firesTriggers ?? false,
             unreadableRows: wish.unreadableRows
         )
         self.init(record, migration, target: target, source: source, on: connection)

@@ -232,6 +232,7 @@ extension Setup {
         // It has moved, and stayed.
         if try isSameFile && claims.hasOldFence(source: source.name, target: target.name) { return nil }
         try checkUnclaimed(wish.name, sourceName, migration)
+        try InsertTriggers.check(wish, connection)
         var beginning = try Beginning(
             checking: wish,
             migration,

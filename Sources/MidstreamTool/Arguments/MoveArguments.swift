@@ -7,7 +7,8 @@ struct MoveArguments: Equatable {
     var condition: String?
     var columns: [ColumnChoice] = []
     var ignoresUnmatchedColumns = false
-    var firesTriggers = false
+    /// Whether rows that come fire the target's triggers for INSERT; `nil` where nothing was said.
+    var firesTriggers: Bool?
     var keepsSource = false
     /// What of the source may be lost.
     var givenUp: Set<String> = []
@@ -43,7 +44,11 @@ struct MoveArguments: Equatable {
             isRepeatable: true
         ),
         .flag("ignore-unmatched", "Leave columns that the target lacks behind, and give new ones their default."),
-        .flag("fire-triggers", "Have each row that comes fire the target's triggers for INSERT."),
+        .flag(
+            "fire-triggers",
+            "Have each row that comes fire the target's triggers for INSERT, so that the tables which they keep get the rows."
+        ),
+        .flag("no-fire-triggers", "Fire none of them: the tables which they keep have the rows already."),
     ]
 
     init(_ parsed: ParsedArguments, command: String) throws(UsageError) {
@@ -52,7 +57,11 @@ struct MoveArguments: Equatable {
         condition = parsed.value("where")
         keepsSource = parsed.has("keep-source")
         ignoresUnmatchedColumns = parsed.has("ignore-unmatched")
-        firesTriggers = parsed.has("fire-triggers")
+        switch (parsed.has("fire-triggers"), parsed.has("no-fire-triggers")) {
+        case (true, true):
+            throw UsageError("--fire-triggers and --no-fire-triggers exclude each other", command: command)
+        case (let fires, let firesNone): firesTriggers = fires ? true : firesNone ? false : nil
+        }
         givenUp = Set(parsed.all("give-up"))
         for text in parsed.all("map") {
             guard let choice = ColumnChoice(text) else {
@@ -90,7 +99,8 @@ struct MoveArguments: Equatable {
     private var optionOfTables: String? {
         let options = [
             condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
-            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, firesTriggers ? "--fire-triggers" : nil,
+            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, 
+            firesTriggers.map { $0 ? "--fire-triggers" : "--no-fire-triggers" },
         ]
         return options.compactMap(\.self).first
     }

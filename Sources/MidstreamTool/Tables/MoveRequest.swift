@@ -11,7 +11,7 @@ struct MoveRequest {
     var condition: String?
     private var columns: [ColumnChoice] = []
     private var ignoresUnmatchedColumns = false
-    private var firesTriggers = false
+    private var firesTriggers: Bool?
     var keepsSource: Bool
     private var givenUp: Set<String> = []
     private var schema: SourceSchema
@@ -62,7 +62,7 @@ struct MoveRequest {
         if tables.isEmpty { return [] }
         let created = try database.write { try createMissingTables($0) }
         do {
-            try addMigration(to: database)
+            try addMigration(to: database, created: created)
         } catch {
             // What has been stored of the migration needs its table.
             let begun = Set(try database.readMigrationProgress().tables.map { SQLIdentifier.lowercased($0.name) })
@@ -86,7 +86,7 @@ struct MoveRequest {
             let rows = try database.fetchAll("SELECT name FROM main.sqlite_master")
             let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
             here.tables = tables.filter { names.contains(SQLIdentifier.lowercased($0.target)) }
-            try here.rehearse(database)
+            try here.rehearse(database, created: [])
             if here.tables.count == tables.count { return try left(in: database) }
         }
         var there = self
@@ -97,23 +97,23 @@ struct MoveRequest {
         }
         let database = try Database(path: scratch, key: keys.target)
         defer { database.close() }
-        _ = try database.write { try there.createMissingTables($0) }
+        let created = try database.write { try there.createMissingTables($0) }
         // There, its own file is another one.
         there.isSameFile = false
         there.keys.source = isSameFile ? keys.target : keys.source
-        try there.rehearse(database)
+        try there.rehearse(database, created: created)
         return try left(in: database)
     }
 
-    private func rehearse(_ database: Database) throws {
+    private func rehearse(_ database: Database, created: [String]) throws {
         if tables.isEmpty { return }
         _ = try database.rehearseMigration(
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
-            filter: filter
+            filter: filter(created: created)
         )
     }
 
-    private func addMigration(to database: Database) throws {
+    private func addMigration(to database: Database, created: [String]) throws {
         // Tables that are created later are the script's own affair.
         let hasBegun = Flag()
         defer { hasBegun.raise() }
@@ -121,13 +121,16 @@ struct MoveRequest {
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
             retirement: keepsSource ? .keep : .drop,
             givingUp: givenUp
-        ) { [filter] table in
+        ) { [filter = filter(created: created)] table in
             if !hasBegun.isRaised { filter(&table) }
         }
     }
 
     /// Chooses the tables that are to move.
-    private var filter: @Sendable (inout TableMigration) -> Void {
+    ///
+    /// - Parameter created: The tables that were created as they are in the source: what their triggers did for the rows, they have
+    ///   done there.
+    private func filter(created: [String]) -> @Sendable (inout TableMigration) -> Void {
         let sources = Dictionary(uniqueKeysWithValues: tables.map { (SQLIdentifier.lowercased($0.target), $0.source) })
         return { [condition, columns, ignoresUnmatchedColumns, firesTriggers] table in
             guard let name = sources[SQLIdentifier.lowercased(table.name)] else { return }
@@ -136,7 +139,8 @@ struct MoveRequest {
             for choice in columns where SQLIdentifier.equal(choice.table, table.name) {
                 table.columns[choice.column] = .expression(choice.expression)
             }
-            table.firesTriggers = firesTriggers
+            let isCreated = created.contains { SQLIdentifier.equal($0, table.name) }
+            table.firesTriggers = firesTriggers ?? (isCreated ? false : nil)
             if ignoresUnmatchedColumns { table.unmatchedColumns = .ignored }
         }
     }

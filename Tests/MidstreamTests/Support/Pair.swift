@@ -34,6 +34,7 @@ struct Pair {
         try database.execute(schema + ";" + extra)
         try database.addMigration(source: .file(source)) { table in
             if tables.contains(table.name) { table.sourceTable = table.name }
+            table.firesTriggers = false
         }
         if moved > 0 { try database.stepMigration(rows: moved) }
     }

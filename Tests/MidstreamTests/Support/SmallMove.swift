@@ -24,6 +24,7 @@ struct SmallMove {
         try database.execute(target)
         try database.addMigration(source: .file(folder.file("old.db"))) { table in
             table.sourceTable = name
+            table.firesTriggers = false
             wish(&table)
         }
     }

@@ -142,9 +142,13 @@ import Testing
         #expect(try files.database.fetchValue(Int.self, "SELECT count(*) FROM log") == before)
     }
 
-    @Test func byDefaultNoneIsFired() throws {
+    @Test func noneIsFiredWhereTheFilterSaysSo() throws {
         let files = try Files(Self.triggers)
-        try files.database.addMigration(source: .file(files.source)) { if $0.name == "t" { $0.sourceTable = "t" } }
+        try files.database.addMigration(source: .file(files.source)) { table in
+            guard table.name == "t" else { return }
+            table.sourceTable = "t"
+            table.firesTriggers = false
+        }
         try finishMigration(files.database)
         #expect(try files.database.fetchValue(Int.self, "SELECT count(*) FROM log") == 0)
     }
@@ -306,6 +310,7 @@ import Testing
         let error = #expect(throws: MigrationError.self) {
             try files.database.addMigration(source: .file(files.folder.file("more.db"))) {
                 if $0.name == "log" { $0.sourceTable = "log" }
+                $0.firesTriggers = false
             }
         }
         #expect(error?.code == .unsupported && error?.message.contains("table log, which moves") == true)

@@ -237,6 +237,7 @@ final class CaseFiles {
         do {
             try database.addMigration(source: .file(formerPath, key: oracleCase.keyOfTarget)) {
                 $0.sourceTable = $0.name
+                $0.firesTriggers = false
             }
             hasMovedOn = true
         } catch let error as MigrationError where [.unsupported, .unequalTables].contains(error.code) {
@@ -256,6 +257,7 @@ final class CaseFiles {
             guard let table = tables.first(where: { $0.name == migration.name }) else { return }
             guard let source = name(table) else { return }
             migration.sourceTable = source
+            migration.firesTriggers = false
             migration.condition = table.condition
             for column in table.columns {
                 switch column.origin {

@@ -84,6 +84,7 @@ final class MovingFiles {
         let filter = Filter()
         try database.addMigration(source: .file(source), retirement: retirement) { table in
             if filter.isOpen.withLock({ $0 }), names.contains(table.name) { table.sourceTable = table.name }
+            table.firesTriggers = false
         }
         if mode.movesAgain { filter.isOpen.withLock { $0 = false } }
         tablesMoved += names.count
