@@ -90,11 +90,8 @@ enum WholeFile {
     /// Opens a source, which is there.
     static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {
         do {
-            let source = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
-            source.setBusyTimeout(milliseconds: 5000)
-            try source.checkReadable()
-            return source
-        } catch {
+            return try SourceFile.open(path, key)
+        } catch let error as SQLiteError {
             // Else it would be taken for the target's.
             let message = error.message.contains(path) ? error.message : "\(path): \(error.message)"
             throw SQLiteError(code: error.code, message: message, sql: error.sql)
@@ -192,7 +189,7 @@ enum WholeFile {
         let tables = SQLNameSet(try stepper.load().tables.filter { $0.phase != .starting }.map(\.target))
         let hasVirtual =
             try finishing && isSame && all.allSatisfy(tables.contains) && fenceVirtualTables(source, copied, stepper)
-        if hasVirtual { try connection.attach(sourcePath, as: copySchema, access: .readOnly, key: key) }
+        if hasVirtual { try SourceFile.attach(sourcePath, as: copySchema, to: connection, access: .readOnly, key) }
         defer { if hasVirtual { try? connection.detach(copySchema) } }
         var result = false
         try stepper.waitingTransaction {
@@ -229,13 +226,18 @@ enum WholeFile {
         if try VirtualTables(source, "main").tables.isEmpty { return false }
         let target = FilePath.resolved(stepper.connection.fileName(schema: "main") ?? "")
         let file = FilePath.relative(target, toFolderOf: FilePath.resolved(source.fileName(schema: "main") ?? ""))
-        let isSame = try source.transaction(.immediate) {
-            guard try summary(of: source) == copied else { return false }
-            try VirtualTables(source, "main").fence(for: file)
-            return true
+        do {
+            let isSame = try source.transaction(.immediate) {
+                guard try summary(of: source) == copied else { return false }
+                try VirtualTables(source, "main").fence(for: file)
+                return true
+            }
+            try source.sync(schema: "main")
+            return isSame
+        } catch let error as SQLiteError where SourceFile.cannotWrite(error) {
+            // Nor can others. Its tables have begun to move, so it is kept.
+            return try source.transaction { try summary(of: source) == copied }
         }
-        try source.sync(schema: "main")
-        return isSame
     }
 
     /// Has the virtual tables of a source be written again, whose new file is taken back.

@@ -34,6 +34,8 @@ struct Claims {
         var undoWrites: Int64?
         /// Whether the table has been dropped since all of it had moved. One of its name is another then.
         var isDropped = false
+        /// What the source's file looked like, where that cannot be written: then the claim is in the target alone.
+        var stamp: SourceStamp?
 
         /// The table that takes the rows, in words.
         var destination: String { "table \(targetTable) of \(targetFile)" }
@@ -44,7 +46,8 @@ struct Claims {
     ///
     /// - Parameter id: The only one that is wanted.
     func all(only id: Int64? = nil) throws -> [Claim] {
-        let claims = try Self.all(in: migration.schema, connection, only: id)
+        let unfenced = try unfenced(only: id)
+        let claims = try Self.all(in: migration.schema, connection, only: id) + unfenced
         if claims.isEmpty { return [] }
         let (own, target) = (targetFile(), connection.fileName(schema: "main").flatMap(FilePath.identity))
         return claims.map { claim in
@@ -55,6 +58,16 @@ struct Claims {
             claim.targetFile = own
             return claim
         }
+    }
+
+    /// The claims on tables of the source that are in the target alone.
+    private func unfenced(only id: Int64?) throws -> [Claim] {
+        if isSameFile { return [] }
+        return try UnfencedClaims(connection: connection).all(
+            of: migration,
+            targetFile: targetFile(),
+            at: connection.fileName(schema: migration.schema)
+        ).filter { id == nil || $0.id == id }
     }
 
     /// The claims on tables of a file.
@@ -293,7 +306,7 @@ struct Claims {
         try connection.holdingSnapshots(of: ["main", schema]) {
             guard let claim = try confirmTarget(record) else { return nil }
             // A table that is gone is told of when a connection misses it.
-            if let now = try rowIDs(of: record) { try check(now, claim, record) }
+            if claim.stamp == nil, let now = try rowIDs(of: record) { try check(now, claim, record) }
             return claim
         }
     }
@@ -311,6 +324,7 @@ struct Claims {
 
     /// Makes sure that a source's rows have the rowids that they had when its table began to move.
     func checkRowIDs(_ claim: Claim, _ record: TableRecord, of source: TableSchema, _ target: TableSchema) throws {
+        guard claim.stamp == nil else { return }
         if let now = try target.hasRowID ? rowIDs(of: source) : .unknown { try check(now, claim, record) }
     }
 
@@ -342,7 +356,20 @@ struct Claims {
 
     private func own(_ claim: Claim?, _ record: TableRecord) throws -> Claim {
         guard let claim else { throw isOther(record) }
+        if let stamp = claim.stamp { try checkUnchanged(since: stamp, record) }
         return claim
+    }
+
+    /// Makes sure that nobody has written a source that has no fence, since nobody could.
+    func checkUnchanged(since stamp: SourceStamp, _ record: TableRecord) throws {
+        guard SourceStamp(of: path) != stamp else { return }
+        throw MigrationError(
+            .sourceChanged,
+            "the file \(path), from which table \(record.target) is moving, has been changed since that began. It could not be written "
+                + "then, so that nothing keeps other programs from it. Nothing is lost: put the file back as it was, with the time "
+                + "of its last modification, which was @\(stamp.modified) (cp -p keeps it, and touch -d sets it)",
+            table: record.target
+        )
     }
 
     /// What is told of a source that has no claim of a table's.

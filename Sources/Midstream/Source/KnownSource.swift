@@ -10,6 +10,10 @@ final class KnownSource {
     private let table: TableSchema
     private let connection: Connection
     private var version: Int64
+    /// What the file looked like when the table began to move, where it has no fence; `nil` where that has yet to be looked up.
+    private var stamp: SourceStamp??
+    /// The file and its WAL, when they were last found unchanged.
+    private var seen: [FilePath.Status?] = []
 
     /// - Parameters:
     ///   - table: As it was read after `version`.
@@ -35,8 +39,19 @@ final class KnownSource {
     private func newVersion() throws -> Int64? {
         // What changes the target's own file makes the overlay anew.
         guard migration.sourcePath != nil else { return nil }
+        try checkUnchanged()
         let now = try StateStore.schemaVersion(connection, of: migration.schema)
         return now == version ? nil : now
+    }
+
+    /// Makes sure that nobody has written a source that has no fence.
+    func checkUnchanged() throws {
+        if stamp == nil { stamp = .some(try UnfencedClaims(connection: connection).stamp(of: record.id)) }
+        guard let stamp = stamp ?? nil, let path = connection.fileName(schema: migration.schema) else { return }
+        let now = [path, path + "-wal"].map(FilePath.status)
+        if now == seen { return }
+        try Claims(connection: connection, migration: migration).checkUnchanged(since: stamp, record)
+        seen = now
     }
 
     /// Makes sure that statements which were made for the table read it rightly, in the connection's current snapshot.

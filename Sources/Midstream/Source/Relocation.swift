@@ -64,13 +64,16 @@ struct Relocation {
         // What a table of another file has taken over is read here, and claimed by that file.
         try claim(records.filter(\.isOwn), claims)
         guard !relocated.hasSource(migration.sourcePath) else { return }
-        try connection.transaction(.immediate) {
+        try connection.transaction {
+            // Not BEGIN IMMEDIATE, which would lock the source as well.
+            try WriteLock.take(connection, by: "midstream_migrations", in: "main")
             let store = StateStore(connection: connection)
             // Its last table may have gone meanwhile.
             guard try store.exists(), try store.load().migrations.contains(where: { $0.id == migration.id }) else {
                 return
             }
             try store.save(relocated)
+            try UnfencedClaims(connection: connection).relocate(relocated)
         }
     }
 

@@ -1,7 +1,33 @@
-internal import SQLiteConnection
+package import SQLiteConnection
 
 /// The file that a migration's rows come from.
-enum SourceFile {
+package enum SourceFile {
+    /// Opens a file from which rows are to move, and which is there, to look at it: to be written where that can be, and else to be
+    /// read.
+    ///
+    /// - Throws: ``SQLiteError`` when the file cannot be read.
+    package static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {
+        func open(isImmutable: Bool) throws(SQLiteError) -> Connection {
+            var options = OpenOptions(access: .readWrite, key: key)
+            options.isImmutable = isImmutable
+            let connection = try Connection(path: path, options: options)
+            connection.setBusyTimeout(milliseconds: 5000)
+            do throws(SQLiteError) {
+                try connection.checkReadable()
+            } catch {
+                connection.close()
+                throw error
+            }
+            return connection
+        }
+        do throws(SQLiteError) {
+            return try open(isImmutable: false)
+        } catch {
+            guard isUnwritable(path, error), !hasJournal(path) else { throw error }
+            return try open(isImmutable: true)
+        }
+    }
+
     /// Attaches the source of a migration. Outside transactions.
     ///
     /// - Throws: ``MigrationError`` when the file is missing, is no database, or cannot be read with its key; an error with
@@ -17,7 +43,7 @@ enum SourceFile {
         let key = keys.key(ofSource: FilePath.resolved(path))
         do {
             try HotJournal.rollingBack(of: path, key) {
-                try connection.attach(path, as: migration.schema, access: access, key: key)
+                try attach(path, as: migration.schema, to: connection, access: access, key)
             }
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
             throw SQLiteError(code: error.code, message: "\(error.message): the source \(path)", sql: error.sql)
@@ -41,6 +67,11 @@ enum SourceFile {
                 )
             }
             var reason = error.message
+            if isUnwritable(path, error), hasJournal(path) {
+                reason =
+                    "it has a WAL or a journal that must be read, for which SQLite has to write in its folder: make the folder and the "
+                    + "file writable, or copy both to where they are, and use the copy"
+            }
             if FilePath.isGone(path) {
                 reason =
                     "there is no such file; restore it, or say by "
@@ -56,6 +87,39 @@ enum SourceFile {
                 cause: error
             )
         }
+    }
+
+    /// Attaches a file from which rows move: where SQLite would have to write to read it, and cannot, as one that nobody writes.
+    static func attach(
+        _ path: String,
+        as schema: String,
+        to connection: Connection,
+        access: OpenOptions.Access,
+        _ key: EncryptionKey?
+    ) throws(SQLiteError) {
+        do throws(SQLiteError) {
+            try connection.attach(path, as: schema, access: access, key: key)
+        } catch {
+            guard isUnwritable(path, error), !hasJournal(path) else { throw error }
+            try connection.attach(path, as: schema, access: .readOnly, isImmutable: true, key: key)
+        }
+    }
+
+    /// Whether an error says that a file may not be written.
+    static func cannotWrite(_ error: SQLiteError) -> Bool {
+        [.readOnly, .cannotOpen, .permission].contains { (code: ResultCode) in code ~= error.code }
+    }
+
+    /// Whether SQLite could not open a file since it would have had to write, as in WAL mode, which needs a file beside it.
+    private static func isUnwritable(_ path: String, _ error: SQLiteError) -> Bool {
+        guard ResultCode.cannotOpen ~= error.code || ResultCode.readOnly ~= error.code else { return false }
+        return FilePath.isReadable(path)
+            && !(FilePath.isWritable(path) && FilePath.isWritable(FilePath.split(path).folder))
+    }
+
+    /// Whether there is more of a file's content than the file has.
+    private static func hasJournal(_ path: String) -> Bool {
+        ["-wal", "-journal"].contains { FilePath.hasContent(path + $0) }
     }
 
     /// Whether there is another file by now where a source was attached from, which says itself whether it is the same. Where the

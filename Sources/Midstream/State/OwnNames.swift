@@ -8,8 +8,8 @@ package enum OwnNames {
     /// Tables that tell where rows are.
     private static let stateTables: Set<String> = [
         "midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns", StateStore.beginnings,
-        StateStore.givenUp,
-        WholeFile.copyTable, Returns.table, Unreleased.table, KeptRowIDs.table, Stops.table, "midstream_claims",
+        StateStore.givenUp, WholeFile.copyTable, Returns.table, Unreleased.table, UnfencedClaims.table, KeptRowIDs.table, Stops.table,
+        "midstream_claims",
     ]
 
     /// The same for one move each, whose number follows.
@@ -23,7 +23,7 @@ package enum OwnNames {
 
     /// How the names of triggers begin.
     private static let fences = MoveSQL.guards.map { "\(prefix)fence_\($0)_" }
-    private static let triggers = MoveSQL.guards.map { "\(prefix)\($0)_" } + fences
+    private static let triggers = MoveSQL.guards.map { "\(prefix)\($0)_" } + fences + BeginningGuard.prefixes
 
     /// Whether a name is one of these beginnings with a number behind it.
     private static func isNumbered(_ name: String, _ beginnings: [String]) -> Bool {

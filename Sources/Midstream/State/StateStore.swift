@@ -325,6 +325,8 @@ struct StateStore {
         try rowIDs.forget(record.id)
         try rowIDs.dropUnneeded()
         try Stops(connection: connection, schema: schema).forget(record.id)
+        try UnfencedClaims(connection: connection, schema: schema).remove(record.id)
+        for trigger in BeginningGuard.drop(record, in: schema) { try connection.execute(trigger) }
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }

@@ -31,6 +31,8 @@ struct Beginning {
     let sql: MoveSQL
     /// What was checked; `nil` where it moves in the same transaction.
     var definitions: Definitions?
+    /// What the source's file looks like, where it cannot be written, and so gets no claim.
+    var stamp: SourceStamp?
 
     /// A table that is known to the target.
     init(
@@ -132,12 +134,14 @@ struct Beginning {
     func store(in store: StateStore) throws {
         try store.save(record)
         try connection.create(in: "main", sql.createTables)
+        if let stamp { try UnfencedClaims(connection: connection).stake(record, of: migration, stamp) }
     }
 
     /// Lets it move: from then on its rows are on both sides.
     ///
     /// - Parameter number: See ``MoveSQL/triggers(of:number:)``.
     func letMove(number: Int64 = Identifiers.next()) throws {
+        for trigger in BeginningGuard.drop(record) { try connection.execute(trigger) }
         if target.isAutoIncrement { try raiseSequence() }
         if sql.keepsRowIDs { try KeptRowIDs(connection: connection).keep(record.id) }
         try connection.create(in: "main", sql.triggers(of: target, number: number))

@@ -165,7 +165,10 @@ struct Copying {
         do {
             return try stepper.transaction {
                 try confirm(record)
-                return try body(&tried)
+                let moved = try body(&tried)
+                // What SQLite reads without a lock may have been written meanwhile.
+                try stepper.checkSourceUnchanged(record)
+                return moved
             }
         } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
             guard let tried else { throw error }

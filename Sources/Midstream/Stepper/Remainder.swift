@@ -148,7 +148,11 @@ struct Remainder {
     private func isEngines(_ object: SchemaObject) throws -> Bool {
         switch object.type {
         case .table:
-            if object.name == "midstream_claims" || object.name == UpgradeRecords.table { return true }
+            if object.name == "midstream_claims" || object.name == UpgradeRecords.table
+                || object.name == UnfencedClaims.table
+            {
+                return true
+            }
             return try object.name == Unreleased.table
                 && !Unreleased.isNeeded(in: source.schema, source.connection)
         case .trigger: return OwnNames.has(.trigger, object.name, on: object.owner)

@@ -30,10 +30,14 @@ struct Retirement {
         try stepper.connection.sync(schema: "main")
         let stored = try Stored(stepper.store)
         var kept: [Int64: String] = [:]
-        var isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
+        // Of those whose source could not be written when they began, nothing of the source is written now. The others' turn comes next.
+        let unfenced = try ready.filter { try UnfencedClaims(connection: connection).has($0.id) }
+        let isUnfenced = !unfenced.isEmpty
+        if isUnfenced { ready = unfenced }
+        var isMissing = !isUnfenced && stepper.path(of: migration).map(FilePath.isGone) != false
         // A file that is open and has another path by now, as when its folder was renamed, is released all the same: it is not
         // known whether it is still anywhere. One that another process has deleted rightly is none the worse for it.
-        if stepper.isAttached(migration) || !isMissing {
+        if !isUnfenced, stepper.isAttached(migration) || !isMissing {
             do {
                 try stepper.attach(migration)
                 let claims = try Claims(connection: connection, migration: migration).all()
@@ -60,6 +64,9 @@ struct Retirement {
         let done = try stepper.transaction(isDurable: true) {
             try ready.filter { record in
                 let isDone = try finishInTransaction(record)
+                if isDone, isUnfenced {
+                    try UnfencedClaims(connection: connection).noteMoved(record.id, rows: record.copied + record.settled)
+                }
                 // Another process that was faster has found the file, and may have deleted it.
                 if isDone, isMissing {
                     try Unreleased(connection: connection).note(

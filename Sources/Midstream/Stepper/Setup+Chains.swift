@@ -88,6 +88,9 @@ extension Setup {
                 claim.id != record.id && claim.moved == nil && SQLIdentifier.equal(claim.sourceTable, record.source)
             }
             if let other = others.first { throw notWhole(record, migration, "which may be \(other.destination)'s") }
+            if try UnfencedClaims(connection: connection, schema: migration.schema).has(first.id) {
+                throw notWhole(record, migration, "from a file that could not be written")
+            }
             if first.refusedRowsTable != nil || first.unreadableRowsTable != nil {
                 throw notWhole(record, migration, "of a move that has set rows aside")
             }
@@ -113,6 +116,17 @@ extension Setup {
                 throw Ended()
             }
         }
+    }
+
+    /// Makes sure that no row has yet to come into a source that cannot be written: who moves on with it writes it.
+    func checkNothingToCome(_ record: TableRecord, _ migration: MigrationRecord) throws {
+        guard try !formers(of: record, migration).isEmpty else { return }
+        throw MigrationError(
+            .unsupported,
+            "table \(record.source) of \(stepper.path(of: migration) ?? "the source") has yet to get rows itself, and the file cannot be "
+                + "written: let that migration end first",
+            table: record.target
+        )
     }
 
     private func canJoin(_ former: Former, _ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {

@@ -100,6 +100,7 @@ extension Setup {
                 // What was missed is rightly gone if another process has brought some of them further.
                 return left.isEmpty ? nil : try resume(left, migration, isNeeded: isNeeded)
             }
+            closeForWrites(left, migration)
             if isNeeded { throw error }
             return nil
         }
@@ -170,8 +171,9 @@ extension Setup {
     /// Removes a table that is about to move, and notes that its source may have been claimed.
     private func removeNoting(_ record: TableRecord, _ migration: MigrationRecord) throws {
         let file = try stepper.store.sourceFile(of: record)
+        let isUnfenced = try isUnfenced(record)
         try stepper.store.remove(record)
-        guard let source = migration.sourcePath else { return }
+        guard let source = migration.sourcePath, !isUnfenced else { return }
         try Unreleased(connection: connection).note(
             .init(id: record.id, moved: Unreleased.nothing, source: source, file: file)
         )
@@ -243,29 +245,35 @@ extension Setup {
 
     /// Fences the sources of tables that are `starting`, and lets them move: all of them, or none.
     private func start(_ records: [TableRecord], _ migration: MigrationRecord) throws -> Refusal? {
-        if migration.sourcePath != nil {
-            // Whoever stored that they are about to begin may have died before it was on the disk.
-            try connection.sync(schema: "main")
-            _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
-        }
+        // Whoever stored that they are about to begin may have died before it was on the disk.
+        if migration.sourcePath != nil { try connection.sync(schema: "main") }
         let claims = Claims(connection: connection, migration: migration)
+        let journal =
+            try fenced(records, migration).isEmpty
+            ? nil : try? connection.fetchValue(String.self, "PRAGMA \(migration.schema).journal_mode")
+        func withdrawAll() throws {
+            try withdraw(records, migration, claims)
+            if let journal, journal != "wal", try claims.all().isEmpty {
+                _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = \(journal)")
+            }
+        }
         do {
             try stepper.untilDone { try tryToStart(records, migration, claims) ? () : nil }
             // What the two files know of each other is not to be in a WAL alone, which somebody may leave behind.
-            for schema in Set(["main", migration.schema]) {
+            for schema in try fenced(records, migration).isEmpty ? ["main"] : Set(["main", migration.schema]) {
                 _ = try? connection.checkpoint(schema: schema, mode: .passive)
             }
             return nil
         } catch  where error is Changed || error is Claims.NumberTaken {
-            try withdraw(records, migration, claims)
+            try withdrawAll()
             return .changed
         } catch let taken as Taken {
-            try withdraw(records, migration, claims)
+            try withdrawAll()
             return .error(taken.error)
         } catch let error as MigrationError
             where [.keyCollision, .unsupported, .unequalTables].contains(error.code)
         {
-            try withdraw(records, migration, claims)
+            try withdrawAll()
             return .error(error)
         }
     }
@@ -276,18 +284,21 @@ extension Setup {
         _ migration: MigrationRecord,
         _ claims: Claims
     ) throws -> Bool {
-        if migration.sourcePath != nil {
-            try stepper.writeSource(migration, of: records[0]) {
+        let fenced = try fenced(records, migration)
+        if let first = fenced.first {
+            try stepper.writeSource(migration, of: first) {
                 // They may be claimed in another file than the one which is there, and are not to be in two.
                 if try WholeFile.isWithdrawn(connection) { throw Changed() }
                 // Another process may have brought them to their end, or back: a claim that the target does not know would
                 // be an error for ever.
-                let left = try records.filter(isStarting)
+                let left = try fenced.filter(isStarting)
                 for record in left { try checkDefinitions(record, migration) }
                 try checkFile(left, claims)
                 try unlessTaken { try claims.stake(left) }
             }
-            try unlessTaken { for record in records { try takeOver(record, migration) } }
+            // Not before: a beginning that is refused leaves the source as it was.
+            _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
+            try unlessTaken { for record in fenced { try takeOver(record, migration) } }
         }
         // Sources cannot be attached within a transaction.
         let stored = try stepper.load().tables
@@ -374,6 +385,11 @@ extension Setup {
     ) throws -> Bool {
         if try WholeFile.isWithdrawn(connection) { throw Changed() }
         try checkDefinitions(record, migration)
+        if let stamp = try UnfencedClaims(connection: connection).stamp(of: record.id),
+            stepper.path(of: migration).flatMap(SourceStamp.init(of:)) != stamp
+        {
+            throw Changed()
+        }
         do {
             try checkUnclaimed(record.target, record.source, migration)
             if migration.sourcePath == nil { try claims.checkOwners(record) }
@@ -426,11 +442,13 @@ extension Setup {
             // Nobody claims it in the meantime, since that takes the target's lock as well.
             let known = migration.sourcePath == nil ? [] : try claims.all()
             for record in try records.filter(isStarting) {
-                let isClaimed = known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
+                let isUnfenced = try isUnfenced(record)
+                let isClaimed =
+                    !isUnfenced && known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
                 if isClaimed { continue }
                 // The claim may be in another file than the one which is there.
                 let isElsewhere = try !withdrawn.contains(record.id) && stepper.store.sourceFile(of: record) != file
-                if isNoted || isElsewhere {
+                if !isUnfenced, isNoted || isElsewhere {
                     try removeNoting(record, migration)
                 } else {
                     try stepper.store.remove(record)
@@ -444,15 +462,16 @@ extension Setup {
     /// last: what the source knows of alone would be an error for ever.
     private func withdraw(_ records: [TableRecord], _ migration: MigrationRecord, _ claims: Claims) throws {
         var withdrawn: Set<Int64> = []
-        if migration.sourcePath != nil {
-            try stepper.writeSource(migration, of: records[0]) {
+        let fenced = try fenced(records, migration)
+        if let first = fenced.first {
+            try stepper.writeSource(migration, of: first) {
                 let known = try claims.all()
-                for record in try records.filter(isStarting) where !claims.isTaken(record, among: known) {
+                for record in try fenced.filter(isStarting) where !claims.isTaken(record, among: known) {
                     try claims.withdraw(record)
                     if known.contains(where: { $0.id == record.id }) { withdrawn.insert(record.id) }
                 }
             }
-            for record in records { try giveBack(record, migration) }
+            for record in fenced { try giveBack(record, migration) }
         }
         try forgetUnclaimed(records, migration, withdrawn: withdrawn)
     }

@@ -186,6 +186,7 @@ struct Setup {
                 if isOver { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
                 return asked
             }
+            try settleAccess(&begun, migration)
             isCutShort = try !takeOutFollowing(&begun, migration).isEmpty
             try store(begun, migration, ifStillAt: version)
         } catch {

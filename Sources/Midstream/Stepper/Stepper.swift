@@ -303,6 +303,9 @@ final class Stepper {
     /// Makes sure that what was made for a source's table reads it rightly, in the transaction that is open.
     func confirmSource(_ record: TableRecord) throws { try knownSources[record.id]?.confirm() }
 
+    /// Makes sure, in the transaction that is open, that nobody has written a source that has no fence.
+    func checkSourceUnchanged(_ record: TableRecord) throws { try knownSources[record.id]?.checkUnchanged() }
+
     func undoSQL(_ record: TableRecord, _ migration: MigrationRecord) throws -> UndoSQL {
         if let sql = undoStatements[record.id] { return sql }
         let move = try sql(for: record, migration)

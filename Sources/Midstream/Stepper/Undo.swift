@@ -87,6 +87,12 @@ struct Undo {
         if let destination = record.destination {
             throw UndoSQL.cannot(record, "its rows move on to \(destination)")
         }
+        if try UnfencedClaims(connection: connection).has(record.id) {
+            throw UndoSQL.cannot(
+                record,
+                "the file of its source could not be written when that began, and has all rows as they were then"
+            )
+        }
         if record.isRebuild {
             throw UndoSQL.cannot(record, "the table has been rebuilt, and what it was before is its source")
         }

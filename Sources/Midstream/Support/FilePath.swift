@@ -22,7 +22,12 @@ enum FilePath {
 
     /// Whether the process may write a file.
     static func isWritable(_ path: String) -> Bool {
-        access(path, W_OK) == 0
+        faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0
+    }
+
+    /// Whether the process may read a file.
+    static func isReadable(_ path: String) -> Bool {
+        faccessat(AT_FDCWD, path, R_OK, AT_EACCESS) == 0
     }
 
     /// Removes a file; `false` when it cannot be removed.
@@ -120,6 +125,48 @@ enum FilePath {
     static func hasContent(_ path: String, beyond bytes: Int = 0) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_size > bytes
+    }
+
+    /// What the file system says of a file.
+    struct Status: Equatable {
+        struct Time: Equatable {
+            var seconds: Int
+            var nanoseconds: Int
+        }
+
+        var identity: FileIdentity
+        var size: Int64
+        /// When its bytes were changed last.
+        var modified: Time
+        /// When its bytes, its name or its permissions were changed last.
+        var changed: Time
+    }
+
+    /// - Returns: `nil` when the file does not exist, or cannot be looked at.
+    static func status(_ path: String) -> Status? {
+        var status = stat()
+        guard stat(path, &status) == 0 else { return nil }
+        #if canImport(Darwin)
+            let (modified, changed) = (status.st_mtimespec, status.st_ctimespec)
+        #else
+            let (modified, changed) = (status.st_mtim, status.st_ctim)
+        #endif
+        return Status(
+            identity: FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino)),
+            size: Int64(status.st_size),
+            modified: Status.Time(seconds: Int(modified.tv_sec), nanoseconds: Int(modified.tv_nsec)),
+            changed: Status.Time(seconds: Int(changed.tv_sec), nanoseconds: Int(changed.tv_nsec))
+        )
+    }
+
+    /// The first bytes of a file; `nil` when it cannot be read.
+    static func head(_ path: String, bytes count: Int) -> [UInt8]? {
+        let file = open(path, O_RDONLY)
+        guard file >= 0 else { return nil }
+        defer { close(file) }
+        var bytes = [UInt8](repeating: 0, count: count)
+        let found = read(file, &bytes, count)
+        return found < 0 ? nil : Array(bytes.prefix(found))
     }
 
     /// What tells a file from all others that are there; `nil` when it does not exist.

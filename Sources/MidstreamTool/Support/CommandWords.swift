@@ -21,7 +21,12 @@ enum CommandWords {
         ("SchemaOptions.columns", "--map"),
         ("TableMigration.columns", "--map"),
         ("unmatchedColumns", "--ignore-unmatched"),
+        ("and the filter has not said whether rows that move fire them", "and it was not said whether rows that move fire them"),
+        ("Set firesTriggers = true to", "Give --fire-triggers to"),
+        ("Set firesTriggers = false to", "Give --no-fire-triggers to"),
         ("firesTriggers", "--fire-triggers"),
+        ("by retirement: .keep", "by --keep-source"),
+        ("give it up by cancelMigration", "give it up by midstream cancel"),
         (", or leave these rows out with unreadableRows = .skip", ""),
         (": say refusedRows = .stop", ""),
     ]

@@ -32,10 +32,8 @@ struct SourceSchema {
     init(path: String, key: EncryptionKey?) throws {
         guard Files.exists(path) else { throw CommandFailure("there is no source file \(path)") }
         try CommandFailure.naming(path) {
-            let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+            let connection = try SourceFile.open(path, key)
             defer { connection.close() }
-            connection.setBusyTimeout(milliseconds: 5000)
-            try connection.checkReadable()
             try connection.transaction { try read(connection) }
         }
     }

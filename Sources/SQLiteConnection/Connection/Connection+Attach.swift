@@ -18,20 +18,33 @@ extension Connection {
     ///   - path: The file's path.
     ///   - schema: The name that its tables are reached by.
     ///   - access: Who may do what with the file. It is not created.
+    ///   - isImmutable: Whether SQLite is to take for granted that nobody writes the file: it takes no locks then, looks at no journal,
+    ///     and makes no file beside it. So a file in WAL mode can be read in a folder that cannot be written. Source: `immutable` in
+    ///     <https://www.sqlite.org/uri.html>.
     ///   - key: Its key; `nil` for a file that is not encrypted, whatever key this connection's own file has.
     /// - Throws: ``SQLiteError``. What cannot be read with that key, or without one, is not attached.
     public func attach(
         _ path: String,
         as schema: String,
         access: OpenOptions.Access = .readWrite,
+        isImmutable: Bool = false,
         key: EncryptionKey? = nil
     ) throws(SQLiteError) {
         schemaKnowledge = nil
         // One that could not be detached, for want of memory say, is of no use.
         if isReadOnly(schema: schema) != nil { try detach(schema) }
         let path = Self.resolved(path)
-        let uri = Self.uri(path) + "?mode=" + (access == .readOnly ? "ro" : "rw")
+        let uri =
+            Self.uri(path) + "?mode=" + (access == .readOnly || isImmutable ? "ro" : "rw")
+            + (isImmutable ? "&immutable=1" : "")
         if isBorrowed, !acceptsURIs {
+            guard !isImmutable else {
+                throw SQLiteError(
+                    code: .misuse,
+                    message:
+                        "a file that cannot be written is attached by a URI: open the connection with SQLITE_OPEN_URI"
+                )
+            }
             try attachByPath(path, as: schema, isEncrypted: key != nil)
         } else if let key {
             try attachHidden(path, uri, schema, key)
@@ -116,14 +129,14 @@ extension Connection {
     }
 
     /// The path without links, as SQLite spells it.
-    private static func resolved(_ path: String) -> String {
+    static func resolved(_ path: String) -> String {
         guard let real = realpath(path, nil) else { return path }
         defer { free(real) }
         return String(cString: real)
     }
 
     /// Source: <https://www.sqlite.org/uri.html>.
-    private static func uri(_ path: String) -> String {
+    static func uri(_ path: String) -> String {
         var text = "file:"
         for byte in path.utf8 {
             switch byte {

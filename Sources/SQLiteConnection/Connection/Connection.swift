@@ -14,6 +14,9 @@ public struct OpenOptions: Sendable {
 
     /// Who may do what with the file.
     public var access: Access
+    /// Whether SQLite is to take for granted that nobody writes the file: see ``Connection/attach(_:as:access:isImmutable:key:)``. It
+    /// is opened to be read then, whatever ``access`` says.
+    public var isImmutable = false
     /// The VFS to open it with; `nil` for SQLite's default.
     public var vfs: String?
 
@@ -69,7 +72,8 @@ public final class Connection {
         try Self.checkLibrary()
         if let key = options.key { try Self.check(key) }
         var handle: OpaquePointer?
-        let code = sqlite3_open_v2(path, &handle, flags, options.vfs)
+        let name = options.isImmutable ? Self.uri(Self.resolved(path)) + "?mode=ro&immutable=1" : path
+        let code = sqlite3_open_v2(name, &handle, flags, options.vfs)
         guard code == SQLITE_OK, let handle else {
             var error = SQLiteError(lastOf: handle, fallback: code)
             error.message += ": \(path)"

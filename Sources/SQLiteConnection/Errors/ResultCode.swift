@@ -56,6 +56,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     /// Out of memory.
     public static let outOfMemory = ResultCode(rawValue: SQLITE_NOMEM)
     /// The file or connection is read-only.
+    public static let permission = ResultCode(rawValue: SQLITE_PERM)
+    /// The file cannot be written.
     public static let readOnly = ResultCode(rawValue: SQLITE_READONLY)
     /// A journal must be rolled back first, which a connection that only reads cannot do.
     public static let readOnlyRollback = ResultCode(rawValue: SQLITE_READONLY | 3 << 8)

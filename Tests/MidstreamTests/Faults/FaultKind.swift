@@ -10,17 +10,26 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
     case full
     /// Another process has the lock.
     case busy(FileOperation)
+    /// A file that may not be written is opened to be read.
+    case readOnly
+    /// The operation is not permitted.
+    case denied(FileOperation)
     /// An allocation of SQLite's.
     case memory
 
     static let allCases: [FaultKind] =
-        FileOperation.allCases.map { .file($0) } + [.full, .busy(.lock), .busy(.lockSharedMemory), .memory]
+        FileOperation.allCases.map { .file($0) } + [
+            .full, .busy(.lock), .busy(.lockSharedMemory), .memory, .readOnly, .denied(.open), .denied(.write),
+            .denied(.lock),
+        ]
 
     var description: String {
         switch self {
         case .file(let operation): "\(operation)"
         case .full: "full"
         case .busy(let operation): "\(operation) busy"
+        case .readOnly: "read-only"
+        case .denied(let operation): "\(operation) denied"
         case .memory: "memory"
         }
     }
@@ -32,6 +41,8 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         case .file: [.ioError, .cannotOpen]
         case .full: [.full]
         case .busy: [.busy]
+        case .readOnly: [.readOnly, .cannotOpen]
+        case .denied: [.permission, .readOnly, .cannotOpen]
         case .memory: [.outOfMemory]
         }
     }
@@ -40,8 +51,8 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
     var dependsOnSyncs: Bool {
         switch self {
         case .file(let operation): [.write, .sync, .truncate, .delete].contains(operation)
-        case .full: true
-        case .busy, .memory: false
+        case .full, .denied(.write): true
+        case .busy, .memory, .readOnly, .denied: false
         }
     }
 
@@ -55,6 +66,11 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
             FailingVFS.fail(FileFault(.write, number: number, isPersistent: isPersistent, code: .full, files: files))
         case .busy(let operation):
             FailingVFS.fail(FileFault(operation, number: number, isPersistent: isPersistent, code: .busy, files: files))
+        case .readOnly:
+            FailingVFS.fail(FileFault(.open, number: number, isPersistent: isPersistent, code: .readOnly, files: files))
+        case .denied(let operation):
+            let code: ResultCode = operation == .write ? .readOnly : .permission
+            FailingVFS.fail(FileFault(operation, number: number, isPersistent: isPersistent, code: code, files: files))
         }
     }
 
@@ -89,6 +105,8 @@ enum FaultKind: Sendable, Hashable, CustomStringConvertible {
         // Each of them would be waited for.
         case .busy: [.once, .onceThenReopen]
         case .memory: [.once, .onceThenReopen, .lasting, .lastingThenReopen]
+        // What is open to be read stays so.
+        case .readOnly: [.onceThenReopen, .lastingThenReopen, .lastingInSource]
         default: Course.allCases
         }
     }

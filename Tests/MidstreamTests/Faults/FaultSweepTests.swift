@@ -125,7 +125,9 @@ import Testing
         return stride(from: first, through: count + 1, by: step).enumerated().flatMap { index, number in
             let other = kind.courses[index % kind.courses.count]
             let chosen = other == .once ? [.once] : [other, .once]
-            return chosen.filter { $0 == .once || number <= counts[$0] ?? 0 }.map { (number, $0) }
+            return chosen.filter { kind.courses.contains($0) && ($0 == .once || number <= counts[$0] ?? 0) }.map {
+                (number, $0)
+            }
         }
     }
 
