@@ -99,7 +99,7 @@ struct MoveArguments: Equatable {
     private var optionOfTables: String? {
         let options = [
             condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
-            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil, 
+            ignoresUnmatchedColumns ? "--ignore-unmatched" : nil,
             firesTriggers.map { $0 ? "--fire-triggers" : "--no-fire-triggers" },
         ]
         return options.compactMap(\.self).first
