@@ -125,6 +125,7 @@ private struct TransferRun {
         database = try Database(path: folder.file("new.db"))
         try database.addMigration(source: .file(folder.file("old.db"))) {
             if moving.contains($0.name) { $0.sourceTable = $0.name }
+            $0.firesTriggers = false
         }
         try database.stepMigration(rows: 1)
     }
