@@ -83,10 +83,10 @@ import Testing
             #expect(CommandWords.message("say \(term.api) so").contains(term.api) == false)
         }
         let api =
-            "the rows cannot be read: say by TableMigration.columns what its columns are made of, or leave firesTriggers out"
+            "the rows cannot be read: say by TableMigration.columns what its columns are made of, or set firesTriggers = false"
         #expect(
             CommandWords.message(api)
-                == "the rows cannot be read: say by --map what its columns are made of, or leave --fire-triggers out"
+                == "the rows cannot be read: say by --map what its columns are made of, or give --no-fire-triggers"
         )
     }
 }

@@ -82,8 +82,8 @@ final class FiredTriggers {
             throw MigrationError(
                 .unsupported,
                 "\(name.map { "trigger \($0)" } ?? "a trigger") of table \(sql.targetName) cannot fire for rows that move: "
-                    + "\(error.message), on the connection that moves them. Drop it until the table has moved, or leave "
-                    + "firesTriggers out",
+                    + "\(error.message), on the connection that moves them. Drop it until the table has moved, or set "
+                    + "firesTriggers = false",
                 table: sql.targetName,
                 cause: error
             )
@@ -210,7 +210,7 @@ final class FiredTriggers {
         throw MigrationError(
             .unsupported,
             "table \(table.name) has a constraint with ON CONFLICT, which could replace or leave out rows that move: triggers "
-                + "cannot fire for them. Leave firesTriggers out",
+                + "cannot fire for them. Set firesTriggers = false",
             table: table.name
         )
     }
@@ -221,7 +221,7 @@ final class FiredTriggers {
             .unsupported,
             "\(name.map { "trigger \($0)" } ?? "what a trigger of table \(sql.targetName) does by way of \(accessor ?? "a virtual table")") "
                 + "cannot fire for rows that move into table \(sql.targetName): it \(why). Drop the trigger until the table has "
-                + "moved, or leave firesTriggers out",
+                + "moved, or set firesTriggers = false",
             table: sql.targetName
         )
     }

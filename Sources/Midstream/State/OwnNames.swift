@@ -8,7 +8,8 @@ package enum OwnNames {
     /// Tables that tell where rows are.
     private static let stateTables: Set<String> = [
         "midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns", StateStore.beginnings,
-        StateStore.givenUp, WholeFile.copyTable, Returns.table, Unreleased.table, UnfencedClaims.table, KeptRowIDs.table,
+        StateStore.givenUp, WholeFile.copyTable, Returns.table, Unreleased.table, UnfencedClaims.table,
+        KeptRowIDs.table,
         Stops.table,
         "midstream_claims",
     ]

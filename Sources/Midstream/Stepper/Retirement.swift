@@ -65,7 +65,10 @@ struct Retirement {
             try ready.filter { record in
                 let isDone = try finishInTransaction(record)
                 if isDone, isUnfenced {
-                    try UnfencedClaims(connection: connection).noteMoved(record.id, rows: record.copied + record.settled)
+                    try UnfencedClaims(connection: connection).noteMoved(
+                        record.id,
+                        rows: record.copied + record.settled
+                    )
                 }
                 // Another process that was faster has found the file, and may have deleted it.
                 if isDone, isMissing {

@@ -21,9 +21,13 @@ enum CommandWords {
         ("SchemaOptions.columns", "--map"),
         ("TableMigration.columns", "--map"),
         ("unmatchedColumns", "--ignore-unmatched"),
-        ("and the filter has not said whether rows that move fire them", "and it was not said whether rows that move fire them"),
-        ("Set firesTriggers = true to", "Give --fire-triggers to"),
-        ("Set firesTriggers = false to", "Give --no-fire-triggers to"),
+        (
+            "and the filter has not said whether rows that move fire them",
+            "and it was not said whether rows that move fire them"
+        ),
+        ("Set firesTriggers = true", "Give --fire-triggers"),
+        ("Set firesTriggers = false", "Give --no-fire-triggers"),
+        ("set firesTriggers = false", "give --no-fire-triggers"),
         ("firesTriggers", "--fire-triggers"),
         ("by retirement: .keep", "by --keep-source"),
         ("give it up by cancelMigration", "give it up by midstream cancel"),
