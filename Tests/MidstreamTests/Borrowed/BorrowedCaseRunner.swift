@@ -285,13 +285,19 @@ final class BorrowedCaseRunner {
     private func isForBorrowed(_ command: Command) -> Bool {
         let sql = command.sql.lowercased()
         let verb = String(sql.prefix { $0.isLetter })
-        if dependsOnOrder(command) { return false }
+        if dependsOnOrder(command) || sortsCompoundByRowID(sql) { return false }
         return Self.verbs.contains(verb) && !sql.hasPrefix("delete from sqlite_sequence") && !sql.contains("main.")
             && !sql.contains("pragma_")
             // There the engine must insert a row to set `last_insert_rowid()`, which such a connection counts.
             && !(Connection.libraryVersionNumber < 3_018_000 && sql.contains("changes()"))
             && !sql.contains("main\".")
             && !sql.replacing("not indexed", with: "").contains("indexed by")
+    }
+
+    /// SQLite looks for the terms of a compound's ORDER BY among the result's columns, and a virtual table's rowid is none of its columns.
+    private func sortsCompoundByRowID(_ sql: String) -> Bool {
+        guard sql.contains(" union ") || sql.contains(" except ") else { return false }
+        return sql.split(separator: "order by ").dropFirst().contains { $0.contains("rowid") || $0.contains("oid") }
     }
 
     private static let wrongType = "cannot store a value of the wrong type"
