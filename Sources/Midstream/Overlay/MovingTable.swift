@@ -40,6 +40,8 @@ final class MovingTable {
     /// What the target's definition says of conflicts.
     private(set) lazy var constraintWords = ConstraintWords(target.sql)
     private(set) lazy var keysThatRollBack = readKeysThatRollBack()
+    /// Whether the source has an index on an expression.
+    private(set) lazy var hasIndexedExpressions = source.indexes.contains { $0.terms.contains { $0.column == nil } }
     let statements: InternalStatements
     let coveringIndexes: CoveringIndexes
 

@@ -15,6 +15,10 @@ struct ColumnRecord: Hashable, Sendable {
         case left
     }
 
+    /// Marks the columns of two moves that have become one: what each of them was asked for is not known any more. No column of the
+    /// target has that name.
+    static let joined = ColumnRecord(name: "", origin: .left)
+
     /// Those of a source that no column of the target is named after.
     static func left(of source: TableSchema, in target: TableSchema) -> [ColumnRecord] {
         source.columns.filter { target.columnIndex($0.name) == nil }.map { ColumnRecord(name: $0.name, origin: .left) }
@@ -38,6 +42,8 @@ struct MappedColumns: Sendable {
         let operand: String
         /// The source's column, where it is copied unchanged and compares as in the target.
         let plain: Int?
+        /// Whether there may be rows of the source on which it fails.
+        var mayFail = false
         /// How a value that it is compared with must be converted; `nil` where SQLite does that.
         fileprivate let conversion: Affinity?
 
@@ -62,7 +68,10 @@ struct MappedColumns: Sendable {
             switch origins[SQLIdentifier.lowercased(column.name)] {
             case nil, .left: columns.append(Self.column(named: column.name, column, source))
             case .column(let name): columns.append(Self.column(named: name, column, source))
-            case .expression(let text): columns.append(Self.expression(text, column))
+            case .expression(let text):
+                var made = Self.expression(text, column)
+                made.mayFail = ConnectionTerms(text, of: source, readingGenerated: true).mayFail
+                columns.append(made)
             }
         }
         self.columns = columns
@@ -76,8 +85,12 @@ struct MappedColumns: Sendable {
         }
         let other = source.columns[index]
         let quoted = SQLIdentifier.quoted(other.name)
+        let mayFail =
+            other.generation != nil && ConnectionTerms(quoted, of: source, readingGenerated: true).mayFail
         guard other.affinity == target.affinity, !source.mayHoldTruthValues(index) else {
-            return made(quoted, target, isStored: false)
+            var made = made(quoted, target, isStored: false)
+            made.mayFail = mayFail
+            return made
         }
         let collates = SQLIdentifier.equal(other.collation, target.collation)
         return Column(
@@ -85,6 +98,7 @@ struct MappedColumns: Sendable {
             value: quoted,
             operand: collates ? quoted : collating(quoted, target),
             plain: collates ? index : nil,
+            mayFail: mayFail,
             conversion: nil
         )
     }

@@ -50,6 +50,12 @@ struct Chain {
         try compatibility.checkColumns()
         try compatibility.checkCollisions(of: sql.isPending(after: joined.watermark))
         try compatibility.checkCollisionsWithOthers()
+        try beginning(joined, on: connection).checkExpressions(of: sql.isPending(after: joined.watermark))
+    }
+
+    /// The first move as one that goes on to C.
+    func beginning(_ joined: TableRecord, on connection: Connection) -> Beginning {
+        Beginning(joined, origin, target: c, source: a, on: connection)
     }
 
     private func sql(_ joined: TableRecord) -> MoveSQL {
@@ -104,7 +110,7 @@ struct Chain {
             if case .column(let name) = origin, SQLIdentifier.equal(name, column.name) { continue }
             joined.columns.append(ColumnRecord(name: column.name, origin: origin))
         }
-        joined.columns += ColumnRecord.left(of: a, in: c)
+        joined.columns += ColumnRecord.left(of: a, in: c) + [.joined]
         // Watermark and ledger are keys of A as the first move knows them.
         let keys = [(b, inner), (c, MappedColumns(target: c, source: a, records: joined.columns))].map {
             target,

@@ -158,7 +158,7 @@ struct ColumnMatching {
 
     // MARK: Values
 
-    private func literal(_ value: SQLiteValue) throws -> String {
+    func literal(_ value: SQLiteValue) throws -> String {
         switch value {
         case .real(let double) where double.isInfinite: return double < 0 ? "-9e999" : "9e999"
         // quote() has no sign of zero, and ends at a NUL.
@@ -170,7 +170,7 @@ struct ColumnMatching {
     }
 
     /// What the column has by default, now.
-    private func defaultLiteral(of column: TableSchema.Column) throws -> String {
+    func defaultLiteral(of column: TableSchema.Column) throws -> String {
         guard let expression = column.defaultValue else { return "NULL" }
         let calls = SQLScript("SELECT \(expression)").flatMap(\.functionCalls)
         guard calls.allSatisfy({ VolatileTerms.isStable($0.name) || ConnectionTerms.timeFunctions.contains($0.name) })

@@ -51,6 +51,12 @@ struct ConnectionTerms {
         (self.hasTime, timeColumns) = (hasTime, columns)
     }
 
+    /// What an expression has, and what the generated columns have that it reads.
+    init(_ text: String, of source: TableSchema, readingGenerated: Bool) {
+        let generated = readingGenerated ? GeneratedColumns(createTable: source.sql).readBy(text) : []
+        self.init(([text] + generated).joined(separator: "\n, "), of: source)
+    }
+
     private struct Words {
         let tokens: [Token]
         private let bytes: [UInt8]

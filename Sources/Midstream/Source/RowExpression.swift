@@ -11,7 +11,6 @@ struct RowExpression {
     let text: String
     /// What it is, as in "the condition for table t".
     let what: String
-    var isCondition = false
     let table: String
 
     /// - Throws: ``MigrationError``, with the cause.
@@ -92,20 +91,15 @@ struct RowExpression {
         }
     }
 
-    /// Makes sure that no row has the present in a column from which the expression takes a time, and that a condition fails on
-    /// none: the table could not be read.
+    /// Makes sure that no row has the present in a column from which the expression takes a time.
     ///
-    /// - Complexity: O(n) where there is such a column, or the condition has a function that may fail.
+    /// - Complexity: O(n) where there is such a column.
     func checkRows() throws { try checkRows(terms) }
 
     /// What it has itself, and what the source's columns have that are generated when they are read.
-    private var terms: ConnectionTerms {
-        let generated = GeneratedColumns(createTable: source.sql).readBy(text)
-        return ConnectionTerms(([text] + generated).joined(separator: "\n, "), of: source)
-    }
+    private var terms: ConnectionTerms { ConnectionTerms(text, of: source, readingGenerated: true) }
 
     private func checkRows(_ terms: ConnectionTerms) throws {
-        if isCondition, terms.mayFail { try checkThatNoneFails() }
         for column in terms.timeColumns.sorted() {
             let name = SQLIdentifier.quoted(column)
             let text = "lower(CAST(\(name) AS TEXT))"
@@ -117,23 +111,6 @@ struct RowExpression {
                     + "that means the present, which is another time at each moment. Change that row, or leave the "
                     + "function out of the expression",
                 table: table
-            )
-        }
-    }
-
-    private func checkThatNoneFails() throws {
-        do {
-            _ = try connection.fetchOne("SELECT count(*) FROM \(from) WHERE (\(text)\n)")
-        } catch {
-            // What is on a page that is damaged cannot be known.
-            if ResultCode.corrupt ~= error.code { return }
-            guard error.code == .error else { throw error }
-            throw MigrationError(
-                .unsupported,
-                "\(what) fails on a row of source table \(source.name): \(error.message). Change that row, or have the condition "
-                    + "look first at what the function is given, as in CASE WHEN json_valid(a) THEN … END",
-                table: table,
-                cause: error
             )
         }
     }

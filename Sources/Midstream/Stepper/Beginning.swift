@@ -33,6 +33,8 @@ struct Beginning {
     var definitions: Definitions?
     /// What the source's file looks like, where it cannot be written, and so gets no claim.
     var stamp: SourceStamp?
+    /// The SQL that the source had before it was renamed to be rebuilt.
+    var former: String?
 
     /// A table that is known to the target.
     init(
@@ -52,7 +54,9 @@ struct Beginning {
 
     /// A table that is not known yet, once it has been checked that its rows can move.
     ///
-    /// - Parameter others: The other sources that the target has rows to come from.
+    /// - Parameters:
+    ///   - others: The other sources that the target has rows to come from.
+    ///   - former: The SQL that the source had before it was renamed to be rebuilt.
     /// - Throws: ``MigrationError``, with what to change.
     init(
         checking wish: TableMigration,
@@ -60,6 +64,7 @@ struct Beginning {
         target: TableSchema,
         source: TableSchema,
         others: [MoveSQL],
+        former: String? = nil,
         on connection: Connection
     ) throws {
         let from = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
@@ -70,7 +75,6 @@ struct Beginning {
                 from: from,
                 text: condition,
                 what: "the condition for table \(wish.name)",
-                isCondition: true,
                 table: wish.name
             ).check()
         }
@@ -101,6 +105,8 @@ struct Beginning {
             unreadableRows: wish.unreadableRows
         )
         self.init(record, migration, target: target, source: source, on: connection)
+        self.former = former
+        try checkCondition()
         try Compatibility(
             connection: connection,
             target: target,
@@ -109,13 +115,15 @@ struct Beginning {
             others: others,
             refusedRows: record.refusedRows
         ).check()
+        try checkExpressions()
     }
 
     // In the transaction that is open.
 
-    /// Makes sure that no row has come since the checks from which an expression would take the present, or on which the condition
-    /// fails.
+    /// Makes sure that no row has come since the checks from which an expression would take the present, or on which one fails.
     func checkRows() throws {
+        try checkCondition()
+        try checkExpressions()
         for (index, text) in record.expressions.enumerated() {
             let isCondition = record.condition != nil && index == 0
             try RowExpression(
@@ -124,7 +132,6 @@ struct Beginning {
                 from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
                 text: text,
                 what: "\(isCondition ? "the condition" : "an expression") for table \(record.target)",
-                isCondition: isCondition,
                 table: record.target
             ).checkRows()
         }

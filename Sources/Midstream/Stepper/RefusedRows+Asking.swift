@@ -16,7 +16,7 @@ extension RefusedRows {
             }
         } catch {
             // What refuses the row may be a mapping that fails with it.
-            guard error.code == .error else { throw error }
+            guard error.isOfRow else { throw error }
         }
         return RefusedRow(
             table: record.target,

@@ -188,7 +188,7 @@ extension Statement {
         do {
             return try step()
         } catch {
-            guard error.code == .error else { throw error }
+            guard error.isOfRow else { throw error }
             throw SQLiteError(code: .constraintFunction, message: error.message, sql: error.sql)
         }
     }

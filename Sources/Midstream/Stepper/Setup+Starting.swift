@@ -271,7 +271,7 @@ extension Setup {
             try withdrawAll()
             return .error(taken.error)
         } catch let error as MigrationError
-            where [.keyCollision, .unsupported, .unequalTables].contains(error.code)
+            where [.keyCollision, .unsupported, .unequalTables, .rowRefused].contains(error.code)
         {
             try withdrawAll()
             return .error(error)
@@ -401,6 +401,7 @@ extension Setup {
         else { throw Changed() }
         let beginning = Beginning(record, migration, target: target, source: source, on: connection)
         // Until the source is fenced, and the target has the guard triggers, others may have written rows that do not fit.
+        try beginning.checkRows()
         try Compatibility(
             connection: connection,
             target: target,
@@ -408,10 +409,12 @@ extension Setup {
             sql: beginning.sql,
             others: strangers(record, among: stored)
         ).check()
-        try beginning.checkRows()
         let hasJoined = try join(record, migration)
         if migration.sourcePath == nil { try unlessTaken { try claims.stake(record) } }
+        let handler = stepper.refusalHandlers[record.id]
+        let setAside = try beginning.settleFailing(stepper.statements, handler: handler)
         try beginning.letMove(number: number)
+        if setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: setAside)) }
         try stepper.store.forgetDefinitions(of: record)
         return hasJoined
     }

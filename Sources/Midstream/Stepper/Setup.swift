@@ -156,11 +156,13 @@ struct Setup {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.phase == .retiring { retiring.append(same) }
+                try checkUnchanged(table, same, migration)
                 if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
             } else {
                 wanted.append(table)
             }
         }
+        if !asked.isEmpty, former != nil { try Self.checkUnchanged(retirement, migration) }
         if isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
             try attach(migration, source)

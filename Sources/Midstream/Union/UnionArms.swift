@@ -182,8 +182,21 @@ final class UnionArms {
         let settledCount =
             "(SELECT count(*) FROM \(table.sql.ledger)\(key.isRowID ? " WHERE key >= ?\(extraParameter)" : ""))"
         let mapped = table.sql.columns
-        func value(_ column: Int) -> String { isTarget ? table.quotedColumns[column] : mapped[column].value }
-        func operand(_ column: Int) -> String { isTarget ? table.quotedColumns[column] : mapped[column].operand }
+        let isPending = isTarget || isLookup || arm == .sourceRow ? [] : pendingTerms(hasLedger: hasLedger)
+        func value(_ column: Int) -> String {
+            if isTarget { return table.quotedColumns[column] }
+            let value = mapped[column].value
+            return mapped[column].mayFail ? Self.evaluating(value, where: isPending) : value
+        }
+        func operand(_ column: Int) -> String {
+            if isTarget { return table.quotedColumns[column] }
+            // What is in an index has failed on no row, and a column of the source's own compares by its affinity.
+            guard mapped[column].mayFail, mapped[column].plain == nil, !table.hasIndexedExpressions else {
+                return mapped[column].operand
+            }
+            let collation = SQLIdentifier.quoted(table.target.columns[column].collation)
+            return Self.evaluating(mapped[column].value, where: isPending) + " COLLATE \(collation)"
+        }
         let result =
             isCount
             ? [subtractsLedger ? "count(*) - \(settledCount)" : "count(*)"]
@@ -231,6 +244,17 @@ final class UnionArms {
         }
         if key.isRowID { order.append(keyNames[0] + (rowIDDescending ? " DESC" : "")) }
         return text + " ORDER BY " + order.joined(separator: ", ")
+    }
+
+    /// What holds for the source's rows that are pending, as far as the arm does not pass over others.
+    private func pendingTerms(hasLedger: Bool) -> [String] {
+        (isBounded ? [table.sql.isBeyond(extraParameter, isIndexed: false)] : [])
+            + (hasLedger ? ["NOT \(table.sql.isSettled)"] : [])
+    }
+
+    /// An expression that is not evaluated on other rows: it may fail on one that has been deleted, or set aside.
+    private static func evaluating(_ value: String, where terms: [String]) -> String {
+        terms.isEmpty ? value : "CASE WHEN \(terms.joined(separator: " AND ")) THEN \(value) END"
     }
 
     /// SQLite finds each side's values once, by an index if it can.

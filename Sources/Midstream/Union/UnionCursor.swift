@@ -257,6 +257,8 @@ final class UnionCursor: VirtualTableCursor {
                 if arms.isBounded { try state.bindBound(statement, at: arms.extraParameter) }
             } else if arms.isBoundedByKey {
                 try statement.bind(firstKey(arms, arguments, lower), at: arms.extraParameter)
+            } else if arms.isBounded, statement.parameterCount >= arms.extraParameter {
+                try statement.bind(lower, at: arms.extraParameter)
             }
             source = try begin(statement)
         }

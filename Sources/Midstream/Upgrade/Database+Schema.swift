@@ -2,25 +2,45 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension Database {
-    /// What would bring this file to a declared schema. Nothing is changed.
+    /// What would bring this file to a declared schema.
+    ///
+    /// It is a rehearsal: the upgrade is carried out in a transaction, which is taken back. So what it passes, ``upgrade(to:options:)``
+    /// does as well, unless rows change in between. It takes as long as that, and waits for other writers likewise. Of a file that
+    /// cannot be written, it is made by the schema alone.
     ///
     /// - Throws: As ``upgrade(to:options:)``.
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
-        try read { try $0.plan(for: schema, options: options) }
+        var plan = try read { try $0.plan(for: schema, options: options) }
+        if plan.isEmpty { return plan }
+        do {
+            try write { access in
+                plan = try access.upgrade(to: schema, options: options)
+                throw Rehearsed()
+            }
+        } catch is Rehearsed {
+        } catch let error as SQLiteError where ResultCode.readOnly ~= error.code {
+        }
+        return plan
     }
+
+    /// Takes a rehearsal back.
+    private struct Rehearsed: Error {}
 
     /// Brings this file to a declared schema, in one transaction: see ``DatabaseAccess/upgrade(to:options:)``.
     @discardableResult
     public func upgrade(to schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
-        let plan = try plan(for: schema, options: options)
+        let plan = try read { try $0.plan(for: schema, options: options) }
         return plan.isEmpty ? plan : try write { try $0.upgrade(to: schema, options: options) }
     }
 }
 
 extension DatabaseAccess {
-    /// What would bring this file to a declared schema. Nothing is changed.
+    /// What would bring this file to a declared schema, as far as the schema tells. Nothing is changed.
     ///
-    /// - Throws: As ``upgrade(to:options:)``.
+    /// ``Database/plan(for:options:)`` also tells whether the rows fit.
+    ///
+    /// - Throws: ``MigrationError`` when something must be said by `options` first; ``/SQLiteConnection/SQLiteError`` when a
+    ///   statement does not compile.
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
         let wanted = try schema.image()
         let present = try SchemaImage(connection)
@@ -54,7 +74,37 @@ extension DatabaseAccess {
             present: present,
             file: file
         )
-        return try planner.make()
+        let plan = try planner.make()
+        try checkColumns(options, besides: plan)
+        return plan
+    }
+
+    /// Makes sure that columns of tables which are being rebuilt are not to be made of something else than the rebuild began with.
+    private func checkColumns(_ options: SchemaOptions, besides plan: SchemaPlan) throws {
+        if options.columns.isEmpty { return }
+        let rebuilds = try StateStore(connection: connection).load().tables.filter {
+            $0.isRebuild && $0.phase == .copying && !$0.columns.contains(.joined)
+        }
+        for record in rebuilds where !plan.changes.contains(where: { SQLIdentifier.equal($0.name, record.target) }) {
+            for (name, mapping) in SchemaOptions.value(of: record.target, in: options.columns) ?? [:] {
+                guard case .expression(let asked) = mapping.withoutQualifiers([record.target]) else { continue }
+                let stored = record.columns.first { SQLIdentifier.equal($0.name, name) }?.origin
+                switch stored {
+                case .expression(let text):
+                    if CreateTable.words(text).hasSameBytes(as: CreateTable.words(asked)) { continue }
+                case .column: break
+                // Whoever declares a schema may keep what earlier changes needed.
+                case nil, .left: if !options.refusesUnusedColumns { continue }
+                }
+                throw MigrationError(
+                    .misuse,
+                    "the rows of table \(record.target) are moving into its new shape, with column \(name) made of "
+                        + "\(stored.map(ColumnMatching.words) ?? "column \(name)"), and now \(asked) was asked for. Ask for the same until they "
+                        + "have moved, or change them by UPDATE",
+                    table: record.target
+                )
+            }
+        }
     }
 
     /// Makes sure that the names of the file's objects and of declared ones can be told apart. Those of columns matter where a

@@ -139,6 +139,8 @@ public struct SchemaOptions: Sendable {
     public var columns: [String: [String: ColumnMapping]] = [:]
     /// What becomes of rows that do not fit a table's new shape: see ``TableRebuild/refusedRows``.
     public var refusedRows = RefusedRowPolicy.stop
+    /// Whether what ``columns`` says of a table that is being rebuilt must be what its rebuild began with, also where that is nothing.
+    package var refusesUnusedColumns = false
     /// In a table of at most so many rows, what takes a time that grows with them is done at once.
     public var rowsChangedAtOnce = 1000
 

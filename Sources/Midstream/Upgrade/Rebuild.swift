@@ -44,7 +44,7 @@ struct Rebuild {
             wish: wish.migration
         )
         let columns = try storedRecords(matching)
-        var (move, reason) = try Self.move(wish, migration, from: backup, to: new, on: connection)
+        var (move, reason) = try Self.move(wish, migration, from: backup, to: new, former: old.sql, on: connection)
         let chains = try feeds.compactMap { feed -> Chain? in
             guard let move, let (origin, source) = try origin(of: feed, migrations) else { return nil }
             return Chain(first: feed, origin: origin, a: source, b: backup, second: move.record, c: new)
@@ -53,7 +53,18 @@ struct Rebuild {
         let canJoin = chains.count == feeds.count && !joined.contains(nil)
         if !canJoin {
             for feed in feeds { try moveRest(feed, migrations, into: backup) }
-            (move, reason) = try Self.move(wish, migration, from: backup, to: new, on: connection)
+            (move, reason) = try Self.move(wish, migration, from: backup, to: new, former: old.sql, on: connection)
+        }
+
+        try move?.checkConstraints(statements)
+        let joinedMoves =
+            canJoin
+            ? zip(chains, joined).compactMap { chain, record in record.map { chain.beginning($0, on: connection) } }
+            : []
+        for joined in joinedMoves {
+            let rows = joined.sql.isPending(after: joined.record.watermark)
+            try joined.checkExpressions(of: rows)
+            try joined.checkConstraints(of: rows, statements)
         }
 
         // Only a move can set rows aside.
@@ -74,7 +85,11 @@ struct Rebuild {
             try store.save(migration)
             try move.store(in: store)
             try Claims(connection: connection, migration: migration).stake(move.record)
+            _ = try move.settleFailing(statements)
             try move.letMove()
+        }
+        for joined in joinedMoves {
+            _ = try joined.settleFailing(of: joined.sql.isPending(after: joined.record.watermark), statements)
         }
         // What has yet to arrive of an earlier rebuild comes in steps, whatever became of the rows that had.
         let comesOn = canJoin && !feeds.isEmpty
@@ -95,7 +110,7 @@ struct Rebuild {
     }
 
     /// An error without the backup's name, which is nobody's business.
-    private static func hiding(_ backup: String, _ error: MigrationError, _ table: String) -> MigrationError {
+    static func hiding(_ backup: String, _ error: MigrationError, _ table: String) -> MigrationError {
         MigrationError(error.code, error.message.replacing(backup, with: table), table: table, cause: error.cause)
     }
 
@@ -109,6 +124,7 @@ struct Rebuild {
         _ migration: MigrationRecord,
         from backup: TableSchema,
         to new: TableSchema,
+        former: String?,
         on connection: Connection
     ) throws -> (Beginning?, reason: String?) {
         do {
@@ -118,6 +134,7 @@ struct Rebuild {
                 target: new,
                 source: backup,
                 others: [],
+                former: former,
                 on: connection
             )
             return (beginning, nil)

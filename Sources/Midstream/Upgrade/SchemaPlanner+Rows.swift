@@ -20,8 +20,8 @@ extension SchemaPlanner {
         let tried: Possibility
         do {
             tried = try copy.trying { try Self.tryMove(wish, of: old, on: copy.connection) }
-        } catch let error as MigrationError where error.code == .misuse {
-            throw error
+        } catch let error as MigrationError {
+            throw Rebuild.hiding(Self.backup, error, old.name)
         } catch {
             // What the copy cannot take is told when it is done.
             return nil
@@ -44,6 +44,8 @@ extension SchemaPlanner {
         case impossible(reason: String?)
     }
 
+    private static let backup = TableRecord.backupPrefix + "0"
+
     private static func tryMove(
         _ wish: TableRebuild,
         of old: TableImage,
@@ -55,19 +57,18 @@ extension SchemaPlanner {
         }
         let reader = SchemaReader(connection: connection, schema: "main")
         guard let table = try reader.table(old.name) else { throw unreadable(old.name) }
-        let name = TableRecord.backupPrefix + "0"
-        let backup = try TableBackup(connection: connection, table: table, name: name).make()
+        let backup = try TableBackup(connection: connection, table: table, name: Self.backup).make()
         for sql in [wish.schema] + wish.indexes { try connection.execute(sql) }
         guard let new = try reader.table(wish.name) else { throw unreadable(wish.name) }
         _ = try ColumnMatching(
             connection: connection,
             target: new,
             source: backup,
-            from: "main." + SQLIdentifier.quoted(name),
+            from: "main." + SQLIdentifier.quoted(Self.backup),
             wish: wish.migration
         ).storedRecords()
         let migration = MigrationRecord(id: Identifiers.next(), sourcePath: nil, retirement: .drop)
-        let (move, reason) = try Rebuild.move(wish, migration, from: backup, to: new, on: connection)
+        let (move, reason) = try Rebuild.move(wish, migration, from: backup, to: new, former: nil, on: connection)
         guard let move else { return .impossible(reason: reason) }
         // Rows that are known by another key than before are asked for it.
         let hasOwnKey =

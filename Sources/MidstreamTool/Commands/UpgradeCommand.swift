@@ -66,6 +66,7 @@ struct UpgradeCommand: Command {
             }
             options.columns[choice.table, default: [:]][choice.column] = .expression(choice.expression)
         }
+        options.refusesUnusedColumns = true
         self.options = options
         run = try RunArguments(arguments, command: name)
         keys = try KeyArguments(arguments, command: name)

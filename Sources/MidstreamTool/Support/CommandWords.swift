@@ -33,6 +33,9 @@ enum CommandWords {
         ("give it up by cancelMigration", "give it up by midstream cancel"),
         (", or leave these rows out with unreadableRows = .skip", ""),
         (": say refusedRows = .stop", ""),
+        (", or have such rows set aside: refusedRows = .setAside", ""),
+        ("retirement .keep", "--keep-source"),
+        ("retirement .drop", "no --keep-source"),
     ]
 
     static func message(_ text: String) -> String {

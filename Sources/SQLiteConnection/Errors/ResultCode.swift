@@ -75,6 +75,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let cannotOpen = ResultCode(rawValue: SQLITE_CANTOPEN)
     /// The schema changed while a statement ran.
     public static let schema = ResultCode(rawValue: SQLITE_SCHEMA)
+    /// A text or blob is longer than SQLite allows.
+    public static let tooBig = ResultCode(rawValue: SQLITE_TOOBIG)
     /// A constraint failed.
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
     /// A function has refused it.

@@ -162,7 +162,7 @@ import Testing
         ("t(a, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "unique index on (a)"),
         ("t(a UNIQUE, b)", "t(a, b, PRIMARY KEY (a)) WITHOUT ROWID", .unequalTables, "NULL"),
         ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a, b)", .unequalTables, "WITHOUT ROWID"),
-        ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "of the same type"),
+        ("t(a PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "the same type"),
         ("t(a INTEGER PRIMARY KEY, b) WITHOUT ROWID", "t(a INTEGER PRIMARY KEY, b)", .unequalTables, "no integer"),
         (
             "t(a, b, PRIMARY KEY (a COLLATE NOCASE)) WITHOUT ROWID",

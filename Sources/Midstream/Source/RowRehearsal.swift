@@ -1,0 +1,186 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Evaluates on the rows of a source what a move will evaluate on them, before it begins: what columns are made of, and
+/// the target's CHECK constraints and indexes.
+///
+/// One pass over the rows finds out whether there is a row on which an expression fails. Only then are the rows looked at
+/// one by one.
+struct RowRehearsal {
+    let connection: Connection
+    let sql: MoveSQL
+    /// Which rows of the source, as what follows a term of WHERE.
+    let rows: String
+    let terms: RehearsedTerms
+
+    /// Rows that cannot move.
+    struct Finding {
+        /// What is wrong with the first one.
+        let what: String
+        let count: Int64
+        /// The keys of the first few rows, in their order.
+        let keys: [RowKey]
+        /// What SQLite says of the first one.
+        let cause: SQLiteError?
+    }
+
+    /// How many keys a message has.
+    private static let mostKeys = 3
+    /// How many rows are tried that may not fit.
+    private static let mostTrials = 100
+
+    // MARK: Rows on which an expression fails
+
+    /// The rows on which an expression fails; `nil` where there are none.
+    ///
+    /// - Complexity: O(n) where an expression has a function that may fail, otherwise O(1).
+    func failing() throws -> Finding? {
+        let terms = compiling(terms.mayFail)
+        guard try !terms.isEmpty && !passes(terms) else { return nil }
+        var first: (what: String, cause: SQLiteError)?
+        var (count, keys) = (Int64(0), [RowKey]())
+        try forEachFailing(terms) { key in
+            count += 1
+            if keys.count < Self.mostKeys { keys.append(key) }
+            if first == nil { first = try failure(of: terms, key) }
+        }
+        return first.map { Finding(what: $0.what, count: count, keys: keys, cause: $0.cause) }
+    }
+
+    /// Calls `body` with the key of each row on which an expression fails.
+    func forEachFailing(_ body: (RowKey) throws -> Void) throws {
+        let terms = compiling(terms.mayFail)
+        if try terms.isEmpty || passes(terms) { return }
+        // What `body` writes must not be read.
+        var failing: [RowKey] = []
+        try forEachFailing(terms) { failing.append($0) }
+        for key in failing { try body(key) }
+    }
+
+    private func passes(_ terms: [RehearsedTerms.Term]) throws -> Bool {
+        let values = terms.map { "count(\($0.value))" }
+        return try fails("SELECT \(KeySQL.list(values)) FROM \(relation(terms, sql.whereClause([], rows)))") == nil
+    }
+
+    private func forEachFailing(_ terms: [RehearsedTerms.Term], _ body: (RowKey) throws -> Void) throws {
+        let keys = try connection.prepare(
+            "SELECT \(KeySQL.list(sql.key.source)) FROM \(sql.source)\(sql.whereClause(sql.key.belonging, rows)) "
+                + "ORDER BY \(sql.key.order(sql.key.source))"
+        )
+        let row = try connection.prepare(ofRow(terms))
+        while try keys.step() {
+            let key = try sql.key.read(keys)
+            row.reset()
+            try row.bind(key, at: 1)
+            do {
+                _ = try row.step()
+            } catch {
+                guard error.isOfRow else { throw error }
+                try body(key)
+            }
+        }
+    }
+
+    private func failure(of terms: [RehearsedTerms.Term], _ key: RowKey) throws -> (String, SQLiteError)? {
+        for term in terms {
+            if let error = try fails(ofRow([term]), key) { return (term.what, error) }
+        }
+        return nil
+    }
+
+    private func ofRow(_ terms: [RehearsedTerms.Term]) -> String {
+        let isKey = sql.key.equals(sql.key.source, sql.key.parameters(from: 1))
+        let values = terms.map { "(\($0.value)) IS NULL" }
+        return "SELECT \(KeySQL.list(values)) FROM \(relation(terms, " WHERE \(isKey)"))"
+    }
+
+    /// The error of a query that fails by a row's values.
+    private func fails(_ query: String, _ key: RowKey? = nil) throws -> SQLiteError? {
+        let statement = try connection.prepare(query)
+        do {
+            if let key { try statement.bind(key, at: 1) }
+            while try statement.step() {}
+            return nil
+        } catch {
+            // What is on a page that is damaged cannot be known.
+            if ResultCode.corrupt ~= error.code { return nil }
+            guard error.isOfRow else { throw error }
+            return error
+        }
+    }
+
+    // MARK: Rows that the target's constraints refuse
+
+    /// The rows that the target's constraints refuse; `nil` where there are none.
+    ///
+    /// - Parameter refusal: Has the target refuse a row, and gives its error; `nil` where it takes the row.
+    /// - Complexity: O(n) where there is a constraint that the source's rows need not meet, otherwise O(1).
+    func unfit(_ refusal: (RowKey) throws -> SQLiteError?) throws -> Finding? {
+        let terms = compiling(terms.refusing)
+        if terms.isEmpty { return nil }
+        let isUnfit = terms.map { "(\($0.value))" }.joined(separator: " OR ")
+        let relation = relation(terms, sql.whereClause(sql.key.belonging, rows))
+        let aliases = sql.key.source.indices.map { "midstream_key\($0)" }
+        var (keys, first) = ([RowKey](), Finding?.none)
+        let statement = try connection.prepare(
+            "SELECT \(KeySQL.list(aliases)), "
+                + "CASE \(terms.indices.map { "WHEN \(terms[$0].value) THEN \($0)" }.joined(separator: " ")) END "
+                + "FROM \(relation) WHERE \(isUnfit) ORDER BY \(sql.key.order(aliases)) LIMIT \(Self.mostTrials)"
+        )
+        var candidates: [(key: RowKey, term: Int)] = []
+        while try statement.step() {
+            candidates.append((try sql.key.read(statement), Int(statement.int64(at: sql.key.count))))
+        }
+        statement.reset()
+        for candidate in candidates where keys.count < Self.mostKeys {
+            // A value may compare otherwise once it is in a column.
+            guard let cause = try refusal(candidate.key) else { continue }
+            if first == nil { first = Finding(what: terms[candidate.term].what, count: 0, keys: [], cause: cause) }
+            keys.append(candidate.key)
+        }
+        guard let first else { return nil }
+        let count = try connection.fetchValue(Int64.self, "SELECT count(*) FROM \(relation) WHERE \(isUnfit)")
+        return Finding(what: first.what, count: count ?? 1, keys: keys, cause: first.cause)
+    }
+
+    // MARK: SQL
+
+    /// The terms that compile on a row by itself: one that names the rowid, say, does not, and is left to the move.
+    private func compiling(_ terms: [RehearsedTerms.Term]) -> [RehearsedTerms.Term] {
+        terms.filter { (try? connection.prepare(ofRow([$0]))) != nil }
+    }
+
+    /// Rows of the source with the names of the target, as far as the terms need them.
+    private func relation(_ terms: [RehearsedTerms.Term], _ clause: String) -> String {
+        if terms.allSatisfy(\.isOfSource) { return sql.source + clause }
+        let keys = sql.key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
+        let values = Set(terms.compactMap(\.column)).sorted().map {
+            "\(sql.columns[$0].value) AS \(RehearsedTerms.alias($0))"
+        }
+        let operands = Set(terms.flatMap(\.operands)).sorted().map {
+            "\(sql.columns[$0].operand) AS \(SQLIdentifier.quoted(self.terms.target.columns[$0].name))"
+        }
+        return "(SELECT \(KeySQL.list(keys + values + operands)) FROM \(sql.source)\(clause)) AS "
+            + SQLIdentifier.quoted(sql.targetName)
+    }
+}
+
+extension SQLiteError {
+    /// Whether an expression has failed by the values of a row.
+    var isOfRow: Bool { code == .error || code == .tooBig }
+}
+
+extension RowRehearsal.Finding {
+    /// How many rows they are, and which are the first: "3 rows of table t (rowids 2, 5, 9)".
+    func rows(of table: String) -> String {
+        let isRowID = keys.first?.rowID != nil
+        let list = keys.map(Self.words).joined(separator: ", ") + (count > Int64(keys.count) ? ", …" : "")
+        let name = (isRowID ? "rowid" : "key") + (count == 1 ? "" : "s")
+        return "\(count) \(count == 1 ? "row" : "rows") of \(table) (\(name) \(list))"
+    }
+
+    private static func words(_ key: RowKey) -> String {
+        let values = key.values.map { SQLLiteral.text(of: $0.value, atMost: 100) }
+        return values.count == 1 ? values[0] : "(\(values.joined(separator: ", ")))"
+    }
+}

@@ -1,0 +1,119 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// Rows that could not move are found before the move begins.
+extension Beginning {
+    /// The rows, as a message names their table.
+    private var place: String {
+        record.isRebuild ? "table \(record.target)" : "source table \(record.source)"
+    }
+
+    private func rehearsal(_ terms: RehearsedTerms, rows: String) -> RowRehearsal {
+        RowRehearsal(connection: connection, sql: sql, rows: rows, terms: terms)
+    }
+
+    private func rehearsal(rows: String?) throws -> RowRehearsal {
+        let terms = try RehearsedTerms(sql, target: target, source: source, former: former, on: connection)
+        return rehearsal(terms, rows: rows ?? sql.condition)
+    }
+
+    /// Makes sure that the condition fails on no row: the table could not be read.
+    func checkCondition() throws {
+        guard let condition = record.condition else { return }
+        let terms = RehearsedTerms(condition: condition, sql, target: target, source: source)
+        guard let found = try rehearsal(terms, rows: "").failing() else { return }
+        throw MigrationError(
+            .unsupported,
+            "the condition for table \(record.target) fails on \(found.rows(of: place)): \(found.cause?.message ?? ""). Change or "
+                + "delete \(found.count == 1 ? "this row" : "these rows") first, or have the condition look first at what the "
+                + "function is given, as in CASE WHEN json_valid(a) THEN … END",
+            table: record.target,
+            row: found.keys.first,
+            cause: found.cause
+        )
+    }
+
+    /// Makes sure that no expression fails on a row, unless what becomes of such rows has been said.
+    ///
+    /// - Parameter rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
+    func checkExpressions(of rows: String? = nil) throws {
+        guard record.refusedRows == .stop, let found = try rehearsal(rows: rows).failing() else { return }
+        throw failure(found)
+    }
+
+    private func failure(_ found: RowRehearsal.Finding) -> MigrationError {
+        MigrationError(
+            .rowRefused,
+            "\(found.what) of table \(record.target) fails on \(found.rows(of: place)): \(found.cause?.message ?? ""). Nothing has "
+                + "been changed. Change or delete \(found.count == 1 ? "this row" : "these rows") first, or use an expression that "
+                + "looks first at what the function is given, as in CASE WHEN json_valid(a) THEN … END, or have such rows set "
+                + "aside: refusedRows = .setAside",
+            table: record.target,
+            row: found.keys.first,
+            cause: found.cause
+        )
+    }
+
+    /// Makes sure that the table's new shape takes all rows, unless what becomes of others has been said.
+    ///
+    /// - Parameters:
+    ///   - rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
+    ///   - statements: Run on the connection.
+    func checkConstraints(of rows: String? = nil, _ statements: InternalStatements) throws {
+        guard record.refusedRows == .stop else { return }
+        let mover = RowMover(statements: statements, sql: sql)
+        let found = try rehearsal(rows: rows).unfit { key in
+            do {
+                try connection.savepoint("midstream_trial") {
+                    _ = try mover.copy(sql.copyRow) { try $0.bind(key, at: 1) }
+                    throw Taken()
+                }
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                return error
+            } catch is Taken {}
+            return nil
+        }
+        guard let found else { return }
+        let isOne = found.count == 1
+        throw MigrationError(
+            .rowRefused,
+            "\(found.rows(of: place)) \(isOne ? "does" : "do") not fit the table's new shape: \(found.what). Nothing has been "
+                + "changed. Change or delete \(isOne ? "this row" : "these rows") first, make the column of an expression that fits, "
+                + "as in coalesce(a, ''), or have such rows set aside: refusedRows = .setAside",
+            table: record.target,
+            row: found.keys.first,
+            cause: found.cause
+        )
+    }
+
+    /// The target takes a row, which is taken back.
+    private struct Taken: Error {}
+
+    /// Has what the migration's policy says be done at once with the rows on which an expression fails, in the transaction that
+    /// lets the table move: nobody ever reads them as rows that are to come.
+    ///
+    /// - Parameters:
+    ///   - rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
+    ///   - handler: Asks the application; `nil` where it cannot be asked.
+    /// - Returns: How many rows have been set aside.
+    func settleFailing(
+        of rows: String? = nil,
+        _ statements: InternalStatements,
+        handler: (@Sendable (RefusedRow) -> RefusedRowDecision)? = nil
+    ) throws -> Int64 {
+        guard record.refusedRows != .stop else { return 0 }
+        let rehearsal = try rehearsal(rows: rows)
+        let mover = RowMover(statements: statements, sql: sql)
+        let refused = RefusedRows(mover: mover, record: record, handler: handler, connection: connection)
+        var setAside: Int64 = 0
+        try rehearsal.forEachFailing { key in
+            switch try refused.move(key, by: .key) {
+            case .stopped: if let found = try rehearsal.failing() { throw failure(found) }
+            case .setAside: setAside += 1
+            case .copied, .replaced: break
+            }
+            _ = try mover.run(sql.settle) { try $0.bind(key, at: 1) }
+        }
+        return setAside
+    }
+}

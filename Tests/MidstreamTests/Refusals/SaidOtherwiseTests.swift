@@ -1,0 +1,100 @@
+import Midstream
+import SQLiteConnection
+import Testing
+
+/// What is said of a table that moves already is what it began with, or takes effect.
+@Suite struct SaidOtherwiseTests {
+    private typealias Filter = @Sendable (inout TableMigration) -> Void
+
+    private static let first: Filter = { table in
+        table.sourceTable = "s"
+        table.unmatchedColumns = .ignored
+        table.columns = [
+            "a": .expression("lower( a )"), "b": .column("c"), "d": .value(.real(1.5)), "e": .defaultValue,
+        ]
+    }
+
+    private func begin() throws -> TemporaryFolder {
+        let folder = TemporaryFolder()
+        try Connection(path: folder.file("old.db")).execute(
+            script:
+                "CREATE TABLE s(id INTEGER PRIMARY KEY, a, c, left); INSERT INTO s VALUES (1, 'A', 2, 3), (2, 'B', 2, 3)"
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, d, e DEFAULT (1 + 2), f DEFAULT CURRENT_TIMESTAMP)"
+        )
+        try database.addMigration(source: .file(folder.file("old.db")), filter: Self.first)
+        database.close()
+        return folder
+    }
+
+    @Test func theSameGoesOn() throws {
+        let folder = try begin()
+        let database = try Database(path: folder.file("new.db"))
+        for _ in 0..<2 {
+            try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                Self.first(&table)
+                table.columns["A"] = .expression("LOWER(a) -- in other words")
+                table.columns["a"] = nil
+            }
+            try database.stepMigration(rows: 1)
+        }
+        try finishMigration(database)
+        #expect(texts(try database.fetchAll("SELECT id, a, b, d, e FROM t")) == ["1|a|2|1.5|3", "2|b|2|1.5|3"])
+        // Nothing moves any more.
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = "s" }
+    }
+
+    private static let others: [(String, Filter)] = [
+        ("a", { $0.columns["a"] = .expression("upper(a)") }), ("a", { $0.columns["a"] = nil }),
+        ("a", { $0.columns["a"] = .column("a") }), ("b", { $0.columns["b"] = .column("a") }),
+        ("b", { $0.columns["b"] = .expression("c") }), ("d", { $0.columns["d"] = .value(.integer(1)) }),
+        ("d", { $0.columns["d"] = .defaultValue }), ("e", { $0.columns["e"] = .value(.integer(4)) }),
+        ("id", { $0.columns["id"] = .expression("a") }), ("f", { $0.unmatchedColumns = .refused }),
+        ("verification", { $0.verification = .count }), ("condition", { $0.condition = "id = 1" }),
+    ]
+
+    @Test(arguments: others.indices) func somethingElseIsRefused(_ index: Int) throws {
+        let folder = try begin()
+        let database = try Database(path: folder.file("new.db"))
+        let (what, change) = Self.others[index]
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: .file(folder.file("old.db"))) { table in
+                Self.first(&table)
+                change(&table)
+            }
+        }
+        #expect(error?.code == .misuse && error?.table == "t", "\(String(describing: error))")
+        if what != "condition" { #expect(error?.message.contains(" \(what) ") == true, "\(error?.message ?? "")") }
+        try finishMigration(database)
+        #expect(try database.fetchValue(String.self, "SELECT a FROM t") == "a")
+    }
+
+    @Test func anotherRetirementIsRefusedUntilAllHasMoved() throws {
+        let folder = try begin()
+        let database = try Database(path: folder.file("new.db"))
+        let source = MigrationSource.file(folder.file("old.db"))
+        let error = #expect(throws: MigrationError.self) {
+            try database.addMigration(source: source, retirement: .keep, filter: Self.first)
+        }
+        #expect(error?.code == .misuse && error?.message.contains("retirement .drop, and now retirement .keep") == true)
+        try finishMigration(database)
+    }
+
+    /// What becomes of rows that cannot move may be said anew at any time.
+    @Test func otherPoliciesTakeEffect() throws {
+        let move = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1), (2, NULL), (3, 3)",
+            target: "CREATE TABLE t(id INTEGER PRIMARY KEY, a NOT NULL)"
+        )
+        #expect(throws: MigrationError.self) { try finishMigration(move.database) }
+        try move.database.addMigration(source: .file(move.folder.file("old.db"))) { table in
+            table.sourceTable = "t"
+            table.refusedRows = .setAside
+            table.unreadableRows = .skip
+        }
+        try finishMigration(move.database)
+        #expect(texts(try move.database.fetchAll("SELECT id FROM t")) == ["1", "3"])
+    }
+}
