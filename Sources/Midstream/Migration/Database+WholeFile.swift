@@ -76,6 +76,7 @@ extension Database {
                     givingUp: givenUp,
                     allowsNoTables: true
                 ) { table in
+                    table.movesWithFile = true
                     guard tables.contains(table.name) else { return }
                     table.sourceTable = table.name
                     // What the triggers keep comes over from the source as well.

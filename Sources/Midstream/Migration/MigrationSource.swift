@@ -75,8 +75,19 @@ public struct TableMigration: Sendable {
     ///
     /// It is chosen when a table begins to move. TEMP triggers are not looked for: rows that move never fire them.
     public var firesTriggers: Bool?
+    /// The tables to which foreign keys of this table may refer although the target does not have them.
+    ///
+    /// SQLite finds the other end of a foreign key in the same file alone. So a key whose other end stays behind, or moves into
+    /// another file, is an error (``MigrationError/Code/missingTable``) unless the table that it refers to is named here. While
+    /// foreign keys are enforced, SQLite refuses to write a table with such a key.
+    ///
+    ///     table.waivedForeignKeys = ["users"]
+    public var waivedForeignKeys: Set<String> = []
     /// What becomes of rows that cannot be read, since the source's file is damaged.
     public var unreadableRows = UnreadableRowPolicy.stop
+
+    /// Whether all of the source's tables move.
+    var movesWithFile = false
 
     init(name: String) {
         self.name = name

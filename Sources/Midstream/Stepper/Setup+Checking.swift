@@ -233,6 +233,7 @@ extension Setup {
         if try isSameFile && claims.hasOldFence(source: source.name, target: target.name) { return nil }
         try checkUnclaimed(wish.name, sourceName, migration)
         try InsertTriggers.check(wish, connection)
+        try checkForeignKeys(of: target, wish, known)
         var beginning = try Beginning(
             checking: wish,
             migration,
@@ -280,6 +281,24 @@ extension Setup {
             try LegibleSchema.checkNames(
                 LegibleSchema.names(connection, in: schema),
                 "tables, views or triggers"
+            )
+        }
+    }
+
+    /// Makes sure that the target has what the table's foreign keys refer to.
+    private func checkForeignKeys(of target: TableSchema, _ wish: TableMigration, _ known: Known) throws {
+        // Within a file nothing changes for a key; and of a whole file it refers to what was not there before.
+        if known.isSameFile || wish.movesWithFile { return }
+        let waived = wish.waivedForeignKeys.map(SQLIdentifier.lowercased)
+        for parent in target.parents where !waived.contains(SQLIdentifier.lowercased(parent)) {
+            if known.names.contains(where: { SQLIdentifier.equal($0, parent) }) { continue }
+            throw MigrationError(
+                .missingTable,
+                "table \(target.name) has a foreign key to table \(parent), which this database does not have: where foreign keys are "
+                    + "enforced, SQLite refuses every write of \(target.name). Create \(parent) here and have it move as well, or "
+                    + "leave the key out of the definition of \(target.name). If the key need not hold, name \(parent) in "
+                    + "waivedForeignKeys",
+                table: target.name
             )
         }
     }

@@ -19,6 +19,8 @@ struct MoveArguments: Equatable {
         "A table, view or trigger of the source, user_version or application_id, that may be lost with it.",
         isRepeatable: true
     )
+    /// The tables that foreign keys may refer to without the target's having them.
+    var waivedForeignKeys: [String] = []
 
     static let options: [OptionSpec] = [
         .option(
@@ -49,6 +51,12 @@ struct MoveArguments: Equatable {
             "Have each row that comes fire the target's triggers for INSERT, so that the tables which they keep get the rows."
         ),
         .flag("no-fire-triggers", "Fire none of them: the tables which they keep have the rows already."),
+        .option(
+            "waive-key",
+            "table",
+            "A table that foreign keys of the moving tables may refer to although the target does not have it.",
+            isRepeatable: true
+        ),
     ]
 
     init(_ parsed: ParsedArguments, command: String) throws(UsageError) {
@@ -63,6 +71,7 @@ struct MoveArguments: Equatable {
         case (let fires, let firesNone): firesTriggers = fires ? true : firesNone ? false : nil
         }
         givenUp = Set(parsed.all("give-up"))
+        waivedForeignKeys = parsed.all("waive-key")
         for text in parsed.all("map") {
             guard let choice = ColumnChoice(text) else {
                 throw UsageError("--map takes TABLE.COLUMN=SQL", command: command)
@@ -101,6 +110,7 @@ struct MoveArguments: Equatable {
             condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
             ignoresUnmatchedColumns ? "--ignore-unmatched" : nil,
             firesTriggers.map { $0 ? "--fire-triggers" : "--no-fire-triggers" },
+            waivedForeignKeys.isEmpty ? nil : "--waive-key",
         ]
         return options.compactMap(\.self).first
     }

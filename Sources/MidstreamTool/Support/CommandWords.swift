@@ -34,6 +34,7 @@ enum CommandWords {
         (", or leave these rows out with unreadableRows = .skip", ""),
         (": say refusedRows = .stop", ""),
         (", or have such rows set aside: refusedRows = .setAside", ""),
+        ("in waivedForeignKeys", "with --waive-key"),
         ("retirement .keep", "--keep-source"),
         ("retirement .drop", "no --keep-source"),
     ]

@@ -12,6 +12,7 @@ struct MoveRequest {
     private var columns: [ColumnChoice] = []
     private var ignoresUnmatchedColumns = false
     private var firesTriggers: Bool?
+    private var waivedForeignKeys: [String] = []
     var keepsSource: Bool
     private var givenUp: Set<String> = []
     private var schema: SourceSchema
@@ -30,6 +31,7 @@ struct MoveRequest {
         columns = arguments.columns
         ignoresUnmatchedColumns = arguments.ignoresUnmatchedColumns
         firesTriggers = arguments.firesTriggers
+        waivedForeignKeys = arguments.waivedForeignKeys
         self.keys = keys
         isSameFile = Files.areSame(source, target)
         schema = try SourceSchema(path: source, key: isSameFile ? keys.target : keys.source)
@@ -132,7 +134,7 @@ struct MoveRequest {
     ///   done there.
     private func filter(created: [String]) -> @Sendable (inout TableMigration) -> Void {
         let sources = Dictionary(uniqueKeysWithValues: tables.map { (SQLIdentifier.lowercased($0.target), $0.source) })
-        return { [condition, columns, ignoresUnmatchedColumns, firesTriggers] table in
+        return { [condition, columns, ignoresUnmatchedColumns, firesTriggers, waivedForeignKeys] table in
             guard let name = sources[SQLIdentifier.lowercased(table.name)] else { return }
             table.sourceTable = name
             table.condition = condition
@@ -141,6 +143,7 @@ struct MoveRequest {
             }
             let isCreated = created.contains { SQLIdentifier.equal($0, table.name) }
             table.firesTriggers = firesTriggers ?? (isCreated ? false : nil)
+            table.waivedForeignKeys = Set(waivedForeignKeys)
             if ignoresUnmatchedColumns { table.unmatchedColumns = .ignored }
         }
     }

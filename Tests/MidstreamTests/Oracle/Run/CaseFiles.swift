@@ -258,6 +258,7 @@ final class CaseFiles {
             guard let source = name(table) else { return }
             migration.sourceTable = source
             migration.firesTriggers = false
+            migration.waivedForeignKeys = ["nowhere"]
             migration.condition = table.condition
             for column in table.columns {
                 switch column.origin {
