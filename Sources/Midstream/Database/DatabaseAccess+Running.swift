@@ -117,6 +117,7 @@ extension DatabaseAccess {
         // A loop over a query may have savepoints of its own, and nothing of it needs to be undone.
         let written = prepared.route.role == .write ? prepared.route.redirected : nil
         let attempt = written.flatMap { overlay.tables.byID[$0] }.map { Attempt(self, $0) }
+        let counts = (totalChanges, overlay.changes, lastInsertRowID)
         var hasBegun = false
         do {
             try run(
@@ -145,6 +146,18 @@ extension DatabaseAccess {
         } catch is Stale {
             throw Stale()
         } catch let error as SQLiteError {
+            let undone = overlay.keyActions.takeUndone()
+            if !undone.isEmpty, tries < 10, !hasBegun, connection.isInTransaction == wasInTransaction {
+                attempt?.keep()
+                // SQLite has undone all of the statement.
+                overlay.statements.rollbacks += 1
+                overlay.forgetState()
+                overlay.statements.internalChanges += totalChanges - counts.0
+                overlay.setLastInsertRowID(counts.2)
+                overlay.reportChanges(counts.1)
+                try drain(undone, .foreignKey, for: prepared.text)
+                return false
+            }
             if error.code == .authorization, let table = overlay.watch.stateTable {
                 throw Self.isState(table, prepared.text)
             }
@@ -175,6 +188,13 @@ extension DatabaseAccess {
             }
             if tries < 10, !hasBegun, !isInBlock, !connection.isInTransaction, try mends(error, prepared) {
                 return false
+            }
+            // With a trigger, SQLite finds that the key is violated when the row is there.
+            let isCheckedFirst =
+                prepared.route.isCheckedFirst
+                && (wasInTransaction || !prepared.route.mayCheckLater && !defersForeignKeys)
+            if error.code == .constraintForeignKey, isCheckedFirst {
+                overlay.setLastInsertRowID(counts.2)
             }
             try finished(prepared)
             throw error.naming(prepared.text)
@@ -451,7 +471,10 @@ extension DatabaseAccess {
         let statement = prepared.statement
         let isWrite = prepared.route.role == .write
         let before = connection.totalChanges
-        if isWrite { try overlay.settleChanges() }
+        if isWrite {
+            try overlay.settleChanges()
+            overlay.keyActions.statementReplaces = prepared.route.mayReplace
+        }
         try deferForeignKeys(defersForeignKeys)
         defer {
             if isWrite, connection.isHalfUndone, !connection.isInTransaction { undo(statement) }

@@ -5,7 +5,7 @@
 public struct MigrationStatistics: Sendable, Hashable {
     /// What of a statement needs all rows of a table in one place.
     public enum Reason: String, Sendable, Hashable, CaseIterable {
-        /// A foreign key that is enforced ties what is written to the table.
+        /// A foreign key that is enforced ties what is written to the table, and its rows cannot be promoted one by one.
         case foreignKey
         /// `PRAGMA foreign_key_check`.
         case foreignKeyCheck

@@ -11,6 +11,10 @@ final class AccessWatch {
     var moving: [String: Int64] = [:]
     /// The table that the statement's redirected write goes to.
     private var redirected: Int64?
+    /// The moving tables that foreign keys may read and write on behalf of the statement.
+    private var actedOn: Set<Int64> = []
+    /// The moving tables whose enforced keys promote what they need, whatever writes.
+    var enforced: Set<Int64> = []
     /// Whether the statement is one that the router made of both sides.
     private var readsBothSides = false
     /// The tables that were accessed otherwise.
@@ -147,6 +151,7 @@ final class AccessWatch {
     private func begin(_ route: Route) {
         contents.begin()
         redirected = route.redirected
+        actedOn = route.mayActByKeys ? enforced : []
         readsBothSides = route.role == .query && redirected != nil
         traits = route.traits
     }
@@ -219,7 +224,9 @@ final class AccessWatch {
             {
                 return .allow
             }
-        } else if id == redirected {
+            // A program that does not mention the table writes another one, of which a key refers to it.
+            if event.action == .read, actedOn.contains(id), triggers.isTrigger(accessor) { return .allow }
+        } else if id == redirected || actedOn.contains(id) {
             return .allow
         }
         violated.insert(id)

@@ -4,6 +4,8 @@ internal import SQLText
 /// an action may fire the next.
 struct ForeignKeyTies {
     private var tied: [String: Set<Int64>] = [:]
+    /// The tables that keys connect with each other, by their names in lower case: those of each group with a moving one.
+    private(set) var groups: Set<Set<String>> = []
 
     init() {}
 
@@ -21,6 +23,7 @@ struct ForeignKeyTies {
                 open += neighbors[next] ?? []
             }
             for other in reached { tied[other, default: []].insert(table.id) }
+            if !reached.isEmpty { groups.insert(reached) }
         }
     }
 

@@ -45,6 +45,9 @@ final class MovingTable {
     let statements: InternalStatements
     let coveringIndexes: CoveringIndexes
 
+    /// What promotes other rows with one of this table; `nil` where no foreign key is enforced that connects it.
+    weak var keyActions: KeyActions?
+
     // What open cursors must know: see `RecentPromotions`.
     var recent = RecentPromotions()
     /// The cursors that statements have on the union table, which cannot be taken away under them.

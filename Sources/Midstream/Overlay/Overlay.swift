@@ -60,6 +60,8 @@ final class Overlay {
     var attachedFiles: AttachedFiles
     /// What foreign keys tie to moving tables.
     private(set) var foreignKeys = ForeignKeyTies()
+    /// What is done for keys that are enforced.
+    let keyActions: KeyActions
 
     /// Asked before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?
@@ -72,6 +74,7 @@ final class Overlay {
         self.knownTables = knownTables
         statements = InternalStatements(connection: connection, canPromote: canPromote)
         tables = MovingTables(statements: statements, watch: watch)
+        keyActions = KeyActions(statements: statements)
         store = StateStore(connection: connection)
         attachedFiles = AttachedFiles(statements: statements)
         statements.onReplacedSource = { [weak self] in self?.schemaVersion = nil }
@@ -383,6 +386,7 @@ final class Overlay {
         let temporary = moves.isEmpty ? [] : try temporaryNames()
         for move in moves { try install(move, besides: temporary) }
         foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
+        try installKeyActions()
         try installTwins()
         if !byName.isEmpty {
             try execute(CountedRows.create)
@@ -397,11 +401,28 @@ final class Overlay {
         generation += 1
     }
 
+    /// Makes the TEMP triggers by which rows at the other ends of foreign keys are promoted, if the connection enforces keys.
+    private func installKeyActions() throws {
+        let isWanted = statements.canPromote && !connection.isBorrowed && connection.isOn(.foreignKeys)
+        let reader = SchemaReader(connection: connection, schema: "main")
+        try keyActions.read(reader, isWanted ? foreignKeys : ForeignKeyTies(), moving: byName)
+        for trigger in keyActions.triggers { try execute(trigger) }
+    }
+
+    private func removeKeyTriggers() throws {
+        let names = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'trigger'").map {
+            try $0.get(0, as: String.self)
+        }
+        for name in names where OwnNames.isTrigger(name) {
+            try execute("DROP TRIGGER temp.\(SQLIdentifier.quoted(name))")
+        }
+    }
+
     private func findTemporaryTriggers() throws {
         boundByTemporaryTriggers.removeAll()
         guard !byName.isEmpty else { return }
-        let sql = "SELECT tbl_name FROM sqlite_temp_master WHERE type = 'trigger'"
-        for row in try connection.fetchAll(sql) {
+        let sql = "SELECT tbl_name, name FROM sqlite_temp_master WHERE type = 'trigger'"
+        for row in try connection.fetchAll(sql) where !OwnNames.isTrigger(try row.get(1)) {
             let name: String = try row.get(0)
             if let table = table(named: name) {
                 boundByTemporaryTriggers.insert(table.id)
@@ -474,6 +495,7 @@ final class Overlay {
 
     /// Removes the TEMP objects, be they those that a rollback has brought back or a failure has left.
     private func removeTables() throws {
+        try removeKeyTriggers()
         try removeTwins()
         // Those that read others come after them.
         let unions = try connection.fetchAll(
@@ -516,6 +538,9 @@ final class Overlay {
     func removeDrained(_ table: MovingTable) throws {
         try remove(table)
         byName[SQLIdentifier.lowercased(table.name)] = nil
+        for trigger in keyActions.triggerNames(uselessWithout: Set(byName.values.map(\.id))) {
+            try execute("DROP TRIGGER IF EXISTS temp.\(trigger)")
+        }
         drained.append(table)
         try removeTwins()
         try installTwins()
@@ -756,6 +781,7 @@ final class Overlay {
         watch.twins = twins
         statements.fired.moving = Set(byName.keys)
         watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
+        watch.enforced = keyActions.moving
     }
 
     private func watchAccesses() throws {
@@ -796,7 +822,8 @@ final class Overlay {
                 guard watch.isWatching, let accessor = event.accessor, accessor != CountedRows.numbers else {
                     return .allow
                 }
-                return statements.isPreparing || watch.triggers.isTrigger(accessor) ? .ignore : .allow
+                let isTrigger = watch.triggers.isTrigger(accessor) || OwnNames.isTrigger(accessor)
+                return statements.isPreparing || isTrigger ? .ignore : .allow
             }
             return watch.decide(event)
         }
@@ -845,7 +872,7 @@ final class Overlay {
 
     private static let functions =
         [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0)]
-        + [("midstream_hash", -1)] + StoredValue.names.map { ($0, 1) }
+        + [("midstream_hash", -1)] + KeyActions.functions + StoredValue.names.map { ($0, 1) }
 
     private func defineFunctions() throws {
         try StoredValue.define(on: connection)
@@ -868,6 +895,7 @@ final class Overlay {
             }
             try table.resolveConflicts(values, from: 1)
         }
+        try defineKeyFunctions(flags)
         // Natively these count no promotions, and may be used where the schema is not trusted.
         try connection.createFunction("changes", argumentCount: 0, flags: flags) { [weak self] _, result in
             guard let self else { throw Self.isGone }
@@ -879,6 +907,19 @@ final class Overlay {
         }
         // Files of earlier releases name it whatever moves.
         try defineFence("midstream_guard")
+    }
+
+    /// The functions that the TEMP triggers call for enforced keys.
+    private func defineKeyFunctions(_ flags: FunctionFlags) throws {
+        let bodies = [KeyActions.bringParent, KeyActions.bringEnds, KeyActions.bringReplaced]
+        for ((name, count), body) in zip(KeyActions.functions, bodies) {
+            try connection.createFunction(name, argumentCount: count, flags: flags) { [weak self] values, _ in
+                guard let self else { throw Self.isGone }
+                watch.noteBegun()
+                if statements.isPromoting || values.count == 0 { return }
+                try body(keyActions)(values)
+            }
+        }
     }
 
     /// Functions that could not all be defined, nor be taken off again, stay on a connection that other code opened.

@@ -17,6 +17,8 @@ struct TriggerTexts {
     private(set) var tables: Set<Int64> = []
     /// The tables and views that have triggers of the application's, by their names in lower case.
     private(set) var owners: Set<String> = []
+    /// The tables and views that have triggers of the application's for INSERT, likewise.
+    private(set) var insertOwners: Set<String> = []
     /// The moving tables with triggers that would do something for a promotion although it is not to fire them and the watch
     /// leaves their programs empty. SQLite leaves out an INSERT and a SELECT. It deletes rows all the same; an UPDATE sets no
     /// column, but the rowid, and fires the next triggers; and it crashes when the query of an IN is left out, or in WHEN one
@@ -52,9 +54,11 @@ struct TriggerTexts {
             if outline.mentions(["changes"]) { asksForChanges = true }
             guard let owner = outline.onTable else { continue }
             noteOwner(owner.name)
+            let firesForInsert = Self.fires(outline, sql, for: "insert")
+            if firesForInsert { insertOwners.insert(SQLIdentifier.lowercased(owner.name)) }
             guard let table = moving[SQLIdentifier.lowercased(owner.name)] else { continue }
             tables.insert(table.id)
-            if !table.feeds.allSatisfy(\.sql.firesTriggers), Self.fires(outline, sql, for: "insert"),
+            if !table.feeds.allSatisfy(\.sql.firesTriggers), firesForInsert,
                 outline.mentions(["update", "delete", "in"], from: owner.range.upperBound)
                     || Self.mayCompareRows(sql, from: owner.range.upperBound)
             {

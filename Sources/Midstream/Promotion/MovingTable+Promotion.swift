@@ -31,8 +31,14 @@ extension MovingTable {
         )
     }
 
-    /// Promotes a row that is pending.
+    /// Promotes a row that is pending, and what enforced foreign keys need before it.
     func promote(_ key: RowKey) throws {
+        guard let keyActions else { return try promoteAlone(key) }
+        try keyActions.promote(key, of: self)
+    }
+
+    /// Promotes a row that is pending, and nothing else.
+    func promoteAlone(_ key: RowKey) throws {
         try checkOwn()
         try knownSource.confirm()
         let before = connection.totalChanges

@@ -44,6 +44,8 @@ extension Overlay {
             if TriggerTexts.fires(SQLScript(sql).outline(), sql, for: "delete") { return false }
         }
         guard connection.isOn(.foreignKeys) else { return true }
+        // Each row that goes may end one.
+        if connection.hasDeferredViolations { return false }
         let reader = SchemaReader(connection: connection, schema: "main")
         return try !reader.tableNames().contains { child in
             try reader.parents(of: child).contains { SQLIdentifier.equal($0, table.name) }

@@ -63,6 +63,16 @@ struct Route {
     var isPlainDelete = false
     /// Whether it deletes all rows of a moving table.
     var deletesAll = false
+    /// Whether enforced foreign keys that connect moving tables may act on behalf of the statement, which promotes what they need.
+    var mayActByKeys = false
+    /// Whether natively, without the triggers of the engine's own, SQLite checks the keys of the only row before it inserts that.
+    var isCheckedFirst = false
+    /// Whether some of these keys are deferred, and so checked when the transaction ends.
+    var mayCheckLater = false
+    /// Whether the expressions of the row that it inserts are evaluated by a SELECT, once.
+    var isEvaluatedOnce = false
+    /// Whether it may replace rows.
+    var mayReplace = false
     /// A view whose twin goes before the statement runs.
     var droppedView: String?
     /// A table that is dropped, or gets another definition, where it is no TEMP one.

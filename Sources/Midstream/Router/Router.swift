@@ -71,6 +71,7 @@ struct Router {
         if outline.kind == .createTrigger || outline.kind == .createView, outline.mentions(["changes"]) {
             overlay.watch.triggers.asksForChanges = true
         }
+        if outline.kind == .createTrigger || outline.kind == .createTable { overlay.keyActions.noteDefinition(outline) }
         if outline.kind == .pragma, let target = outline.target {
             route.mayDeferForeignKeys = lower(target.name) == "defer_foreign_keys"
             route.touchesNoFile = Self.pragmasOfTheConnection.contains(lower(target.name))
@@ -105,9 +106,25 @@ struct Router {
         case .insert, .update, .delete, .dropTable:
             // DROP TABLE deletes the rows first.
             let tied = enforcesForeignKeys ? outline.target.map { overlay.tablesTied(to: $0.name) } ?? [] : []
+            route.mayReplace = outline.mentions(["replace"])
+            route.mayActByKeys = try enforcesForeignKeys && outline.isComplete && overlay.isOfSchema()
             if !tied.isEmpty, let target = outline.target, try !isOutsideMain(target) {
                 try checkWritable()
-                return route.draining(tied, .foreignKey)
+                guard outline.kind != .dropTable, route.mayActByKeys, overlay.keyActions.handles(target.name) else {
+                    return route.draining(tied, .foreignKey)
+                }
+                if let table = overlay.keyActions.table(target.name) {
+                    route.isCheckedFirst = isCheckedFirst(outline, table)
+                    route.mayCheckLater = ConstraintWords(table.sql).hasDeferred
+                }
+                if outline.kind == .insert, movingTable(target) == nil {
+                    // The TEMP triggers have it evaluated differently.
+                    if asksForEarlierRows(outline, route.views) { return route.draining(tied, .earlierRows) }
+                    let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
+                    var edits = SQLEdits()
+                    if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining(tied, .chosenRows) }
+                    route.isEvaluatedOnce = isVolatile
+                }
             }
         case .vacuum: return route.draining(allTables, .vacuum)
         case .pragma:
@@ -160,6 +177,7 @@ struct Router {
             return route.draining(contents.intersection(allTables), .program)
         }
         guard mentionsMovingTable(outline) || !functions.isEmpty || overlay.watch.contents.hasCopies else {
+            if route.isEvaluatedOnce { return edited(route, outline, text) { _ = evaluateOnce(outline, text, &$0) } }
             return dropsView(outline, route)
         }
         switch outline.kind {
@@ -202,6 +220,20 @@ struct Router {
     }
 
     private var allTables: Set<Int64> { Set(overlay.byName.values.map(\.id)) }
+
+    /// Whether natively, without the triggers of the engine's own, SQLite checks the keys of the only row before it inserts that.
+    private func isCheckedFirst(_ outline: StatementOutline, _ table: TableSchema) -> Bool {
+        guard outline.kind == .insert, outline.returning == nil,
+            !outline.mentions(["replace"]), !ConstraintWords(table.sql).hasReplace,
+            !overlay.watch.triggers.insertOwners.contains(lower(table.name)),
+            outline.upsert.isEmpty || !outline.mentions(["set"])
+        else { return false }
+        return switch outline.source {
+        case .values(let rows, _)?: rows.count == 1
+        case .defaultValues?: true
+        default: false
+        }
+    }
 
     // MARK: Views
 
@@ -443,6 +475,7 @@ struct Router {
             try redirectReads(outline, text, &$0)
             rowIDNames(outline).nameColumns(&$0, in: text)
             if let transfer = try transfer(outline) { try apply(transfer, to: &$0, &transferred, outline) }
+            if route.isEvaluatedOnce { _ = evaluateOnce(outline, text, &$0) }
         }
         (route.ignoresChecks, route.isOfMoment) = (transferred.ignoresChecks, transferred.isOfMoment)
         // A view is a query of its own.

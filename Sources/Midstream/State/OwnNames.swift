@@ -25,7 +25,8 @@ package enum OwnNames {
 
     /// How the names of triggers begin.
     private static let fences = MoveSQL.guards.map { "\(prefix)fence_\($0)_" }
-    private static let triggers = MoveSQL.guards.map { "\(prefix)\($0)_" } + fences + BeginningGuard.prefixes
+    private static let triggers =
+        MoveSQL.guards.map { "\(prefix)\($0)_" } + fences + BeginningGuard.prefixes + KeyActions.triggerNames
 
     /// Whether a name is one of these beginnings with a number behind it.
     private static func isNumbered(_ name: String, _ beginnings: [String]) -> Bool {

@@ -67,6 +67,17 @@ extension Connection {
         return false
     }
 
+    /// Whether the open transaction has violated foreign keys that are deferred, so that it cannot be committed yet.
+    ///
+    /// Source: <https://www.sqlite.org/c3ref/c_dbstatus_options.html>, `SQLITE_DBSTATUS_DEFERRED_FKS`.
+    public var hasDeferredViolations: Bool {
+        guard !isClosed else { return false }
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(db, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)
+        return current != 0
+    }
+
     /// Whether the schema's file can be written on this connection; `nil` when there is no such schema.
     public func isReadOnly(schema: String) -> Bool? {
         if isClosed { return nil }

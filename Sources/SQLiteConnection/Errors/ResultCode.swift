@@ -83,6 +83,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let constraintFunction = ResultCode(rawValue: SQLITE_CONSTRAINT | 4 << 8)
     /// A trigger has refused it, by `RAISE`.
     public static let constraintTrigger = ResultCode(rawValue: SQLITE_CONSTRAINT | 7 << 8)
+    /// A foreign key was violated.
+    public static let constraintForeignKey = ResultCode(rawValue: SQLITE_CONSTRAINT | 3 << 8)
     /// A UNIQUE constraint was violated.
     public static let constraintUnique = ResultCode(rawValue: SQLITE_CONSTRAINT | 8 << 8)
     /// A CHECK constraint was violated.

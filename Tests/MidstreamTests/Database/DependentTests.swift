@@ -147,7 +147,7 @@ import Testing
             statements: ["INSERT INTO child(t) VALUES (2), (58), (59)", "DELETE FROM t WHERE id IN (2, 58)"],
             last: "SELECT count(*), sum(t) FROM child",
             moved: moved,
-            drains: true,
+            drains: false,
             configuration: configuration
         )
     }

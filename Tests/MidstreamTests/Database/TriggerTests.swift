@@ -413,6 +413,7 @@ import Testing
             try access.execute("INSERT INTO child VALUES (40), (39)")
             try access.execute("DELETE FROM t WHERE id = 39")
             #expect(texts(try access.fetchAll("SELECT t FROM child")) == ["40"])
+            try access.execute("DROP TABLE child")
         }
         #expect(pair.database.migrationStatistics.drained == ["t": [.foreignKey: 1]])
         try pair.finish()

@@ -1,3 +1,5 @@
+import SQLiteConnection
+
 /// Adds random foreign keys to tables: every action, immediate and deferred, of one column and of several, to the table
 /// itself and to others.
 struct ForeignKeyGenerator {
@@ -9,11 +11,32 @@ struct ForeignKeyGenerator {
         for _ in 0..<dice.between(1, 3) {
             let child = dice.below(tables.count)
             let parent = dice.percent(30) ? child : dice.below(tables.count)
-            if let text = foreignKey(of: tables[child], to: tables[parent]) { tables[child].foreignKeys.append(text) }
+            guard let key = foreignKey(of: tables[child], to: tables[parent]) else { continue }
+            tables[child].foreignKeys.append(key.text)
+            // Most keys hold, so that rows are promoted with what they refer to. Where they do not, tables are drained.
+            if dice.percent(75) { satisfy(key.columns, key.parentColumns, of: &tables[child], tables[parent]) }
         }
     }
 
-    private func foreignKey(of child: TablePlan, to parent: TablePlan) -> String? {
+    /// Has rows of the child refer to rows of the parent.
+    private func satisfy(_ columns: [String], _ keys: [String], of child: inout TablePlan, _ parent: TablePlan) {
+        let places = columns.compactMap { name in child.columns.firstIndex { $0.name == name } }
+        let parentPlaces = keys.compactMap { name in parent.columns.firstIndex { $0.name == name } }
+        guard places.count == columns.count, parentPlaces.count == keys.count, !parent.rows.isEmpty else { return }
+        for row in child.rows.indices {
+            let other = dice.pick(parent.rows)
+            let isNull = dice.percent(15)
+            for (place, parentPlace) in zip(places, parentPlaces) {
+                let isRowID = parent.columns[parentPlace].name == parent.rowIDColumn
+                child.rows[row].values[place] =
+                    isNull ? .null : isRowID ? .integer(other.rowID) : other.values[parentPlace]
+            }
+        }
+    }
+
+    private func foreignKey(of child: TablePlan, to parent: TablePlan)
+        -> (text: String, columns: [String], parentColumns: [String])?
+    {
         var keys = parent.uniqueKeys
         if let key = parent.rowIDColumn { keys += [[key], [key]] }
         guard let key = keys.isEmpty ? nil : dice.pick(keys) else { return nil }
@@ -28,6 +51,6 @@ struct ForeignKeyGenerator {
         if dice.percent(70) { text += " ON DELETE \(dice.pick(Self.actions))" }
         if dice.percent(60) { text += " ON UPDATE \(dice.pick(Self.actions))" }
         if dice.percent(30) { text += " DEFERRABLE INITIALLY DEFERRED" }
-        return text
+        return (text, Array(columns.prefix(key.count)), key)
     }
 }
