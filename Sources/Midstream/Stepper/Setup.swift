@@ -162,7 +162,7 @@ struct Setup {
                 wanted.append(table)
             }
         }
-        if !asked.isEmpty, former != nil { try Self.checkUnchanged(retirement, migration) }
+        if !asked.sources.isEmpty, former != nil { try Self.checkUnchanged(retirement, migration) }
         if isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
             try attach(migration, source)

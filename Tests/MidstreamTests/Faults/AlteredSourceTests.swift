@@ -65,7 +65,10 @@ import Testing
             ] {
                 // Through SQLite, its text alone comes.
                 let error = #expect(throws: (any Error).self) { try body() }
-                #expect(error.map { "\($0)".contains("sourceChanged: a program without Midstream has given source table old_t a column") } == true)
+                #expect(
+                    error.map { "\($0)".contains("Midstream has given source table old_t a column \(word.name)") }
+                        == true
+                )
             }
         }
         if isOpenedAnew {
@@ -394,7 +397,8 @@ import Testing
             database = try Database(path: target)
             try finishMigration(database)
         }
-        #expect(error?.code == .sourceChanged && error?.message.contains("has renamed or dropped column b of source table old_t") == true)
+        #expect(error?.code == .sourceChanged)
+        #expect(error?.message.contains("has renamed or dropped column b of source table old_t") == true)
         try plain(source, "ALTER TABLE old_t RENAME COLUMN a TO b; ALTER TABLE old_t RENAME COLUMN z TO a")
         database = try Database(path: target)
         try finishMigration(database)
