@@ -58,6 +58,23 @@ import Testing
         #expect(try BuiltTool.run("status", new).output.contains("has no migrations"))
     }
 
+    /// SQLite would refuse every write of the table where foreign keys are enforced.
+    @Test func aKeyToATableThatStaysIsWaivedByName() throws {
+        let old = try folder.database(
+            "old.db",
+            "CREATE TABLE users(id INTEGER PRIMARY KEY); CREATE TABLE notes(id INTEGER PRIMARY KEY, u REFERENCES users(id)); "
+                + "INSERT INTO users VALUES (1); INSERT INTO notes VALUES (1, 1), (2, 1);"
+        )
+        let arguments = ["--source", old, "--table", "notes"]
+        let refused = try Subprocess.run(BuiltTool.path, ["migrate", folder.file("new.db")] + arguments)
+        #expect(refused.status == 1)
+        #expect(refused.error.contains("name users with --waive-key"), "\(refused.error)")
+        let waived = ["migrate", folder.file("new.db")] + arguments + ["--waive-key", "users"]
+        let result = try Subprocess.run(BuiltTool.path, waived)
+        #expect(result.status == 0, "\(result.error)")
+        #expect(try folder.value("new.db", "SELECT count(*) FROM notes") == .integer(2))
+    }
+
     @Test func columnsAreMapped() throws {
         let old = try folder.database(
             "old.db",
