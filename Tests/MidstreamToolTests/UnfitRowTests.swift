@@ -74,7 +74,7 @@ import Testing
             "CREATE TABLE d(id INTEGER PRIMARY KEY, n); INSERT INTO d VALUES (1, 1), (2, -9223372036854775808), (3, -3)"
         )
         let new = try folder.database("new.db", "CREATE TABLE d(id INTEGER PRIMARY KEY, a)")
-        let arguments = ["migrate", "--source", old, "--target", new, "--table", "d", "--ignore-unmatched"]
+        let arguments = ["migrate", new, "--source", old, "--table", "d", "--ignore-unmatched"]
         let refused = try Subprocess.run(BuiltTool.path, arguments + ["--map", "d.a=abs(n)"])
         let words =
             "the expression for column a of table d fails on 1 row of source table d (rowid 2): integer overflow. "
@@ -91,7 +91,7 @@ import Testing
         let source = ["--source", old, "--table", "t"]
         let first = source + ["--map", "t.a=upper(a)", "--ignore-unmatched", "--where", "id > 1"]
         #expect(try Subprocess.run(BuiltTool.path, ["sql", new] + first, input: "").status == 0)
-        let migrate = ["migrate", "--target", new]
+        let migrate = ["migrate", new]
         for (options, words) in [
             (
                 source + ["--map", "t.a=lower(a)", "--ignore-unmatched", "--where", "id > 1"],
