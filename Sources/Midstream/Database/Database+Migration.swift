@@ -20,8 +20,9 @@ extension Database {
     ///     `user_version` and `application_id`, by their names. What is not named keeps the source, of which
     ///     ``MigrationEvent/sourceKept(table:path:reason:)`` and ``MigrationEvent/sourceFileKept(path:reason:)`` tell. What a later call
     ///     says counts; a table that was kept before goes with that call.
-    ///   - allowsNoTables: Whether the filter may choose no table at all, as where the tables are created later. Otherwise that is
-    ///     an error: a name in the filter may be wrong.
+    ///   - allowsNoTables: Whether the filter may choose no table at all, as where the tables are created later, or where this is the
+    ///     first call of a chain within the file, whose table is dropped in the end. Otherwise that is an error: a name in the
+    ///     filter may be wrong.
     ///   - filter: Called for each table of the target, also for those that this object creates later. Sets
     ///     ``TableMigration/sourceTable`` for those that move. Where one that is created later cannot begin, handlers of
     ///     ``onMigrated(_:)`` are told, and the next step tries again.

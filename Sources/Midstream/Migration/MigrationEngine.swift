@@ -111,6 +111,8 @@ final class MigrationEngine: Sendable {
                 return try body(stepper)
             } catch {
                 stepper.detachReadOnly()
+                // What could be opened for reading alone may be writable by the next call.
+                if stepper.connection.isReadOnly(schema: "main") ?? false { box.stepper = nil }
                 throw error
             }
         }

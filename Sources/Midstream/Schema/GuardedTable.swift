@@ -131,7 +131,7 @@ struct GuardedTable {
 
     /// What the target's columns are made of, and the condition, must still mean what they did.
     private func checkOrigins(_ source: TableSchema) throws {
-        for column in record.columns {
+        for column in record.columns where column != .joined {
             switch column.origin {
             case .column(let name) where !source.hasColumn(name): throw lost(name)
             // Another may have its place by now, and its name be that of one which is taken.

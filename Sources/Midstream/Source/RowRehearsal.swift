@@ -105,7 +105,7 @@ struct RowRehearsal {
             // What is on a page that is damaged cannot be known.
             if ResultCode.corrupt ~= error.code { return nil }
             guard error.isOfRow else { throw error }
-            return error
+            return error.withoutStatement
         }
     }
 
@@ -135,7 +135,7 @@ struct RowRehearsal {
         for candidate in candidates where keys.count < Self.mostKeys {
             // A value may compare otherwise once it is in a column.
             guard let cause = try refusal(candidate.key) else { continue }
-            if first == nil { first = Finding(what: terms[candidate.term].what, count: 0, keys: [], cause: cause) }
+            if first == nil { first = Finding(what: terms[candidate.term].what, count: 0, keys: [], cause: cause.withoutStatement) }
             keys.append(candidate.key)
         }
         guard let first else { return nil }
@@ -168,6 +168,9 @@ struct RowRehearsal {
 extension SQLiteError {
     /// Whether an expression has failed by the values of a row.
     var isOfRow: Bool { code == .error || code == .tooBig }
+
+    /// The error without the statement that met it, where that is the engine's own.
+    fileprivate var withoutStatement: SQLiteError { SQLiteError(code: code, message: message) }
 }
 
 extension RowRehearsal.Finding {

@@ -4,7 +4,12 @@ internal import SQLiteConnection
 // What is said of tables that move already.
 extension Setup {
     /// Makes sure that what is asked for is what is stored, as far as it cannot change any more.
-    func checkUnchanged(_ wish: TableMigration, _ record: TableRecord, _ migration: MigrationRecord) throws {
+    func checkUnchanged(
+        _ wish: TableMigration,
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ source: MigrationSource
+    ) throws {
         guard record.isOwn, record.phase == .copying || record.phase == .starting, !record.columns.contains(.joined)
         else { return }
         // Of a table whose rows cannot all be hashed, less is stored than was asked for.
@@ -12,11 +17,26 @@ extension Setup {
         if wish.verification != record.verification, !isLowered {
             throw Self.changed("verification", "\(record.verification)", "\(wish.verification)", record)
         }
+        // A source that cannot be attached now is looked at when its tables go on moving.
+        try? attach(migration, source)
         try checkColumns(wish, record, migration)
     }
 
-    static func checkUnchanged(_ retirement: SourceRetirement, _ migration: MigrationRecord) throws {
-        guard retirement != migration.retirement else { return }
+    /// Makes sure that the retirement that is asked for is the one that is stored, while tables are still moving by that.
+    ///
+    /// - Parameter choosesAny: Whether the filter has chosen a table.
+    func checkUnchanged(
+        _ retirement: SourceRetirement,
+        _ migration: MigrationRecord,
+        choosesAny: Bool,
+        _ records: [TableRecord]
+    ) throws {
+        guard retirement != migration.retirement, choosesAny else { return }
+        let isMoving = records.contains { record in
+            record.migration == migration.id && record.isOwn && record.phase != .done
+                && !record.columns.contains(.joined)
+        }
+        guard isMoving else { return }
         throw MigrationError(
             .misuse,
             "tables of \(migration.sourcePath ?? "this file") began to move with retirement .\(migration.retirement), and now "
@@ -55,5 +75,28 @@ extension Setup {
                 record
             )
         }
+    }
+
+    /// Whether the filter, which has chosen no table, was right before: rows of the source have moved into this database, or a table
+    /// that it chooses has moved on, so that a view which refuses writes has its name.
+    ///
+    /// An application says the calls that began a migration at each launch. The first call of a chain chooses no table when the chain
+    /// has ended.
+    func hasEnded(
+        _ filter: (inout TableMigration) throws -> Void,
+        _ migration: MigrationRecord,
+        _ source: MigrationSource
+    ) throws -> Bool {
+        let triggers = "SELECT DISTINCT tbl_name, name FROM main.sqlite_master WHERE type = 'trigger' ORDER BY tbl_name"
+        for row in try connection.fetchAll(triggers) where OwnNames.isFence(try row.get(1)) {
+            var table = TableMigration(name: try row.get(0))
+            try filter(&table)
+            if table.sourceTable != nil { return true }
+        }
+        guard migration.sourcePath != nil else { return false }
+        defer { stepper.detachUnneeded() }
+        try attach(migration, source)
+        let claims = Claims(connection: connection, migration: migration)
+        return try claims.all().contains { $0.targetFile.hasSameBytes(as: claims.targetFile()) }
     }
 }

@@ -26,12 +26,14 @@ struct Setup {
         var others: [String] = []
         /// Whether the source was deleted when all had moved, so that the filter has not been asked.
         var isSourceGone = false
+        /// Whether no table was chosen since the migration has ended.
+        var hasEnded = false
 
         static var sourceIsGone: Chosen { Chosen(isSourceGone: true) }
 
         /// - Throws: ``MigrationError`` where the filter has chosen no table.
         func checkNotEmpty() throws {
-            guard sources.isEmpty, !isSourceGone else { return }
+            guard sources.isEmpty, !isSourceGone, !hasEnded else { return }
             let shown = others.prefix(8).joined(separator: ", ") + (others.count > 8 ? ", …" : "")
             throw MigrationError(
                 .missingTable,
@@ -156,13 +158,14 @@ struct Setup {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.phase == .retiring { retiring.append(same) }
-                try checkUnchanged(table, same, migration)
+                try checkUnchanged(table, same, migration, source)
                 if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
             } else {
                 wanted.append(table)
             }
         }
-        if !asked.sources.isEmpty, former != nil { try Self.checkUnchanged(retirement, migration) }
+        try checkUnchanged(retirement, migration, choosesAny: !asked.sources.isEmpty, records)
+        if asked.sources.isEmpty { asked.hasEnded = try hasEnded(filter, migration, source) }
         if isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
             try attach(migration, source)
@@ -295,7 +298,7 @@ struct Setup {
         }
     }
 
-    private func attach(_ migration: MigrationRecord, _ source: MigrationSource) throws {
+    func attach(_ migration: MigrationRecord, _ source: MigrationSource) throws {
         guard case .file(let path) = source.location, !stepper.isAttached(migration) else {
             return try stepper.attach(migration)
         }

@@ -6,11 +6,13 @@ extension SQLEdits {
         replace(offset..<offset, withWord: word, of: outline)
     }
 
-    /// Puts a word in the place of a range of a statement, apart from a word that ends where the range starts.
+    /// Puts a word in the place of a range of a statement, apart from a word that ends where the range starts, and from one that
+    /// starts where the range ends.
     public mutating func replace(_ range: Range<Int>, withWord word: String, of outline: StatementOutline) {
-        let start = range.lowerBound
-        let joins = start > 0 && start <= outline.bytes.count && ByteClass.joinsWord(outline.bytes[start - 1])
-        replace(range, with: joins ? " " + word : word)
+        let (start, end) = (range.lowerBound, range.upperBound)
+        let joinsBefore = start > 0 && start <= outline.bytes.count && ByteClass.joinsWord(outline.bytes[start - 1])
+        let joinsAfter = !range.isEmpty && end < outline.bytes.count && ByteClass.isIdentifier(outline.bytes[end])
+        replace(range, with: (joinsBefore ? " " : "") + word + (joinsAfter ? " " : ""))
     }
 }
 

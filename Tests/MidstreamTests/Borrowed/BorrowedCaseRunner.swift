@@ -296,8 +296,8 @@ final class BorrowedCaseRunner {
 
     /// SQLite looks for the terms of a compound's ORDER BY among the result's columns, and a virtual table's rowid is none of its columns.
     private func sortsCompoundByRowID(_ sql: String) -> Bool {
-        guard sql.contains(" union ") || sql.contains(" except ") else { return false }
-        return sql.split(separator: "order by ").dropFirst().contains { $0.contains("rowid") || $0.contains("oid") }
+        let isCompound = [" union ", " except ", " intersect "].contains { sql.contains($0) }
+        return isCompound && sql.contains("order by ") && ["rowid", "oid"].contains { sql.contains($0) }
     }
 
     private static let wrongType = "cannot store a value of the wrong type"

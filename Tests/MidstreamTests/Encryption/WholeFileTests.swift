@@ -685,7 +685,7 @@ import Testing
         _ = try WholeFile.create(new, nil, from: old, nil)
         do {
             let maker = try Self.openToMake(new)
-            try maker.addMigration(source: .file(old)) { if $0.name == "t" { $0.sourceTable = "t" } }
+            try maker.addMigration(source: .file(old), retirement: .keep) { if $0.name == "t" { $0.sourceTable = "t" } }
             #expect(try !maker.engine.withStepper { try WholeFile.compare(old, nil, finishing: true, $0) })
         }
         #expect(throws: MigrationError.self) { try Database(path: new) }

@@ -32,8 +32,12 @@ import Testing
         Files.copyDatabase(fixture.source + "-kept", to: fixture.source)
     }
 
-    private func expectWhole(_ fixture: MovingFixture, _ location: SourceLocation = #_sourceLocation) throws {
-        let database = try fixture.open()
+    private func expectWhole(
+        _ fixture: MovingFixture,
+        retirement: SourceRetirement = .drop,
+        _ location: SourceLocation = #_sourceLocation
+    ) throws {
+        let database = try fixture.open(retirement: retirement)
         #expect(
             try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total,
             sourceLocation: location
@@ -154,7 +158,7 @@ import Testing
         for _ in 0..<100 { _ = try? database.stepMigration() }
         database.close()
         #expect(try MovingFixture.count("old_accounts", in: fixture.source) == 500)
-        try expectWhole(fixture)
+        try expectWhole(fixture, retirement: retirement)
     }
 
     @Test func oneThatIsMovedUnderAnOpenDatabaseLosesNothing() throws {

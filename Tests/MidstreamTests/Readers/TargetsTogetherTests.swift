@@ -61,7 +61,9 @@ import Testing
         do {
             switch Int.random(in: 0..<8) {
             case 0, 1:
-                try database.addMigration(source: .file(source), retirement: Bool.random() ? .drop : .keep) {
+                // While tables move, no other may be asked for.
+                let retirement: SourceRetirement = (rows == 200) == source.hasSuffix("one.db") ? .drop : .keep
+                try database.addMigration(source: .file(source), retirement: retirement, allowsNoTables: true) {
                     if $0.name.hasPrefix(source.suffix(6).prefix(3)), Bool.random() { $0.sourceTable = $0.name }
                 }
             case 2: try database.cancelMigration(of: Bool.random() ? nil : [table])

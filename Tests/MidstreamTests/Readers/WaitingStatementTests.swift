@@ -181,7 +181,7 @@ import Testing
         let files = try WaitingFiles(.begins)
         let plain = try Connection(path: files.source)
         try plain.execute("CREATE TABLE z(x)")
-        try files.database.addMigration(source: .file(files.source)) { if $0.name != "z" { $0.sourceTable = nil } }
+        try files.database.addMigration(source: .file(files.source)) { if $0.name == "z" { $0.sourceTable = "z" } }
         let waiting = try Waiting(files.source)
         if let beginning { try waiting.access.execute(beginning) }
         #expect(throws: MigrationError.self) {

@@ -67,7 +67,7 @@ import Testing
         database.onMigrated { event in
             if case .failed = event { failures.count("failed") }
         }
-        try database.addMigration(source: .file(path)) { $0.sourceTable = $0.name }
+        try database.addMigration(source: .file(path), allowsNoTables: true) { $0.sourceTable = $0.name }
         Files.moveDatabase(path, to: path + "-away")
         try database.execute("CREATE TABLE b(id INTEGER PRIMARY KEY)")
         #expect(failures.count(of: "failed") == 1)

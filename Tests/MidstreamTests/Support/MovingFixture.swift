@@ -35,9 +35,9 @@ struct MovingFixture: Sendable {
     }
 
     /// Opens the target as a program does that knows of the migration.
-    func open() throws -> Database {
+    func open(retirement: SourceRetirement = .drop) throws -> Database {
         let database = try Database(path: target)
-        try Self.addMigration(database, source)
+        try Self.addMigration(database, source, retirement: retirement)
         return database
     }
 

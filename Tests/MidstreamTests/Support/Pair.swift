@@ -32,7 +32,7 @@ struct Pair {
         try native.execute(script: schema + ";" + rows + ";" + extra)
         database = try Database(path: target, configuration: configuration)
         try database.execute(schema + ";" + extra)
-        try database.addMigration(source: .file(source)) { table in
+        try database.addMigration(source: .file(source), allowsNoTables: tables.isEmpty) { table in
             if tables.contains(table.name) { table.sourceTable = table.name }
             table.firesTriggers = false
         }

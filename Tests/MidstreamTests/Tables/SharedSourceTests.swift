@@ -308,9 +308,13 @@ import Testing
             }
         }
         try split()
-        try database.addMigration(source: .sameDatabase) { if $0.name == "t" { $0.sourceTable = "u" } }
+        try database.addMigration(source: .sameDatabase, retirement: .keep) {
+            if $0.name == "t" { $0.sourceTable = "u" }
+        }
         if moved > 0 { try database.stepMigration(rows: moved) }
-        try database.addMigration(source: .sameDatabase) { if $0.name == "v" { $0.sourceTable = "t" } }
+        try database.addMigration(source: .sameDatabase, retirement: .keep) {
+            if $0.name == "v" { $0.sourceTable = "t" }
+        }
         for _ in 0..<30 {
             try split()
             let error = #expect(throws: MigrationError.self) {

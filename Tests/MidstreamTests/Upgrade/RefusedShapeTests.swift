@@ -14,7 +14,7 @@ import Testing
             "n TEXT", "CREATE UNIQUE INDEX i ON t(n COLLATE NOCASE)",
             ["UNIQUE constraint failed: t.n", "rowid 9", "rowid 7"]
         ),
-        ("n TEXT CHECK (n <> 'b')", "", ["CHECK constraint failed", "rowid 7"]),
+        ("n TEXT CHECK (n <> 'b')", "", ["CHECK", "rowid 7"]),
     ])
     func rowsThatANewShapeRefusesAreNamed(_ column: String, _ index: String, _ words: [String]) throws {
         let folder = TemporaryFolder()
@@ -27,10 +27,10 @@ import Testing
         // A small table gets an index at once.
         var options = SchemaOptions()
         options.rowsChangedAtOnce = 0
-        let error = #expect(throws: SQLiteError.self) {
+        let error = #expect(throws: (any Error).self) {
             try database.upgrade(to: DatabaseSchema(sql: shape), options: options)
         }
-        let message = error?.message ?? ""
+        let message = error.map { "\($0)" } ?? ""
         for word in words + ["table t", "Nothing has been changed"] {
             #expect(message.contains(word), "\(message)")
         }
