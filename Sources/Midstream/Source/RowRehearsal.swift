@@ -135,7 +135,9 @@ struct RowRehearsal {
         for candidate in candidates where keys.count < Self.mostKeys {
             // A value may compare otherwise once it is in a column.
             guard let cause = try refusal(candidate.key) else { continue }
-            if first == nil { first = Finding(what: terms[candidate.term].what, count: 0, keys: [], cause: cause.withoutStatement) }
+            if first == nil {
+                first = Finding(what: terms[candidate.term].what, count: 0, keys: [], cause: cause.withoutStatement)
+            }
             keys.append(candidate.key)
         }
         guard let first else { return nil }
