@@ -333,7 +333,7 @@ extension DatabaseAccess {
             tables = try overlay.ownTables(in: schema)
         }
         do {
-            try KeptRowIDs(connection: connection).allowVacuum()
+            KeptRowIDs(connection: connection).allowVacuum()
             try overlay.watch.vacuuming(tables) { try runStatement(prepared, with: [], onStart, onRow) }
         } catch {
             throw overlay.watch.takeStop() ? Stale() : error

@@ -46,9 +46,11 @@ struct KeptRowIDs {
         try connection.dropTable(Self.table, in: SQLIdentifier.unquoted(schema))
     }
 
-    /// Lets the connection run a VACUUM, when no table moves any more that it would harm.
-    func allowVacuum() throws {
-        if try exists() { try connection.createExactCollation(Self.collation) }
+    /// Lets the connection run a VACUUM, when no table moves any more that it would harm. Another process may have one begin while the
+    /// VACUUM waits for its lock: then the watch denies it.
+    func allowVacuum() {
+        // Where it is there already, it cannot be replaced while statements run, nor need be.
+        try? connection.createExactCollation(Self.collation)
     }
 
     /// The moves whose rows have the rowids that they had when they were noted.

@@ -24,17 +24,18 @@ extension Setup {
 
     /// Makes sure that the retirement that is asked for is the one that is stored, while tables are still moving by that.
     ///
-    /// - Parameter choosesAny: Whether the filter has chosen a table.
+    /// - Parameter tables: The tables that count, by their targets; `nil` for all that move.
     func checkUnchanged(
         _ retirement: SourceRetirement,
         _ migration: MigrationRecord,
-        choosesAny: Bool,
+        of tables: [String: String]?,
         _ records: [TableRecord]
     ) throws {
-        guard retirement != migration.retirement, choosesAny else { return }
+        guard retirement != migration.retirement else { return }
+        let counting = tables.map { SQLNameSet($0.keys) }
         let isMoving = records.contains { record in
             record.migration == migration.id && record.isOwn && record.phase != .done
-                && !record.columns.contains(.joined)
+                && !record.columns.contains(.joined) && counting?.contains(record.target) != false
         }
         guard isMoving else { return }
         throw MigrationError(

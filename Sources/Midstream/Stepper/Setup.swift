@@ -164,7 +164,7 @@ struct Setup {
                 wanted.append(table)
             }
         }
-        try checkUnchanged(retirement, migration, choosesAny: !asked.sources.isEmpty, records)
+        try checkUnchanged(retirement, migration, of: asked.sources, records)
         if asked.sources.isEmpty { asked.hasEnded = try hasEnded(filter, migration, source) }
         if isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
@@ -182,6 +182,7 @@ struct Setup {
             try attach(migration, source)
             try WholeFile.checkFinished(connection, as: migration.schema)
             begun = try check(wanted, migration, records, at: version)
+            if !begun.isEmpty { try checkUnchanged(retirement, migration, of: nil, records) }
             if isRehearsal {
                 stepper.detachUnneeded()
                 return asked

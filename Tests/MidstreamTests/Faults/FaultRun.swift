@@ -42,7 +42,13 @@ final class FaultRun {
         database?.close()
         database = nil
         do {
-            if problems.isEmpty { problems = try workload.problemsOfFiles(expected[Self.transactionCount]) }
+            if problems.isEmpty {
+                let mayBeUnfenced = workload.scenario == .keep && course == .lastingInSource
+                problems = try workload.problemsOfFiles(
+                    expected[Self.transactionCount],
+                    mayBeUnfenced: mayBeUnfenced
+                )
+            }
         } catch {
             problems.append("in the end: \(error)")
         }

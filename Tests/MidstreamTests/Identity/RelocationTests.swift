@@ -17,7 +17,7 @@ import Testing
     private let group = (TemporaryFolder(), TemporaryFolder())
     private let app = (TemporaryFolder(), TemporaryFolder())
 
-    private func make(_ count: Int64 = 60) throws -> Database {
+    private func make(_ count: Int64 = 60, _ retirement: SourceRetirement = .drop) throws -> Database {
         let old = try Connection(path: app.0.file("old.db"))
         try old.execute(
             script: """
@@ -28,7 +28,9 @@ import Testing
         old.close()
         let database = try Database(path: group.0.file("new.db"))
         try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
-        try database.addMigration(source: .file(app.0.file("old.db"))) { $0.sourceTable = $0.name }
+        try database.addMigration(source: .file(app.0.file("old.db")), retirement: retirement) {
+            $0.sourceTable = $0.name
+        }
         try database.stepMigration(rows: 20)
         try database.execute("UPDATE t SET a = -a WHERE id IN (5, 45)")
         return database
@@ -252,7 +254,7 @@ import Testing
     /// The calls that began a chain are said at each launch.
     @Test(arguments: [SourceRetirement.drop, .keep, .deleteFileWhenEmpty])
     func aChainIsKnownByTheTablesThatWereAskedFor(_ retirement: SourceRetirement) throws {
-        var database = try make()
+        var database = try make(60, retirement)
         // As seen from there, the target has another path than the one that the source knows.
         mkdir(app.1.file("deeper"), 0o755)
         let moved = app.1.file("deeper/old.db")
