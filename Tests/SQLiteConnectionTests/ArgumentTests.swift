@@ -156,7 +156,7 @@ import Testing
 
     @Test func `are not needed to explain a statement`() throws {
         let connection = try memory()
-        #expect(try !connection.fetchAll("EXPLAIN QUERY PLAN SELECT ?, :a").isEmpty)
+        #expect(try !connection.fetchAll("EXPLAIN SELECT ?, :a").isEmpty)
         #expect(try !connection.fetchAll("EXPLAIN SELECT ?, :a", [1]).isEmpty)
     }
 

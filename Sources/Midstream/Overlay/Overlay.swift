@@ -165,8 +165,11 @@ final class Overlay {
 
     /// Has SQLite report a rowid as the last one inserted. Before 3.18 it cannot be told, but by inserting it somewhere.
     private func insertAndRemove(_ rowID: Int64) throws {
-        let before = connection.totalChanges
-        defer { statements.internalChanges += connection.totalChanges - before }
+        let (changes, before) = (changes, connection.totalChanges)
+        defer {
+            statements.internalChanges += connection.totalChanges - before
+            changesToReport = changes
+        }
         let insert = try statements.statement(InsertedRowID.insert)
         try insert.bind(rowID, at: 1)
         try insert.run()

@@ -138,7 +138,7 @@ extension Router {
         let schemas = try overlay.connection.fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
         return try schemas.contains { schema in
             try overlay.connection.fetchAll(
-                "SELECT name FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
+                "SELECT name FROM \(SchemaReader.master(of: schema)) WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE",
                 [table]
             ).contains { try !OwnNames.isTrigger($0.get(0)) }
         }
@@ -153,7 +153,7 @@ extension Router {
             else { continue }
             let quoted = SQLIdentifier.quoted(schema)
             let definitions: [String] = try overlay.connection.fetchAll(
-                "SELECT sql FROM \(quoted).sqlite_master WHERE tbl_name = ? COLLATE NOCASE AND type IN ('table', 'index') "
+                "SELECT sql FROM \(SchemaReader.master(of: schema)) WHERE tbl_name = ? COLLATE NOCASE AND type IN ('table', 'index') "
                     + "AND sql IS NOT NULL ORDER BY type DESC, rowid",
                 [table.name]
             ).map { try $0.get(0) }

@@ -8,6 +8,12 @@ struct SchemaReader {
     let schema: String
 
     private var prefix: String { SQLIdentifier.quoted(schema) }
+    private var master: String { Self.master(of: schema) }
+
+    /// The table that describes a schema. Before 3.33, that of `temp` has a name of its own alone.
+    static func master(of schema: String) -> String {
+        SQLIdentifier.equal(schema, "temp") ? "sqlite_temp_master" : SQLIdentifier.quoted(schema) + ".sqlite_master"
+    }
 
     /// Whether a table has at most so many rows, of a kilobyte on average.
     ///
@@ -40,7 +46,7 @@ struct SchemaReader {
             return texts.isEmpty ? nil : texts.joined(separator: "\n")
         }
         return try connection.fetchValue(
-            "SELECT group_concat(sql, char(10)) FROM (SELECT sql FROM \(prefix).sqlite_master WHERE tbl_name = ? COLLATE NOCASE "
+            "SELECT group_concat(sql, char(10)) FROM (SELECT sql FROM \(master) WHERE tbl_name = ? COLLATE NOCASE "
                 + "AND type IN ('table', 'view', 'index') ORDER BY type, name)",
             [table]
         )
@@ -56,7 +62,7 @@ struct SchemaReader {
 
     private func tableNames(where condition: String = "1", unless isLeftOut: (String) -> Bool) throws -> [String] {
         try connection.fetchAll(
-            "SELECT name FROM \(prefix).sqlite_master "
+            "SELECT name FROM \(master) "
                 + "WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' AND \(condition) ORDER BY rowid"
         )
         .map { try $0.get(0) }
@@ -81,7 +87,7 @@ struct SchemaReader {
             separator: ", "
         )
         let statement = try connection.prepare(
-            "SELECT type = 'table', name, tbl_name, sql FROM \(prefix).sqlite_master "
+            "SELECT type = 'table', name, tbl_name, sql FROM \(master) "
                 + "WHERE type IN ('table', 'index') AND tbl_name COLLATE NOCASE IN (\(list)) "
                 + "ORDER BY type DESC, rowid"
         )
@@ -113,7 +119,7 @@ struct SchemaReader {
     private func tableHere(_ name: String) throws -> TableSchema? {
         guard
             let master = try connection.fetchOne(
-                "SELECT name, sql FROM \(prefix).sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
+                "SELECT name, sql FROM \(master) WHERE type = 'table' AND name = ?1 COLLATE NOCASE",
                 [name]
             )
         else { return nil }
