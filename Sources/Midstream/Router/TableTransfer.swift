@@ -73,7 +73,8 @@ struct TableTransfer {
             let steps = try scratch.fetchAll(
                 "EXPLAIN \(into) SELECT * FROM other.\(SQLIdentifier.quoted(source.table.name))"
             ).map { try $0.get("opcode", as: String.self) }
-            guard steps.contains("RowData") || steps.contains("RowCell") else { return nil }
+            // Before 3.20, the rows of a table without rowids are copied by an opcode of their own.
+            guard !Set(steps).isDisjoint(with: ["RowData", "RowCell", "RowKey"]) else { return nil }
             return steps.contains("InitCoroutine") ? .empty : .any
         } catch {
             return nil
