@@ -409,7 +409,7 @@ struct MoveSQL: Sendable {
     /// would not fire them then.
     ///
     /// - Parameter number: That number. Tables that begin together may share one.
-    func triggers(of target: TableSchema, number: Int64 = Identifiers.next()) -> [String] {
+    func triggers(of target: TableSchema, number: Int64 = Identifiers.next()) -> [SchemaRow] {
         let fence = "\(GuardTriggers.fence)\(number)()"
         let name = SQLIdentifier.quoted(target.name)
         let columns = Self.keyColumns(of: target).map { target.columns[$0] }
@@ -426,12 +426,17 @@ struct MoveSQL: Sendable {
             // An index may tell values apart which the column's own collation does not.
             .map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }
             .joined(separator: " OR ")
+        func trigger(_ event: String, _ program: String) -> SchemaRow {
+            .trigger(
+                Self.trigger(event, id),
+                on: target.name,
+                "BEFORE \(event.uppercased()) ON \(name) \(program)"
+            )
+        }
         return [
-            "CREATE TRIGGER main.\(Self.trigger("insert", id)) BEFORE INSERT ON \(name) BEGIN \(call) END",
-            "CREATE TRIGGER main.\(Self.trigger("update", id)) BEFORE UPDATE ON \(name) "
-                + "WHEN \(changed.isEmpty ? "1" : changed) BEGIN \(call) END",
-            "CREATE TRIGGER main.\(Self.trigger("delete", id)) BEFORE DELETE ON \(name) "
-                + "WHEN CASE WHEN 1 THEN 0 ELSE \(fence) END BEGIN SELECT 1; END",
+            trigger("insert", "BEGIN \(call) END"),
+            trigger("update", "WHEN \(changed.isEmpty ? "1" : changed) BEGIN \(call) END"),
+            trigger("delete", "WHEN CASE WHEN 1 THEN 0 ELSE \(fence) END BEGIN SELECT 1; END"),
         ]
     }
 

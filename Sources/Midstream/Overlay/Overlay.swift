@@ -387,7 +387,9 @@ final class Overlay {
     private func install(_ moves: [Move]) throws {
         hiddenByTemporaryTables.removeAll()
         let temporary = moves.isEmpty ? [] : try temporaryNames()
-        for move in moves { try install(move, besides: temporary) }
+        var unions: [SchemaRow] = []
+        for move in moves { try install(move, besides: temporary, &unions) }
+        try create(unions)
         foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
         try installKeyActions()
         try installTwins()
@@ -443,8 +445,10 @@ final class Overlay {
         attached[migration.schema] = path
     }
 
-    /// - Parameter temporary: The names of TEMP tables and views, in lower case. Those of the overlay are not there yet.
-    private func install(_ move: Move, besides temporary: Set<String>) throws {
+    /// - Parameters:
+    ///   - temporary: The names of TEMP tables and views, in lower case. Those of the overlay are not there yet.
+    ///   - unions: The union tables that are to be created, which this one's come to.
+    private func install(_ move: Move, besides temporary: Set<String>, _ unions: inout [SchemaRow]) throws {
         let (record, target) = (move.record, move.target)
         let name = SQLIdentifier.lowercased(target.name)
         let table = MovingTable(
@@ -463,15 +467,15 @@ final class Overlay {
         byName[name] = table
         if statements.canPromote { try execute(KeyCollection(table).create) }
         if let inner = table.inner {
-            if !inner.isHidden { try execute("DROP TABLE temp.\(SQLIdentifier.quoted(target.name))") }
-            try createUnion(Self.wholeName(inner.id), inner, "whole")
+            if !inner.isHidden { unions.removeAll { SQLIdentifier.equal($0.name, target.name) } }
+            unions.append(union(Self.wholeName(inner.id), inner, "whole"))
         }
         if table.isHidden {
             hiddenByTemporaryTables.insert(table.id)
         } else {
-            try createUnion(target.name, table, "whole")
+            unions.append(union(target.name, table, "whole"))
         }
-        if table.hasPendingUnion { try createUnion(Self.pendingName(table.id), table, "pending") }
+        if table.hasPendingUnion { unions.append(union(Self.pendingName(table.id), table, "pending")) }
     }
 
     private func temporaryNames() throws -> Set<String> {
@@ -485,9 +489,20 @@ final class Overlay {
         return try connection.fetchOne(sql, [name]) != nil
     }
 
-    private func createUnion(_ name: String, _ table: MovingTable, _ scope: String) throws {
+    private func union(_ name: String, _ table: MovingTable, _ scope: String) -> SchemaRow {
         let module = table.key.isRowID ? moduleName : UnionModule.keyedName
-        try execute("CREATE VIRTUAL TABLE temp.\(SQLIdentifier.quoted(name)) USING \(module)(\(table.id), \(scope))")
+        return SchemaRow(
+            kind: .table,
+            name: name,
+            table: name,
+            words: ("CREATE VIRTUAL TABLE", "USING \(module)(\(table.id), \(scope))")
+        )
+    }
+
+    /// SQLite connects those that are written into its schema's table when they are first named.
+    private func create(_ unions: [SchemaRow]) throws {
+        // Nobody else looks at `temp`, and other code's authorizer may not let it be written so.
+        try connection.isBorrowed ? unions.forEach { try execute($0.create(in: "temp")) } : connection.create(unions, in: "temp", execute)
     }
 
     /// The table that has a moving table's pending rows alone.
@@ -705,6 +720,7 @@ final class Overlay {
         var views: [(name: String, sql: String)] = try connection.fetchAll(
             "SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid"
         ).map { (try $0.get(0), try $0.get(1)) }
+        if views.isEmpty { return }
         // First which views there must be twins of, then the twins: one may name a view that is found after it.
         var mentioned = Set(byName.keys)
         let described = try byName.keys + strayNames()

@@ -146,9 +146,15 @@ extension Connection {
 
     /// Runs statements that create something.
     func create(in schema: String, _ statements: [String]) throws {
-        func run() throws { for sql in statements { try execute(sql) } }
-        guard let knownSchemas else { return try run() }
-        try knownSchemas.changing(schema, self, run) { try $0.readNew(schema, self) }
+        try changingSchema(schema) { for sql in statements { try execute(sql) } }
+    }
+
+    /// Runs `body`, which creates something.
+    func changingSchema<Result>(_ schema: String, _ body: () throws -> Result) throws -> Result {
+        guard let knownSchemas else { return try body() }
+        var result: Result!
+        try knownSchemas.changing(schema, self, { result = try body() }) { try $0.readNew(schema, self) }
+        return result
     }
 
     /// Runs `drop`, which drops triggers of a table.

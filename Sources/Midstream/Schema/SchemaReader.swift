@@ -76,7 +76,8 @@ struct SchemaReader {
     func tables(_ names: [String], _ known: KnownTables) throws -> [String: TableSchema] {
         try texts(of: names).mapValues { texts in
             if let table = known[texts] { return table }
-            guard let table = try table(texts.name.string) else { return nil }
+            guard let sql = texts.sql?.string else { return nil }
+            let table = try description(texts.name.string, sql)
             known.note(table, texts)
             return table
         }.compactMapValues { $0 }

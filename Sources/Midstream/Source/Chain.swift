@@ -28,7 +28,7 @@ struct Chain {
         }
         let rowIDs = KeptRowIDs(connection: connection)
         try sql.keepsRowIDs ? rowIDs.keep(joined.id) : rowIDs.forget(joined.id)
-        try connection.create(in: "main", sql.triggers(of: c))
+        try connection.create(sql.triggers(of: c), in: "main")
     }
 
     /// Copies what the file of B knows of the first move, where that is another than C's.

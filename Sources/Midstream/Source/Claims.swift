@@ -85,25 +85,25 @@ struct Claims {
         let later = (undoColumns + [droppedColumn]).map { definition.contains($0) ? $0 : "NULL" }.joined(
             separator: ", "
         )
-        return try connection.fetchAll(
+        return try connection.mapRows(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
                 + "first_rowid, last_rowid, \(later) FROM \(schema).midstream_claims "
                 + (id == nil ? "ORDER BY id" : "WHERE id = ?"),
             id.map { [$0] } ?? []
-        ).map {
+        ) {
             Claim(
-                id: try $0.get(0),
-                sourceTable: try $0.get(1),
-                targetFile: try $0.get(2),
-                targetTable: try $0.get(3),
-                condition: try $0.get(4),
-                moved: try $0.get(5),
-                targetVersion: try $0.get(6),
-                firstRowID: try $0.get(7),
-                lastRowID: try $0.get(8),
-                undoStage: try $0.get(9),
-                undoWrites: try $0.get(10),
-                isDropped: try $0.get(11, as: Int64?.self) == 1
+                id: try $0.read(at: 0),
+                sourceTable: try $0.read(at: 1),
+                targetFile: try $0.read(at: 2),
+                targetTable: try $0.read(at: 3),
+                condition: try $0.read(at: 4),
+                moved: try $0.read(at: 5),
+                targetVersion: try $0.read(at: 6),
+                firstRowID: try $0.read(at: 7),
+                lastRowID: try $0.read(at: 8),
+                undoStage: try $0.read(at: 9),
+                undoWrites: try $0.read(at: 10),
+                isDropped: try $0.read(Int64?.self, at: 11) == 1
             )
         }
     }
@@ -158,17 +158,26 @@ struct Claims {
     /// Claims tables for a migration that the target already knows of, and puts up the fences, in one transaction.
     func stake(_ records: [TableRecord]) throws {
         var known = isSameFile ? [] : try all()
-        for record in records { try stake(record, among: &known) }
+        var fenced: Set<String> = []
+        var fences: [SchemaRow] = []
+        for record in records where try stake(record, among: &known) {
+            let isFirst = fenced.insert(SQLIdentifier.lowercased(record.source)).inserted
+            if isFirst || isSameFile { fences += try fence(record) }
+        }
+        try connection.create(fences, in: migration.schema)
     }
 
+    /// Claims a table, which has yet to be fenced then.
+    ///
     /// - Parameter claims: All of the source's file, which this one comes to.
-    private func stake(_ record: TableRecord, among claims: inout [Claim]) throws {
+    /// - Returns: `false` where it was claimed before.
+    private func stake(_ record: TableRecord, among claims: inout [Claim]) throws -> Bool {
         if isSameFile {
             for other in try movedHere(from: record.source) where !other.isDropped { try checkDisjoint(record, other) }
-            return try fence(record)
+            return true
         }
         guard !isTaken(record, among: claims) else { throw NumberTaken() }
-        if claims.contains(where: { $0.id == record.id }) { return }
+        if claims.contains(where: { $0.id == record.id }) { return false }
         if claims.isEmpty {
             try connection.create(
                 in: migration.schema,
@@ -202,7 +211,7 @@ struct Claims {
             [record.id, record.source, targetFile(), record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
         claims += try all(only: record.id)
-        try fence(record)
+        return true
     }
 
     /// Whether a claim on a source table belongs to the table that a table of the target has moved on to, or that may have moved on
@@ -258,11 +267,9 @@ struct Claims {
         guard !own.isEmpty else { return }
         for name in own { try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))") }
         let view = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"
-        if try connection.fetchOne(view, [record.source]) == nil {
-            try fence(other, of: file)
-        } else {
-            try createFence(other, "INSTEAD OF", of: file)
-        }
+        let isTable = try connection.fetchOne(view, [record.source]) == nil
+        let fence = isTable ? try fence(other, of: file) : fence(other, "INSTEAD OF", of: file)
+        try connection.create(fence, in: migration.schema)
     }
 
     /// Writes the claims alone, in a transaction that is on the disk when it returns.
@@ -415,9 +422,13 @@ struct Claims {
         guard source.hasRowID else { return .unknown }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         do {
+            // Both in one statement: it is prepared for each table of a connection that is opened.
+            let ends = try connection.fetchOne(
+                "SELECT (SELECT min(\(key)) FROM \(from)), (SELECT max(\(key)) FROM \(from))"
+            )
             return RowIDs(
-                first: try connection.fetchValue("SELECT min(\(key)) FROM \(from)") ?? RowIDs.none.first,
-                last: try connection.fetchValue("SELECT max(\(key)) FROM \(from)") ?? RowIDs.none.last
+                first: try ends?.get(0, as: Int64?.self) ?? RowIDs.none.first,
+                last: try ends?.get(1, as: Int64?.self) ?? RowIDs.none.last
             )
         } catch {
             guard ResultCode.corrupt ~= error.code else { throw error }
@@ -540,22 +551,27 @@ struct Claims {
         "midstream_fence_\(event)_\(record.id)"
     }
 
-    private func fence(_ record: TableRecord, of file: String? = nil) throws {
+    private func fence(_ record: TableRecord, of file: String? = nil) throws -> [SchemaRow] {
         // A fence is enough for a table that others take. In the target's own file, where there are no claims, a fence
         // that stays is what tells that the table has moved.
-        if try !isSameFile && !claimFences(of: record.source).isEmpty { return }
-        try createFence(record, "BEFORE", of: file ?? targetFile(), isSameFile ? Self.part(record) : "")
+        if try !isSameFile && !claimFences(of: record.source).isEmpty { return [] }
+        return fence(record, "BEFORE", of: file ?? targetFile(), isSameFile ? Self.part(record) : "")
     }
 
-    private func createFence(_ record: TableRecord, _ time: String, of file: String, _ part: String = "") throws {
-        try connection.create(
-            in: migration.schema,
-            MoveSQL.guards.map { event in
-                "CREATE TRIGGER \(schema).\(Self.fence(event, record)) \(time) \(event.uppercased()) ON "
-                    + "\(SQLIdentifier.quoted(record.source)) BEGIN "
+    private func fence(
+        _ record: TableRecord,
+        _ time: String,
+        of file: String,
+        _ part: String = ""
+    ) -> [SchemaRow] {
+        MoveSQL.guards.map { event in
+            .trigger(
+                Self.fence(event, record),
+                on: record.source,
+                "\(time) \(event.uppercased()) ON \(SQLIdentifier.quoted(record.source)) BEGIN "
                     + "SELECT RAISE(ABORT, \(Self.message(record, file)))\(part); END"
-            }
-        )
+            )
+        }
     }
 
     /// What a fence in the target's own file tells besides: which rows, for which table.
@@ -812,7 +828,7 @@ struct Claims {
         )
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
         try connection.create(in: migration.schema, ["CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0"])
-        try createFence(record, "INSTEAD OF", of: targetFile())
+        try connection.create(fence(record, "INSTEAD OF", of: targetFile()), in: migration.schema)
     }
 }
 

@@ -119,9 +119,13 @@ struct StateStore {
     ///
     /// - Throws: ``MigrationError`` when another version of Midstream wrote it in another format.
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
-        // In one snapshot: another process may end the last migration meanwhile, and drop the tables.
-        if connection.isInTransaction { return try loadHere() }
-        return try connection.readingTransaction { try loadHere() }
+        try inSnapshot { try loadHere() }
+    }
+
+    /// Another process may end the last migration meanwhile, and drop the tables.
+    private func inSnapshot<Result>(_ body: () throws -> Result) throws -> Result {
+        if connection.isInTransaction { return try body() }
+        return try connection.readingTransaction(body)
     }
 
     private func loadHere() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
@@ -152,10 +156,9 @@ struct StateStore {
             )
         }
         let columns = try columns()
-        let tables = try connection.fetchAll(
+        let tables = try connection.mapRows(
             "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
-        )
-        .map { try tableRecord($0, columns: columns[$0.get(0)] ?? []) }
+        ) { try tableRecord($0, columns: columns[$0.int64(at: 0)] ?? []) }
         let known = Set(migrations.map(\.id))
         if try tables.isEmpty && hasGuards()
             || tables.contains(where: { $0.phase != .done && !known.contains($0.migration) })
@@ -213,28 +216,28 @@ struct StateStore {
         + "checksum, verification, refused_rows, refused_rows_table, undo_stage, fires_triggers, "
         + "unreadable_rows, unreadable_rows_table"
 
-    private func tableRecord(_ row: Row, columns: [ColumnRecord]) throws -> TableRecord {
+    private func tableRecord(_ row: Statement, columns: [ColumnRecord]) throws -> TableRecord {
         TableRecord(
-            id: try row.get(0),
-            migration: try row.get(1),
-            target: try row.get(2),
-            source: try row.get(3),
-            condition: try row.get(4),
+            id: try row.read(at: 0),
+            migration: try row.read(at: 1),
+            target: try row.read(at: 2),
+            source: try row.read(at: 3),
+            condition: try row.read(at: 4),
             columns: columns,
-            phase: MigrationPhase(rawValue: try row.get(5)) ?? .copying,
-            watermark: try row.get(6),
-            ceiling: try row.get(7),
-            copied: try row.get(8),
-            settled: try row.get(9),
-            total: try row.get(10),
-            checksum: try row.get(11),
-            verification: MigrationVerification(rawValue: try row.get(12)) ?? .batches,
-            refusedRows: TableRecord.RefusedRows(rawValue: try row.get(13)) ?? .stop,
-            refusedRowsTable: try row.get(14),
-            undoStage: try row.get(15),
-            firesTriggers: try row.get(16, as: Int64.self) != 0,
-            unreadableRows: UnreadableRowPolicy(rawValue: try row.get(17)) ?? .stop,
-            unreadableRowsTable: try row.get(18)
+            phase: MigrationPhase(rawValue: try row.read(at: 5)) ?? .copying,
+            watermark: try row.read(at: 6),
+            ceiling: try row.read(at: 7),
+            copied: try row.read(at: 8),
+            settled: try row.read(at: 9),
+            total: try row.read(at: 10),
+            checksum: try row.read(at: 11),
+            verification: MigrationVerification(rawValue: try row.read(at: 12)) ?? .batches,
+            refusedRows: TableRecord.RefusedRows(rawValue: try row.read(at: 13)) ?? .stop,
+            refusedRowsTable: try row.read(at: 14),
+            undoStage: try row.read(at: 15),
+            firesTriggers: try row.read(Int64.self, at: 16) != 0,
+            unreadableRows: UnreadableRowPolicy(rawValue: try row.read(at: 17)) ?? .stop,
+            unreadableRowsTable: try row.read(at: 18)
         )
     }
 
@@ -260,11 +263,10 @@ struct StateStore {
     /// and gone.
     func table(_ id: Int64) throws -> TableRecord? {
         do {
-            return try connection.fetchOne(
+            return try connection.mapRows(
                 "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables WHERE id = ?",
                 [id]
-            )
-            .map { try tableRecord($0, columns: []) }
+            ) { try tableRecord($0, columns: []) }.first
         } catch let error as SQLiteError where error.isMissingTable {
             return nil
         }
@@ -306,6 +308,32 @@ struct StateStore {
             [MigrationPhase.copied.rawValue]
         )
         return unfinished == nil
+    }
+
+    /// Whether tables of a migration are not done.
+    ///
+    /// - Returns: `nil` where the file has no migrations.
+    func isUnfinished(_ migration: MigrationRecord) throws -> Bool? {
+        try inSnapshot {
+            guard try exists() else { return nil }
+            return try connection.fetchOne(
+                "SELECT 1 FROM \(schema).midstream_tables WHERE migration = ? AND phase < ? LIMIT 1",
+                [migration.id, MigrationPhase.done.rawValue]
+            ) != nil
+        }
+    }
+
+    /// The targets of tables that are not done, in lower case.
+    func unfinishedTargets() throws -> Set<String> {
+        try inSnapshot {
+            guard try exists() else { return [] }
+            return Set(
+                try connection.mapRows(
+                    "SELECT target FROM \(schema).midstream_tables WHERE phase < ?",
+                    [MigrationPhase.done.rawValue]
+                ) { SQLIdentifier.lowercased(try $0.read(at: 0)) }
+            )
+        }
     }
 
     /// Drops the tables in the transaction that is open, if no table moves any more.

@@ -68,6 +68,9 @@ struct UnfencedClaims {
     /// Whether a move's source has no claim of its own.
     func has(_ id: Int64) throws -> Bool { try stamp(of: id) != nil }
 
+    /// The moves whose sources have no claims of their own.
+    func ids() throws -> Set<Int64> { Set(try rows("SELECT id FROM \(name)").map { try $0.get(0) }) }
+
     private func rows(_ sql: String) throws -> [Row] {
         // SQLite looks this up by the name, where a query of `sqlite_master` would read all of it.
         let column = try connection.fetchOne("PRAGMA \(schema).table_info(\(Self.table))")

@@ -147,15 +147,16 @@ struct Beginning {
     /// Lets it move: from then on its rows are on both sides.
     ///
     /// - Parameter number: See ``MoveSQL/triggers(of:number:)``.
-    func letMove(number: Int64 = Identifiers.next()) throws {
+    /// - Returns: The guard triggers, which the transaction that is open has to create.
+    func letMove(number: Int64 = Identifiers.next()) throws -> [SchemaRow] {
         for trigger in BeginningGuard.drop(record) { try connection.execute(trigger) }
         if target.isAutoIncrement { try raiseSequence() }
         if sql.keepsRowIDs { try KeptRowIDs(connection: connection).keep(record.id) }
-        try connection.create(in: "main", sql.triggers(of: target, number: number))
         try connection.execute(
             "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
             [MigrationPhase.copying.rawValue, record.id]
         )
+        return sql.triggers(of: target, number: number)
     }
 
     /// Rowids that AUTOINCREMENT must not choose again are those of both sides.

@@ -31,7 +31,8 @@ struct Retirement {
         let stored = try Stored(stepper.store)
         var kept: [Int64: String] = [:]
         // Of those whose source could not be written when they began, nothing of the source is written now. The others' turn comes next.
-        let unfenced = try ready.filter { try UnfencedClaims(connection: connection).has($0.id) }
+        let idsOfUnfenced = try UnfencedClaims(connection: connection).ids()
+        let unfenced = ready.filter { idsOfUnfenced.contains($0.id) }
         let isUnfenced = !unfenced.isEmpty
         if isUnfenced { ready = unfenced }
         var isMissing = !isUnfenced && stepper.path(of: migration).map(FilePath.isGone) != false
@@ -192,9 +193,7 @@ struct Retirement {
     private func announce(_ records: [TableRecord], kept: [Int64: String]) throws {
         if !records.isEmpty {
             let path = stepper.path(of: migration)
-            let unfinished = Set(
-                try stepper.store.load().tables.filter { $0.phase != .done }.map { SQLIdentifier.lowercased($0.target) }
-            )
+            let unfinished = try stepper.store.unfinishedTargets()
             for record in records {
                 if let reason = kept[record.id] {
                     stepper.onEvent?(.sourceKept(table: record.source, path: path, reason: reason))
@@ -305,11 +304,11 @@ struct Retirement {
     private func retireTable(_ record: TableRecord) throws -> String? {
         let connection = stepper.connection
         let name = SQLIdentifier.quoted(record.source)
-        let other = try stepper.store.load().tables.first {
-            $0.id != record.id && $0.migration == record.migration && $0.phase != .done
-                && SQLIdentifier.equal($0.source, record.source)
-        }
-        if let other { return "table \(other.target) has yet to take rows from it" }
+        let other = try connection.fetchOne(
+            "SELECT target FROM main.midstream_tables WHERE id <> ? AND migration = ? AND phase < ? AND source = ? COLLATE NOCASE",
+            [record.id, record.migration, MigrationPhase.done.rawValue, record.source]
+        )
+        if let other { return "table \(try other.get(0, as: String.self)) has yet to take rows from it" }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if migration.retirement == .keep { return "it was to be kept" }
         guard try SchemaReader(connection: connection, schema: "main").table(record.source) != nil else {
@@ -366,14 +365,13 @@ struct Retirement {
     /// tries again where that fails, or where somebody has the file open: nothing is stored of it any more.
     func leaveSource() throws {
         stepper.noteSourceToLeave(migration)
-        let (migrations, tables) = try stepper.store.load()
-        let isNeeded = tables.contains { $0.migration == migration.id && $0.phase != .done }
-        if !isNeeded, try !detachSource() {
+        let isNeeded = try stepper.store.isUnfinished(migration)
+        if isNeeded != true, try !detachSource() {
             stepper.onSourceInUse?()
             guard try detachSource() || stepper.hasWaitedToLeave(migration) else { return }
         }
         stepper.noteSourceLeft(migration)
-        if migrations.isEmpty { stepper.onEvent?(.databaseMoved) }
+        if isNeeded == nil { stepper.onEvent?(.databaseMoved) }
     }
 
     /// Lets go of a source that was retired before, be it by a process that ended before it could delete the file.

@@ -301,8 +301,8 @@ extension Setup {
             try unlessTaken { for record in fenced { try takeOver(record, migration) } }
         }
         // Sources cannot be attached within a transaction.
-        let stored = try stepper.load().tables
-        for record in records { _ = try strangers(record, among: stored) }
+        let known = Self.byTargets(try stepper.load().tables)
+        for record in records { _ = try strangers(record, among: known) }
         var areClaimed = true
         try stepper.waitingTransaction {
             // Another process may have been here meanwhile.
@@ -312,14 +312,22 @@ extension Setup {
                 areClaimed = left.allSatisfy { claimed.contains($0.id) }
             }
             guard areClaimed else { return }
-            var stored = try stepper.load().tables
+            var stored = Self.byTargets(try stepper.load().tables)
             let number = Identifiers.next()
+            var guards: [SchemaRow] = []
             for record in Self.inOrder(left, migration) {
+                let isOnward = migration.sourcePath == nil && stored[SQLIdentifier.lowercased(record.source)] != nil
+                if isOnward {
+                    // It takes the triggers off which those have that it takes over.
+                    try connection.create(guards, in: "main")
+                    guards.removeAll()
+                }
                 // What moves on brings other moves with it.
-                if try letMove(record, migration, claims, among: stored, number: number) {
-                    stored = try stepper.load().tables
+                if try letMove(record, migration, claims, among: stored, number: number, &guards) {
+                    stored = Self.byTargets(try stepper.load().tables)
                 }
             }
+            try connection.create(guards, in: "main")
         }
         return areClaimed
     }
@@ -373,15 +381,17 @@ extension Setup {
     /// Lets one move, in the transaction that is open.
     ///
     /// - Parameters:
-    ///   - stored: All tables that move.
+    ///   - stored: All tables that move, by their targets.
     ///   - number: That of the guard triggers.
+    ///   - guards: Those that are to be created, which this one's come to.
     /// - Returns: Whether others move as well since then: those that had moved into its source.
     private func letMove(
         _ record: TableRecord,
         _ migration: MigrationRecord,
         _ claims: Claims,
-        among stored: [TableRecord],
-        number: Int64
+        among stored: [String: [TableRecord]],
+        number: Int64,
+        _ guards: inout [SchemaRow]
     ) throws -> Bool {
         if try WholeFile.isWithdrawn(connection) { throw Changed() }
         try checkDefinitions(record, migration)
@@ -413,18 +423,20 @@ extension Setup {
         if migration.sourcePath == nil { try unlessTaken { try claims.stake(record) } }
         let handler = stepper.refusalHandlers[record.id]
         let setAside = try beginning.settleFailing(stepper.statements, handler: handler)
-        try beginning.letMove(number: number)
+        guards += try beginning.letMove(number: number)
         if setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: setAside)) }
         try stepper.store.forgetDefinitions(of: record)
         return hasJoined
     }
 
     /// The other sources of a table that is about to move.
-    private func strangers(_ record: TableRecord, among stored: [TableRecord]) throws -> [MoveSQL] {
-        try others(
-            of: record.target,
-            stored.filter { $0.id != record.id && SQLIdentifier.equal($0.target, record.target) }
-        )
+    private func strangers(_ record: TableRecord, among stored: [String: [TableRecord]]) throws -> [MoveSQL] {
+        let sources = stored[SQLIdentifier.lowercased(record.target)] ?? []
+        return try others(of: record.target, sources.filter { $0.id != record.id })
+    }
+
+    private static func byTargets(_ records: [TableRecord]) -> [String: [TableRecord]] {
+        Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
     }
 
     /// Has the target forget tables that are about to move, but those that another process lets move, or whose source is

@@ -86,7 +86,7 @@ struct Rebuild {
             try move.store(in: store)
             try Claims(connection: connection, migration: migration).stake(move.record)
             _ = try move.settleFailing(statements)
-            try move.letMove()
+            try connection.create(move.letMove(), in: "main")
         }
         for joined in joinedMoves {
             _ = try joined.settleFailing(of: joined.sql.isPending(after: joined.record.watermark), statements)

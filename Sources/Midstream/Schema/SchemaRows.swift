@@ -1,0 +1,98 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// What is created by a text alone, without a page of its own: a trigger, or a virtual table whose module keeps nothing in the file.
+struct SchemaRow {
+    enum Kind: String {
+        case table
+        case trigger
+    }
+
+    var kind: Kind
+    /// As SQL writes it without quotes.
+    var name: String
+    /// The table or view that a trigger is on; of a table its own name.
+    var table: String
+    /// What stands before the name and behind it in the statement that creates it.
+    var words: (before: String, after: String)
+
+    /// A trigger.
+    ///
+    /// - Parameter rest: What follows its name in CREATE TRIGGER.
+    static func trigger(_ name: String, on table: String, _ rest: String) -> SchemaRow {
+        SchemaRow(kind: .trigger, name: name, table: table, words: ("CREATE TRIGGER", rest))
+    }
+
+    /// The statement that creates it.
+    func create(in schema: String) -> String {
+        "\(words.before) \(SQLIdentifier.quoted(schema)).\(SQLIdentifier.quoted(name)) \(words.after)"
+    }
+
+    /// What `sqlite_master` has of it: no name of a schema.
+    fileprivate var sql: String { "\(words.before) \(SQLIdentifier.quoted(name)) \(words.after)" }
+}
+
+extension Connection {
+    /// From how many rows on they are written into `sqlite_master`. For less, to read the schema again costs more.
+    private static let manyRows = 48
+
+    /// Creates triggers, or virtual tables, of a schema.
+    ///
+    /// CREATE reads all of `sqlite_master`, so that those of a thousand tables would read it thousands of times. Many are written
+    /// there at once instead, and the connection reads the schema again.
+    ///
+    /// - Parameter run: Runs a statement.
+    /// - Complexity: O(n) in the rows and the objects of the schema.
+    func create(_ rows: [SchemaRow], in schema: String, _ run: ((String) throws -> Void)? = nil) throws {
+        let run = run ?? { try self.execute($0) }
+        try changingSchema(schema) {
+            if rows.count >= Self.manyRows, try write(rows, in: schema) { return }
+            for row in rows { try run(row.create(in: schema)) }
+        }
+    }
+
+    /// - Returns: `false` where this SQLite does not let its schema's table be written: nothing is then.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_writable_schema>.
+    private func write(_ rows: [SchemaRow], in schema: String) throws -> Bool {
+        // It is on in Apple's library.
+        let isDefensive = isConfigured(.defensive) ?? false
+        if isDefensive { try configure(.defensive, false) }
+        defer { if isDefensive { try? configure(.defensive, true) } }
+        try execute("PRAGMA writable_schema = ON")
+        defer { try? execute("PRAGMA writable_schema = OFF") }
+        guard try fetchValue(Int64.self, "PRAGMA writable_schema") == 1 else { return false }
+        try savepoint {
+            let master = schema == "temp" ? "sqlite_temp_master" : SQLIdentifier.quoted(schema) + ".sqlite_master"
+            let insert = try prepare(
+                "INSERT INTO \(master)(type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)"
+            )
+            for row in rows {
+                try insert.bind([row.kind.rawValue, row.name, row.table, row.sql])
+                try insert.run()
+            }
+            let number = try StateStore.schemaVersion(self, of: schema) + 1
+            try execute("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version = \(number)")
+            // Newer versions of SQLite find by the number that they have to read the schema again. For others the schema is known. A
+            // rollback has them read it, which takes back a change of it as far as they know.
+            if Connection.libraryVersionNumber < 3_036_000 { try savepoint(isKept: false) {} }
+            // A text that SQLite cannot read fails here, and not in the next program that opens the file.
+            _ = try fetchOne("SELECT 1 FROM \(master) LIMIT 1")
+        }
+        return true
+    }
+
+    /// Runs `body` in a savepoint.
+    private func savepoint(isKept: Bool = true, _ body: () throws -> Void) throws {
+        try execute("SAVEPOINT midstream_schema")
+        do {
+            try body()
+        } catch {
+            try? execute("ROLLBACK TO midstream_schema")
+            try? execute("RELEASE midstream_schema")
+            throw error
+        }
+        if !isKept { try execute("ROLLBACK TO midstream_schema") }
+        try execute("RELEASE midstream_schema")
+    }
+}
