@@ -29,14 +29,17 @@ final class MovingTable {
     /// The names of the target's columns, quoted.
     let quotedColumns: [String]
     /// See `MovingTable+Promotion`: those without a bound, and those with one.
-    let keyLookups: (unbounded: [String], bounded: [String])
+    private(set) lazy var keyLookups = (
+        unbounded: sql.keyLookups(of: target, isBounded: false), bounded: sql.keyLookups(of: target, isBounded: true)
+    )
     /// See `TableSchema.comparableKeys`, and how many columns they have.
     let comparableKeys: [TableSchema.Index]
     let keyCount: Int
     /// The columns of those keys, by their offsets, in which REPLACE puts what nobody can tell in the place of NULL.
     let untoldKeyColumns: [Int]
     /// Whether a new row may be unique by what the guard triggers do not tell of.
-    let hasOtherKeys: Bool
+    private(set) lazy var hasOtherKeys = !GuardTriggers.handsOverKeys(of: target, insertGuard)
+    private let insertGuard: String?
     /// What the target's definition says of conflicts.
     private(set) lazy var constraintWords = ConstraintWords(target.sql)
     private(set) lazy var keysThatRollBack = readKeysThatRollBack()
@@ -63,7 +66,7 @@ final class MovingTable {
         target: TableSchema,
         source: TableSchema,
         sourceVersion: Int64,
-        hasOtherKeys: Bool,
+        insertGuard: String?,
         inner: MovingTable? = nil,
         isHidden: Bool = false,
         statements: InternalStatements
@@ -79,9 +82,8 @@ final class MovingTable {
         self.isHidden = isHidden
         sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
-        keyLookups = (sql.keyLookups(of: target, isBounded: false), sql.keyLookups(of: target, isBounded: true))
         comparableKeys = target.comparableKeys
-        self.hasOtherKeys = hasOtherKeys
+        self.insertGuard = insertGuard
         let keyColumns = MoveSQL.keyColumns(of: target)
         keyCount = keyColumns.count
         untoldKeyColumns = keyColumns.indices.filter { target.columns[keyColumns[$0]].isReplacementVolatile }

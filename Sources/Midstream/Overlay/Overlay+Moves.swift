@@ -12,8 +12,8 @@ extension Overlay {
         var sourceVersion: Int64
         /// The functions that the guard triggers name for a fence.
         var fences: Set<String>
-        /// Whether a new row may be unique by what the guard triggers do not tell of.
-        var hasOtherKeys: Bool
+        /// The guard trigger for INSERT.
+        var insertGuard: String?
     }
 
     /// The moves that are under way, each of which both tables are as they were when it began. Their sources are attached.
@@ -96,7 +96,7 @@ extension Overlay {
                 source: source,
                 sourceVersion: side.version,
                 fences: Set(MoveSQL.guards.compactMap { guards.fences[MoveSQL.trigger($0, record.id)] }),
-                hasOtherKeys: !guards.handOverKeys(of: target, record.id)
+                insertGuard: guards.text(ofInsert: record.id)
             )
         }
     }

@@ -457,7 +457,7 @@ final class Overlay {
             target: target,
             source: move.source,
             sourceVersion: move.sourceVersion,
-            hasOtherKeys: move.hasOtherKeys,
+            insertGuard: move.insertGuard,
             inner: byName[name],
             isHidden: byName[name]?.isHidden ?? temporary.contains(name),
             statements: statements

@@ -53,7 +53,15 @@ struct GuardTriggers {
     /// Whether the triggers of a move hand over the values of all keys that the target's table has, and of no others: a connection
     /// without Midstream may have made or dropped a unique index since they were made.
     func handOverKeys(of table: TableSchema, _ id: Int64) -> Bool {
-        guard !table.hasOtherKeys, let text = texts[MoveSQL.trigger("insert", id)] else { return false }
+        Self.handsOverKeys(of: table, text(ofInsert: id))
+    }
+
+    /// The text of a move's trigger for INSERT.
+    func text(ofInsert id: Int64) -> String? { texts[MoveSQL.trigger("insert", id)] }
+
+    /// The same of the trigger for INSERT.
+    static func handsOverKeys(of table: TableSchema, _ text: String?) -> Bool {
+        guard !table.hasOtherKeys, let text else { return false }
         let bytes = Array(text.utf8)
         let words = SQLTokenizer(text).filter { !$0.isTrivia }.map {
             SQLIdentifier.lowercased(SQLIdentifier.unquoted(String(decoding: bytes[$0.range], as: UTF8.self)))

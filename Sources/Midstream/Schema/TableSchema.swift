@@ -177,6 +177,17 @@ enum Affinity: Hashable {
 
     init(declaredType: String, isStrict: Bool) {
         let type = SQLIdentifier.lowercased(declaredType)
+        switch type {
+        case "integer", "int": self = .integer
+        case "text": self = .text
+        case "", "blob": self = .blob
+        case "real": self = .real
+        default: self.init(words: type, isStrict: isStrict)
+        }
+    }
+
+    /// - Parameter type: In lower case.
+    private init(words type: String, isStrict: Bool) {
         func has(_ word: String) -> Bool { type.utf8.firstRange(of: word.utf8) != nil }
         // Elsewhere than in a STRICT table, ANY is a word like any other.
         if isStrict, type == "any" {
