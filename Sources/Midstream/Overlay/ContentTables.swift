@@ -37,15 +37,16 @@ struct ContentTables {
     init(connection: Connection, moving: [String: MovingTable], views: Set<String>, copies: Set<String>) throws {
         self.copies = copies
         let masters = ["main.sqlite_master", "sqlite_temp_master"]
-        func objects(_ condition: String) throws -> [(name: String, outline: StatementOutline)] {
+        func objects(_ condition: String) throws -> [(name: String, sql: String)] {
             let query = masters.map { "SELECT name, sql FROM \($0) WHERE \(condition)" }.joined(
                 separator: " UNION ALL "
             )
-            return try connection.fetchAll(query).map { (try $0.get(0), SQLScript(try $0.get(1)).outline()) }
+            return try connection.fetchAll(query).map { (try $0.get(0), try $0.get(1)) }
         }
-        for (name, outline) in try objects("type = 'table' AND sql LIKE 'CREATE VIRTUAL%'") {
+        for (name, sql) in try objects("type = 'table' AND sql LIKE 'CREATE VIRTUAL%'") {
             let lower = SQLIdentifier.lowercased(name)
             if OwnNames.isTable(lower) || moving[lower] != nil { continue }
+            let outline = SQLScript(sql).outline()
             var tables = Set(moving.filter { outline.mentions([$0.key]) }.map(\.value.id))
             // Which of them a view reads is not looked at.
             if outline.mentions(views) { tables.formUnion(moving.values.map(\.id)) }
@@ -61,7 +62,8 @@ struct ContentTables {
             )
         }
         if readers.isEmpty { return }
-        for (name, outline) in try objects("type = 'trigger'") {
+        for (name, sql) in try objects("type = 'trigger'") {
+            let outline = SQLScript(sql).outline()
             let isCommand = Self.commandsOfContent.contains { outline.mentions([$0]) }
             let owner = outline.onTable.flatMap { moving[SQLIdentifier.lowercased($0.name)] }
             for (reader, table) in readers where outline.mentions([reader]) {

@@ -51,7 +51,8 @@ final class KnownSchema {
             objects[object.rowID] = object
             rowIDsOfTables[Self.key(object.table), default: []].append(object.rowID)
             rowIDsOfNames[Self.key(object.name), default: []].append(object.rowID)
-            descriptions[Self.key(object.table)] = nil
+            // A trigger says nothing of its table.
+            if object.type != "trigger" { descriptions[Self.key(object.table)] = nil }
             if [object.name, object.table, object.sql ?? ""].contains(where: LegibleSchema.mayBeRepaired) {
                 isLegible = false
             }

@@ -63,6 +63,8 @@ enum LegibleSchema {
         _ arguments: Arguments = Arguments(),
         table: String? = nil
     ) throws {
+        // A schema is only known where all of it is valid.
+        if try connection.knownSchema(SQLIdentifier.unquoted(schema)) != nil { return }
         let master = "\(SQLIdentifier.quoted(schema)).sqlite_master"
         let rows = try connection.fetchAll(
             "SELECT rowid, name, sql, type FROM \(master) WHERE sql IS NOT NULL AND (\(condition))",

@@ -136,29 +136,25 @@ struct SchemaReader {
         let info = try columns(of: name)
         let options = TableOptions(sql: sql)
         let generations =
-            info.contains { $0["hidden"] == .integer(2) || $0["hidden"] == .integer(3) }
-            ? GeneratedColumns(createTable: sql).expressions : [:]
+            info.contains(where: \.isGenerated) ? GeneratedColumns(createTable: sql).expressions : [:]
         var columns: [TableSchema.Column] = []
         var isAutoIncrement = false
         var primaryKey: [(position: Int64, column: Int)] = []
-        for row in info {
-            let isGenerated = row["hidden"] == .integer(2) || row["hidden"] == .integer(3)
-            let position: Int64 = try row.get("pk")
-            if position > 0 { primaryKey.append((position, columns.count)) }
-            let column: String = try row.get("name")
-            let metadata = try connection.metadata(ofColumn: column, table: name, schema: schema)
+        for column in info {
+            if column.positionInKey > 0 { primaryKey.append((column.positionInKey, columns.count)) }
+            let metadata = try connection.metadata(ofColumn: column.name, table: name, schema: schema)
             if metadata.isAutoIncrement { isAutoIncrement = true }
-            let type: String = try row.get("type")
             columns.append(
                 TableSchema.Column(
-                    name: column,
-                    type: type,
+                    name: column.name,
+                    type: column.type,
                     collation: metadata.collation,
                     // Of one that cannot be read no other is taken to be the same.
-                    generation: isGenerated ? generations[SQLIdentifier.lowercased(column)] ?? sql : nil,
-                    affinity: Affinity(declaredType: type, isStrict: options.isStrict),
-                    isNotNull: row["notnull"] == .integer(1),
-                    defaultValue: row["dflt_value"].flatMap(Self.expression)
+                    generation: column.isGenerated
+                        ? generations[SQLIdentifier.lowercased(column.name)] ?? sql : nil,
+                    affinity: Affinity(declaredType: column.type, isStrict: options.isStrict),
+                    isNotNull: column.isNotNull,
+                    defaultValue: column.defaultValue.flatMap(Self.expression)
                 )
             )
         }
@@ -173,7 +169,7 @@ struct SchemaReader {
             isAutoIncrement: isAutoIncrement,
             isStrict: options.isStrict,
             indexes: indexes,
-            parents: try parents(of: name)
+            parents: options.hasForeignKeys ? try parents(of: name) : []
         )
         // A single primary key column that has no index of its own is the rowid itself.
         if table.hasRowID, primaryKey.count == 1, !indexes.contains(where: \.isPrimaryKey) {
@@ -185,14 +181,36 @@ struct SchemaReader {
     /// The names of the columns of a table or view, generated and hidden ones included; none where it is not there.
     func columnNames(of name: String) throws -> [String] {
         if try connection.knownSchema(schema) != nil, let table = try table(name) { return table.columns.map(\.name) }
-        return try columns(of: name).map { try $0.get("name") }
+        return try columns(of: name).map(\.name)
     }
 
-    private func columns(of name: String) throws -> [Row] {
+    /// What SQLite says of a column.
+    private struct ColumnInfo {
+        let name: String
+        let type: String
+        let isNotNull: Bool
+        let defaultValue: SQLiteValue?
+        /// From 1 on; 0 for one that is not of the PRIMARY KEY.
+        let positionInKey: Int64
+        let isGenerated: Bool
+
+        init(_ row: Statement) throws {
+            name = try row.read(at: 1)
+            type = try row.read(at: 2)
+            isNotNull = row.int64(at: 3) == 1
+            defaultValue = row.value(at: 4)
+            positionInKey = row.int64(at: 5)
+            // Of a table without that column NULL is read, as 0.
+            isGenerated = [2, 3].contains(row.int64(at: 6))
+        }
+    }
+
+    private func columns(of name: String) throws -> [ColumnInfo] {
         let quoted = SQLIdentifier.quoted(name)
         // table_xinfo also shows generated and hidden columns; SQLite before 3.26 has neither, and answers nothing.
-        let info = try connection.fetchAll("PRAGMA \(prefix).table_xinfo(\(quoted))")
-        return info.isEmpty ? try connection.fetchAll("PRAGMA \(prefix).table_info(\(quoted))") : info
+        let info = try connection.mapRows(once: "PRAGMA \(prefix).table_xinfo(\(quoted))", ColumnInfo.init)
+        if !info.isEmpty { return info }
+        return try connection.mapRows(once: "PRAGMA \(prefix).table_info(\(quoted))", ColumnInfo.init)
     }
 
     /// A default as an expression that may stand anywhere: in a column's definition, a name is a string.
@@ -218,8 +236,8 @@ struct SchemaReader {
 
     /// The tables that the table's foreign keys name.
     func parents(of name: String) throws -> [String] {
-        try connection.fetchAll("PRAGMA \(prefix).foreign_key_list(\(SQLIdentifier.quoted(name)))").map {
-            try $0.get("table")
+        try connection.mapRows(once: "PRAGMA \(prefix).foreign_key_list(\(SQLIdentifier.quoted(name)))") {
+            try $0.read(at: 2)
         }
     }
 
@@ -237,24 +255,24 @@ struct SchemaReader {
     }
 
     private func indexes(of quoted: String, _ columns: [TableSchema.Column]) throws -> [TableSchema.Index] {
-        try connection.fetchAll("PRAGMA \(prefix).index_list(\(quoted))").map { row in
-            let name: String = try row.get("name")
-            let terms = try connection.fetchAll("PRAGMA \(prefix).index_xinfo(\(SQLIdentifier.quoted(name)))")
-                .filter { $0["key"] == .integer(1) }
-                .map { term in
-                    let column: Int64 = try term.get("cid")
-                    return TableSchema.Index.Term(
-                        column: column == -2 ? nil : Int(column),
-                        isDescending: term["desc"] == .integer(1),
-                        collation: (try? term.get("coll", as: String.self)) ?? "BINARY"
-                    )
-                }
+        try connection.mapRows(once: "PRAGMA \(prefix).index_list(\(quoted))") { row in
+            let name: String = try row.read(at: 1)
+            let terms = try connection.mapRows(once: "PRAGMA \(prefix).index_xinfo(\(SQLIdentifier.quoted(name)))") {
+                term -> TableSchema.Index.Term? in
+                guard term.int64(at: 5) == 1 else { return nil }
+                let column = term.int64(at: 1)
+                return TableSchema.Index.Term(
+                    column: column == -2 ? nil : Int(column),
+                    isDescending: term.int64(at: 3) == 1,
+                    collation: try term.read(String?.self, at: 4) ?? "BINARY"
+                )
+            }
             return TableSchema.Index(
                 name: name,
-                isUnique: try row.get("unique", as: Int64.self) == 1,
-                isPrimaryKey: row["origin"] == .text("pk"),
-                isPartial: row["partial"] == .integer(1),
-                terms: terms
+                isUnique: row.int64(at: 2) == 1,
+                isPrimaryKey: row.text(at: 3) == "pk",
+                isPartial: row.int64(at: 4) == 1,
+                terms: terms.compactMap(\.self)
             )
         }
     }
@@ -264,6 +282,8 @@ struct SchemaReader {
 private struct TableOptions {
     var isWithoutRowID = false
     var isStrict = false
+    /// Whether the text has the word that a foreign key cannot do without.
+    var hasForeignKeys = false
 
     init(sql: String) {
         let bytes = Array(sql.utf8)
@@ -273,9 +293,14 @@ private struct TableOptions {
                 isWithoutRowID = false
                 isStrict = false
             case .identifier:
-                let word = SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self))
-                if word == "rowid" { isWithoutRowID = true }
-                if word == "strict" { isStrict = true }
+                // Few words have as many letters as these.
+                guard [5, 6, 10].contains(token.range.count) else { continue }
+                switch SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self)) {
+                case "rowid": isWithoutRowID = true
+                case "strict": isStrict = true
+                case "references": hasForeignKeys = true
+                default: break
+                }
             default: break
             }
         }

@@ -160,9 +160,10 @@ struct Claims {
         var known = isSameFile ? [] : try all()
         var fenced: Set<String> = []
         var fences: [SchemaRow] = []
-        for record in records where try stake(record, among: &known) {
+        let file = targetFile()
+        for record in records where try stake(record, of: file, among: &known) {
             let isFirst = fenced.insert(SQLIdentifier.lowercased(record.source)).inserted
-            if isFirst || isSameFile { fences += try fence(record) }
+            if isFirst || isSameFile { fences += try fence(record, of: file) }
         }
         try connection.create(fences, in: migration.schema)
     }
@@ -171,7 +172,7 @@ struct Claims {
     ///
     /// - Parameter claims: All of the source's file, which this one comes to.
     /// - Returns: `false` where it was claimed before.
-    private func stake(_ record: TableRecord, among claims: inout [Claim]) throws -> Bool {
+    private func stake(_ record: TableRecord, of file: String, among claims: inout [Claim]) throws -> Bool {
         if isSameFile {
             for other in try movedHere(from: record.source) where !other.isDropped { try checkDisjoint(record, other) }
             return true
@@ -208,9 +209,19 @@ struct Claims {
             INSERT INTO \(table)(id, source_table, target_file, target_table, condition, first_rowid, last_rowid)
             VALUES (?, ?, ?, ?, ?, ?, ?)
             """,
-            [record.id, record.source, targetFile(), record.target, record.condition, rowIDs?.first, rowIDs?.last]
+            [record.id, record.source, file, record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
-        claims += try all(only: record.id)
+        claims.append(
+            Claim(
+                id: record.id,
+                sourceTable: record.source,
+                targetFile: file,
+                targetTable: record.target,
+                condition: record.condition,
+                firstRowID: rowIDs?.first,
+                lastRowID: rowIDs?.last
+            )
+        )
         return true
     }
 
@@ -423,15 +434,13 @@ struct Claims {
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         do {
             // Both in one statement: it is prepared for each table of a connection that is opened.
-            let ends = try connection.fetchOne(
-                "SELECT (SELECT min(\(key)) FROM \(from)), (SELECT max(\(key)) FROM \(from))"
-            )
-            return RowIDs(
-                first: try ends?.get(0, as: Int64?.self) ?? RowIDs.none.first,
-                last: try ends?.get(1, as: Int64?.self) ?? RowIDs.none.last
-            )
-        } catch {
-            guard ResultCode.corrupt ~= error.code else { throw error }
+            let ends: [RowIDs] = try connection.mapRows(
+                once: "SELECT (SELECT min(\(key)) FROM \(from)), (SELECT max(\(key)) FROM \(from))"
+            ) { row in
+                row.isNull(at: 0) ? RowIDs.none : RowIDs(first: row.int64(at: 0), last: row.int64(at: 1))
+            }
+            return ends.first ?? RowIDs.none
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
             return nil
         }
     }
@@ -635,7 +644,7 @@ struct Claims {
         var sql: String
 
         /// The number of the move that it was put up by.
-        var id: Int64? { name.split(separator: "_").last.flatMap { Int64($0) } }
+        var id: Int64? { name.utf8.lastIndex(of: UInt8(ascii: "_")).flatMap { Int64(name[$0...].dropFirst()) } }
 
         /// The texts in its program: what it says, and in the target's own file what it tells besides.
         var strings: [String] {
@@ -669,8 +678,15 @@ struct Claims {
 
     /// The tables of the source's file that fences are on, by the numbers of the moves which have put these up.
     func fencedTables() throws -> [Int64: String] {
-        let fences = try Self.fences(in: schema, connection)
-        return Dictionary(fences.compactMap { fence in fence.id.map { ($0, fence.table) } }) { first, _ in first }
+        let fences = try connection.mapRows(
+            "SELECT name, tbl_name FROM \(schema).sqlite_master WHERE type = 'trigger' AND name LIKE "
+                + "'midstream\\_fence\\_%' ESCAPE '\\'"
+        ) { Fence(name: try $0.read(at: 0), table: try $0.read(at: 1), sql: "") }
+        let tables = fences.compactMap { fence -> (Int64, String)? in
+            guard OwnNames.isTrigger(fence.name) else { return nil }
+            return fence.id.map { ($0, fence.table) }
+        }
+        return Dictionary(tables) { first, _ in first }
     }
 
     /// Makes sure that the source's table of a move is the one that was fenced, and none that has got its name: a fence goes with

@@ -56,6 +56,25 @@ extension Setup {
         var isSameFile: Bool { claims.isSameFile }
     }
 
+    /// Tables that begin together.
+    private struct Begun {
+        private(set) var all: [Beginning] = []
+        private var sources: [String: [MoveSQL]] = [:]
+        private var sharing: [String: [TableRecord]] = [:]
+
+        mutating func append(_ beginning: Beginning) {
+            all.append(beginning)
+            sources[SQLIdentifier.lowercased(beginning.target.name), default: []].append(beginning.sql)
+            sharing[SQLIdentifier.lowercased(beginning.record.source), default: []].append(beginning.record)
+        }
+
+        /// The sources of a target's table.
+        func sources(of target: String) -> [MoveSQL] { sources[SQLIdentifier.lowercased(target)] ?? [] }
+
+        /// Those that take rows of a source's table.
+        func records(from source: String) -> [TableRecord] { sharing[SQLIdentifier.lowercased(source)] ?? [] }
+    }
+
     /// Checks every table before anything is done, and leaves out those that have moved before.
     func check(
         _ wanted: [TableMigration],
@@ -78,7 +97,7 @@ extension Setup {
             }
             throw Overtaken()
         }
-        var begun: [Beginning] = []
+        var begun = Begun()
         var isLegible = false
         for wish in wanted {
             guard let source = wish.sourceTable, try !isThere(wish, from: source, known, at: version) else { continue }
@@ -89,8 +108,8 @@ extension Setup {
             guard let beginning = try beginning(wish, from: source, known, besides: begun) else { continue }
             begun.append(beginning)
         }
-        try checkTriggers(begun, records)
-        return begun
+        try checkTriggers(begun.all, records)
+        return begun.all
     }
 
     /// Whether rows that are asked for have come, or are coming, so that nothing is to be begun.
@@ -183,7 +202,7 @@ extension Setup {
         _ wish: TableMigration,
         from sourceName: String,
         _ known: Known,
-        besides begun: [Beginning]
+        besides begun: Begun
     ) throws -> Beginning? {
         let (migration, records, claims) = (known.migration, known.records, known.claims)
         let isSameFile = known.isSameFile
@@ -240,7 +259,7 @@ extension Setup {
             target: target,
             source: source,
             others: others(of: target.name, known.records(of: target.name))
-                + begun.filter { SQLIdentifier.equal($0.target.name, target.name) }.map(\.sql),
+                + begun.sources(of: target.name),
             on: connection
         )
         beginning.definitions = definitions
@@ -248,7 +267,7 @@ extension Setup {
         let moving = records.filter {
             $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
         }
-        let sharing = begun.filter { SQLIdentifier.equal($0.record.source, sourceName) }.map(\.record)
+        let sharing = begun.records(from: sourceName)
         try claims.checkOwners(record, among: known.stakedStill(connection))
         try checkFormers(of: record, migration, isShared: !moving.isEmpty || !sharing.isEmpty)
         stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }

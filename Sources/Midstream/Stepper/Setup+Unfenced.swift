@@ -37,8 +37,13 @@ extension Setup {
         do {
             _ = try stepper.withoutPatience {
                 let version: Int64 = try connection.fetchValue(pragma) ?? 0
+                // What is known of the schemas outlives this, which changes none.
+                let knowledge = connection.schemaKnowledge
                 try connection.execute("BEGIN")
-                defer { try? connection.rollBack() }
+                defer {
+                    try? connection.rollBack()
+                    connection.schemaKnowledge = knowledge
+                }
                 // This writes a page in memory, for which SQLite opens the journal.
                 try connection.execute("\(pragma) = \(version)")
             }

@@ -8,8 +8,17 @@ extension Connection {
         _ body: (Statement) throws -> Element
     ) throws -> [Element] {
         let statement = try cachedStatement(sql)
-        defer { statement.reset() }
         try statement.bind(arguments)
+        return try rows(of: statement, body)
+    }
+
+    /// The same of a statement that is not asked again, so that it takes no other's place in the cache.
+    func mapRows<Element>(once sql: String, _ body: (Statement) throws -> Element) throws -> [Element] {
+        try rows(of: prepare(sql), body)
+    }
+
+    private func rows<Element>(of statement: Statement, _ body: (Statement) throws -> Element) throws -> [Element] {
+        defer { statement.reset() }
         var elements: [Element] = []
         while try statement.step() { elements.append(try body(statement)) }
         try statement.checkValuesRead()
