@@ -501,8 +501,9 @@ final class Overlay {
 
     /// SQLite connects those that are written into its schema's table when they are first named.
     private func create(_ unions: [SchemaRow]) throws {
-        // Nobody else looks at `temp`, and other code's authorizer may not let it be written so.
-        try connection.isBorrowed ? unions.forEach { try execute($0.create(in: "temp")) } : connection.create(unions, in: "temp", execute)
+        guard connection.isBorrowed else { return try connection.create(unions, in: "temp", execute) }
+        // Other code's authorizer may not let the schema's table be written.
+        for union in unions { try execute(union.create(in: "temp")) }
     }
 
     /// The table that has a moving table's pending rows alone.

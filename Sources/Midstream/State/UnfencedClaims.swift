@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// The claims on tables of source files that cannot be written. They are in the target alone, and tell there, also when all has
@@ -72,6 +73,9 @@ struct UnfencedClaims {
     func ids() throws -> Set<Int64> { Set(try rows("SELECT id FROM \(name)").map { try $0.get(0) }) }
 
     private func rows(_ sql: String) throws -> [Row] {
+        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)), known.table(Self.table) == nil {
+            return []
+        }
         // SQLite looks this up by the name, where a query of `sqlite_master` would read all of it.
         let column = try connection.fetchOne("PRAGMA \(schema).table_info(\(Self.table))")
         return column == nil ? [] : try connection.fetchAll(sql)

@@ -58,7 +58,9 @@ extension Setup {
 
     /// Those of a migration's tables whose source has a claim, or is to get one.
     func fenced(_ records: [TableRecord], _ migration: MigrationRecord) throws -> [TableRecord] {
-        migration.sourcePath == nil ? [] : try records.filter { try !isUnfenced($0) }
+        if migration.sourcePath == nil { return [] }
+        let unfenced = try UnfencedClaims(connection: connection).ids()
+        return records.filter { !unfenced.contains($0.id) }
     }
 
     private func isClosed(_ record: TableRecord) throws -> Bool {
