@@ -3,7 +3,7 @@ import SQLiteConnection
 import Testing
 
 /// So many tables that their triggers, and the union tables of a connection, are written into the schema at once.
-@Suite struct ManyTablesTests {
+@Suite struct WrittenSchemaTests {
     private static let count = 60
 
     /// Names that have to be quoted, and keys of all kinds.
