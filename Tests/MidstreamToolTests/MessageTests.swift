@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test func eachExitCodeHasARow() throws {
-        let codes = [ExitCode.success, .failure, .usage, .signal(SIGINT)]
+        let codes = [ExitCode.success, .failure, .usage, .signal(SIGINT), .signal(SIGPIPE)]
         #expect(try Self.table("Exit codes of the command").map { $0[0] } == codes.map { "\($0.status)" })
     }
 
