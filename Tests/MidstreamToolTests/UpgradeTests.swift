@@ -57,7 +57,7 @@ import Testing
         let again = try tool(arguments + ["--json"])
         #expect(
             again.output
-                == "{\"plan\":{\"changes\":[],\"undeclared\":[\"other\"],\"movedAway\":[],\"rebuilt\":[]}}\n"
+                == "{\"plan\":{\"changes\":[],\"undeclared\":[\"other\"],\"movedAway\":[],\"rebuilt\":[],\"unfilled\":[]}}\n"
         )
         let dropping = try tool(arguments + ["--allow-drop"])
         #expect(dropping.output.contains("other: drop"))
@@ -131,6 +131,61 @@ import Testing
             try folder.value("app.db", "SELECT group_concat(a || ' ' || b) FROM t") == .text("1 2,no = a 1")
         )
         #expect(try BuiltTool.run("upgrade", path, "--schema", "x", "--map", "a=1").status == 64)
+    }
+
+    /// None is left out without a word: in the end the column would be empty, and the right command would find nothing to do.
+    @Test(arguments: [
+        ("t.c=a || lsat", "table t has no column lsat, of which --map makes column c"),
+        ("t.c=\"nosuch\"", "table t has no column nosuch, of which --map makes column c"),
+        ("t.d=b", "table t has no column b, of which --map makes column d"),
+        ("t.a=a + 1", "column a of table t is made of, and that column is in the file as it is declared"),
+        ("u.x=1", "--map says what column x of table u is made of, and table u is created"),
+        ("t.e=1", "the schema does not declare it"),
+    ])
+    func aMappingIsAppliedOrRefused(_ mapping: String, _ message: String) throws {
+        let path = try folder.database("app.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1);")
+        let schema = try script("CREATE TABLE t(a, c TEXT, d NOT NULL DEFAULT 0); CREATE TABLE u(x);")
+        let before = try folder.dump("app.db")
+        for option in [["--plan"], ["--json"], ["--allow-drop"], []] {
+            let result = try tool(["upgrade", path, "--schema", schema, "--map", mapping] + option)
+            #expect(result.status == 1 && result.output.isEmpty)
+            #expect(result.error.contains(message), "\(result.error)")
+        }
+        #expect(try folder.dump("app.db") == before)
+        let right = try tool(["upgrade", path, "--schema", schema, "--map", "t.c=a || 'x'"])
+        #expect(right.status == 0, "\(right.error)")
+        #expect(try folder.value("app.db", "SELECT c FROM t") == .text("1x"))
+    }
+
+    /// While rows move, the same command goes on.
+    @Test func aMappingThatHasBegunMayBeSaidOnceMore() throws {
+        let path = try folder.database("app.db", messages(2500) + "CREATE TABLE t(a); INSERT INTO t VALUES (1);")
+        let schema = try script(
+            "CREATE TABLE messages(id INTEGER PRIMARY KEY, sender TEXT, body TEXT, n INT NOT NULL); CREATE TABLE t(a, b)"
+        )
+        let arguments = ["upgrade", path, "--schema", schema, "--map", "messages.n=id + 1", "--map", "t.b=a + 1"]
+        let paced = arguments + ["--pace", "gentle", "--budget", "1ms"]
+        let stopped = try Subprocess.run(BuiltTool.path, paced) { pid in
+            for _ in 0..<3000 {
+                if (try? folder.value("app.db", "SELECT phase FROM midstream_tables")) == .integer(1) { break }
+                usleep(10_000)
+            }
+            kill(pid, SIGINT)
+        }
+        #expect(stopped.status == 130, "\(stopped.error)")
+        let again = try tool(arguments)
+        #expect(again.status == 0, "\(again.error)")
+        #expect(try folder.value("app.db", "SELECT sum(n - id) FROM messages") == .integer(2500))
+        #expect(try folder.value("app.db", "SELECT b FROM t") == .integer(2))
+    }
+
+    /// It looks like the output of a program that has failed.
+    @Test(arguments: ["", "-- nothing\n;"]) func aScriptWithoutAStatementDropsNothing(_ text: String) throws {
+        let path = try folder.database("app.db", "CREATE TABLE t(a); INSERT INTO t VALUES (1);")
+        let before = try folder.dump("app.db")
+        let result = try tool(["upgrade", path, "--schema", try script(text), "--allow-drop"])
+        #expect(result.status == 1 && result.error.contains("the schema declares nothing"), "\(result)")
+        #expect(try folder.dump("app.db") == before)
     }
 
     @Test func whatCannotBeUnderstoodIsTold() throws {

@@ -78,8 +78,8 @@ extension Beginning {
         throw MigrationError(
             .rowRefused,
             "\(found.rows(of: place)) \(isOne ? "does" : "do") not fit the table's new shape: \(found.what). Nothing has been "
-                + "changed. Change or delete \(isOne ? "this row" : "these rows") first, make the column of an expression that fits, "
-                + "as in coalesce(a, ''), or have such rows set aside: refusedRows = .setAside",
+                + "changed. Change or delete \(isOne ? "this row" : "these rows") first, or make the column of an expression that "
+                + "fits, as in coalesce(a, ''), or have such rows set aside: refusedRows = .setAside",
             table: record.target,
             row: found.keys.first,
             cause: found.cause

@@ -66,6 +66,15 @@ extension DatabaseAccess {
                 } catch {
                     return error as? SQLiteError
                 }
+            },
+            fails: { [connection] expressions, name in
+                let values = expressions.map { "count((\($0)\n))" }.joined(separator: ", ")
+                do {
+                    _ = try connection.fetchOne("SELECT \(values) FROM main.\(SQLIdentifier.quoted(name))")
+                    return false
+                } catch let error as SQLiteError where error.isOfRow {
+                    return true
+                }
             }
         )
         var planner = SchemaPlanner(
@@ -75,12 +84,13 @@ extension DatabaseAccess {
             file: file
         )
         let plan = try planner.make()
-        try checkColumns(options, besides: plan)
+        try checkColumns(options, besides: plan, unused: planner.unusedMappings)
         return plan
     }
 
-    /// Makes sure that columns of tables which are being rebuilt are not to be made of something else than the rebuild began with.
-    private func checkColumns(_ options: SchemaOptions, besides plan: SchemaPlan) throws {
+    /// Makes sure that columns of tables which are being rebuilt are not to be made of something else than the rebuild began with; and
+    /// where that is asked for, that nothing is left out of what columns are to be made of.
+    private func checkColumns(_ options: SchemaOptions, besides plan: SchemaPlan, unused: [UnusedMapping]) throws {
         if options.columns.isEmpty { return }
         let rebuilds = try StateStore(connection: connection).load().tables.filter {
             $0.isRebuild && $0.phase == .copying && !$0.columns.contains(.joined)
@@ -105,6 +115,21 @@ extension DatabaseAccess {
                 )
             }
         }
+        // While rows move, what has begun that may be said once more.
+        guard options.refusesUnusedColumns, rebuilds.isEmpty, let mapping = unused.first else { return }
+        let reason =
+            if case .created = mapping.reason {
+                "table \(mapping.table) is created, and has no rows. Leave that out, or correct the table's name"
+            } else {
+                "that column is in the file as it is declared, so that nothing would be made of it. Leave that out: what rows have is "
+                    + "changed by UPDATE"
+            }
+        throw MigrationError(
+            .misuse,
+            "SchemaOptions.columns says what column \(mapping.column) of table \(mapping.table) is made of, and \(reason). Nothing has "
+                + "been changed",
+            table: mapping.table
+        )
     }
 
     /// Makes sure that the names of the file's objects and of declared ones can be told apart. Those of columns matter where a

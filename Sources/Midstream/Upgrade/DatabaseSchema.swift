@@ -39,7 +39,7 @@ public struct DatabaseSchema: Sendable, Hashable {
 
     /// The statements as SQLite understands them.
     ///
-    /// - Throws: ``MigrationError`` for what is no CREATE statement; ``/SQLiteConnection/SQLiteError`` for one that does not
+    /// - Throws: ``MigrationError`` where there is no statement, or one that is no CREATE statement; ``/SQLiteConnection/SQLiteError`` for one that does not
     ///   compile.
     func image() throws -> SchemaImage {
         let connection = try Connection(path: ":memory:")
@@ -51,6 +51,13 @@ public struct DatabaseSchema: Sendable, Hashable {
                 error.message = place(of: statement, offset: nil) + error.message
                 throw error
             }
+        }
+        guard !creations.isEmpty else {
+            throw MigrationError(
+                .misuse,
+                "the schema declares nothing, as the output of a program that has failed: give it the CREATE statements of all that the "
+                    + "file is to have. Tables are dropped by DROP TABLE"
+            )
         }
         let shadows = try Self.shadowTables(creations)
         for creation in creations where !(creation.kind == .createTable && shadows.isMade(creation.name)) {
@@ -135,11 +142,13 @@ public struct SchemaOptions: Sendable {
     /// New names of columns by those that they have, by the table's new name.
     public var renamedColumns: [String: [String: String]] = [:]
     /// What columns are made of that come, get another name, or change their type, their collation or NOT NULL: by the table's
-    /// and the column's new name. What names a column that the file has not belongs to an earlier change, and is left out.
+    /// and the column's new name. What names a column that the file has not belongs to an earlier change, and is left out: see
+    /// ``SchemaPlan/unusedMappings``.
     public var columns: [String: [String: ColumnMapping]] = [:]
     /// What becomes of rows that do not fit a table's new shape: see ``TableRebuild/refusedRows``.
     public var refusedRows = RefusedRowPolicy.stop
-    /// Whether what ``columns`` says of a table that is being rebuilt must be what its rebuild began with, also where that is nothing.
+    /// Whether all that ``columns`` says must be applied; of a table that is being rebuilt, that it is what its rebuild began with, also
+    /// where that is nothing.
     package var refusesUnusedColumns = false
     /// In a table of at most so many rows, what takes a time that grows with them is done at once.
     public var rowsChangedAtOnce = 1000

@@ -32,6 +32,14 @@ struct ExternalContent {
         }
     }
 
+    /// The table that is the content of a full-text table, which has an index of its rows.
+    static func fullText(of virtual: SchemaObject) -> String? {
+        guard let arguments = ModuleArguments(virtual.sql), ["fts4", "fts5"].contains(arguments.module),
+            let table = arguments.value(of: "content"), !table.isEmpty
+        else { return nil }
+        return table
+    }
+
     /// Whether it reads a column.
     func reads(_ column: String) -> Bool { columns?.contains { SQLIdentifier.equal($0, column) } ?? true }
 }

@@ -1,3 +1,5 @@
+internal import SQLText
+
 /// What brings a file to a declared schema.
 ///
 ///     print(try database.plan(for: schema))
@@ -14,6 +16,14 @@ public struct SchemaPlan: Sendable {
     /// The declared tables whose rows have moved to another file, be it under a former name of
     /// ``SchemaOptions/renamedTables``. What is left of each refuses writes, and stays as it is.
     public internal(set) var movedAway: [String] = []
+
+    /// The columns that come, and of which ``SchemaOptions/columns`` says something that is left out, since it names a column that
+    /// the table has not: `table.column`.
+    public internal(set) var unusedMappings: [String] = []
+
+    /// The full-text tables that are created, and find nothing yet of the rows which their content has: have each of them read these
+    /// by `INSERT INTO f(f) VALUES ('rebuild')`.
+    public internal(set) var unfilledTables: [String] = []
 
     /// The tables that are rebuilt, and how. A plan that has not been carried out leaves out those of which only that will tell:
     /// where rows are still moving, or get another key.
@@ -84,6 +94,19 @@ extension SchemaPlan: CustomStringConvertible {
                 "    rows with NULL in \($0) do not fit, unless it is made of something else"
             }
             if change.way == .rebuild { lines += rebuilt.filter { $0.name == change.name }.map { "    " + $0.words } }
+        }
+        if !unusedMappings.isEmpty {
+            lines.append(
+                "is made of nothing, since its mapping names a column that the table has not: "
+                    + unusedMappings.joined(separator: ", ")
+            )
+        }
+        for name in unfilledTables {
+            let quoted = SQLIdentifier.quoted(name)
+            lines.append(
+                "\(name) has none of the rows of its content yet, so that searches miss them and triggers that take them out damage it: "
+                    + "fill it by INSERT INTO \(quoted)(\(quoted)) VALUES ('rebuild')"
+            )
         }
         if !movedAway.isEmpty {
             lines.append("has moved to another file, and is left alone: " + movedAway.joined(separator: ", "))

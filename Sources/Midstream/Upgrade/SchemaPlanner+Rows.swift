@@ -79,4 +79,52 @@ extension SchemaPlanner {
             }
         return hasOwnKey ? .certain : .dependent
     }
+
+    /// Whether the expression of a generated column that comes fails on a row: ADD COLUMN looks at none, and then no such row could
+    /// be read.
+    ///
+    /// - Complexity: O(n) where it has a function that may fail, otherwise O(1).
+    func fails(_ column: CreateTable.Column, _ goal: TableImage, of old: TableImage) throws -> Bool {
+        guard let index = goal.schema.columnIndex(column.name), let text = goal.schema.columns[index].generation else {
+            return false
+        }
+        return try fails([text], goal, of: old)
+    }
+
+    /// Whether an expression of an index that comes fails on a row.
+    ///
+    /// - Complexity: As of a column.
+    func fails(_ indexes: [SchemaObject], _ goal: TableImage, of old: TableImage) throws -> Bool {
+        let definitions = indexes.map { IndexTerms($0.sql) }
+        return try fails(definitions.flatMap { $0.terms + [$0.condition].compactMap(\.self) }, goal, of: old)
+    }
+
+    private func fails(_ expressions: [String], _ goal: TableImage, of old: TableImage) throws -> Bool {
+        let risky = expressions.filter { ConnectionTerms($0, of: goal.schema, readingGenerated: true).mayFail }
+        return try !risky.isEmpty && file.fails(risky, formerName(old.name))
+    }
+}
+
+/// What ``SchemaOptions/columns`` says of a column and is not applied.
+struct UnusedMapping {
+    enum Reason {
+        /// The column is in the file as it is declared.
+        case unchanged
+        /// It comes, and is made of a column that the table has not.
+        case unknown(String)
+        /// The table is created.
+        case created
+    }
+
+    let table: String
+    let column: String
+    let reason: Reason
+
+    var name: String { "\(table).\(column)" }
+
+    var unknownColumn: String? { if case .unknown(let name) = reason { name } else { nil } }
+
+    func isOf(_ column: String, of table: String) -> Bool {
+        SQLIdentifier.equal(self.column, column) && SQLIdentifier.equal(self.table, table)
+    }
 }

@@ -55,7 +55,8 @@ extension SchemaPlanner {
         if let lacks, needsAlter || !newIndexes.isEmpty { throw lacks.error }
         // Rows that are set aside need a move.
         let isSmall = try !options.refusedRows.setsAside && hasAtMost(options.rowsChangedAtOnce, old)
-        let needsRows = !newIndexes.isEmpty && !isSmall
+        // A rebuild tells on which rows an expression fails.
+        let needsRows = try !newIndexes.isEmpty && (!isSmall || fails(newIndexes, goal, of: old))
         guard needsAlter || needsRows || isMoving && !newTriggers.isEmpty else {
             return try changeIndexes(old.indexes, goal.indexes)
         }
@@ -101,14 +102,17 @@ extension SchemaPlanner {
 
     /// What columns are made of that come, get another name, or hold other values than before. What names a column that the
     /// table has not belongs to an earlier change.
-    func mappings(_ old: TableImage, _ declared: TableImage, _ renamed: [String: String]) throws -> [String:
-        ColumnMapping]
-    {
+    mutating func mappings(
+        _ old: TableImage,
+        _ declared: TableImage,
+        _ renamed: [String: String]
+    ) throws -> [String: ColumnMapping] {
         let former = formerName(old.name)
         var given = SchemaOptions.value(of: old.name, in: options.columns) ?? [:]
         // The table may have either name when they are read.
         if former != old.name { given = given.mapValues { $0.withoutQualifiers([old.name, former]) } }
-        return try given.filter { name, mapping in
+        var applied: [String: ColumnMapping] = [:]
+        for (name, mapping) in given.sorted(by: { $0.key < $1.key }) {
             guard let new = declared.shape.column(name) else {
                 throw MigrationError(
                     .misuse,
@@ -122,11 +126,34 @@ extension SchemaPlanner {
             if !isRenamed, let was, was.affinity == new.affinity, was.collation == new.collation,
                 old.definition.isNotNull(name) == declared.definition.isNotNull(name)
             {
-                return false
+                unusedMappings.append(UnusedMapping(table: old.name, column: name, reason: .unchanged))
+                continue
             }
-            if hasColumns(of: mapping, old) { return true }
-            if !isRenamed, was == nil { try checkMeant(name, old, declared, renamed) }
-            return false
+            guard let unknown = unknownColumn(of: mapping, old) else {
+                applied[name] = mapping
+                continue
+            }
+            if options.refusesUnusedColumns {
+                throw MigrationError(
+                    .misuse,
+                    "table \(old.name) has no column \(unknown), of which SchemaOptions.columns makes column \(name): correct the "
+                        + "expression. Nothing has been changed",
+                    table: old.name
+                )
+            }
+            // Others keep what they have.
+            if isRenamed || was != nil { continue }
+            try checkMeant(name, old, declared, renamed)
+            unusedMappings.append(UnusedMapping(table: old.name, column: name, reason: .unknown(unknown)))
+        }
+        return applied
+    }
+
+    /// Notes what columns of a table are made of that is created, and so has no rows.
+    mutating func noteUnused(of table: TableImage) {
+        if plan.movedAway.contains(where: { SQLIdentifier.equal($0, table.name) }) { return }
+        for column in (SchemaOptions.value(of: table.name, in: options.columns) ?? [:]).keys.sorted() {
+            unusedMappings.append(UnusedMapping(table: table.name, column: column, reason: .created))
         }
     }
 
@@ -151,23 +178,28 @@ extension SchemaPlanner {
         )
     }
 
-    private func hasColumns(of mapping: ColumnMapping, _ old: TableImage) -> Bool {
+    /// A column that a mapping names and the table has not; `nil` where it has all.
+    private func unknownColumn(of mapping: ColumnMapping, _ old: TableImage) -> String? {
         switch mapping {
-        case .column(let name): return old.schema.columnIndex(name) != nil || MappedColumns.isRowIDName(name)
+        case .column(let name):
+            return old.schema.columnIndex(name) != nil || MappedColumns.isRowIDName(name) ? nil : name
         case .expression(let text):
             // In double quotes, a name that is none is a string.
             let renamed = SchemaOptions.value(of: old.name, in: options.renamedColumns) ?? [:]
-            if ExpressionShape.doubleQuotedNames(in: text).contains(where: { !old.schema.hasColumn($0) }) {
-                return false
-            }
+            let quoted = ExpressionShape.doubleQuotedNames(in: text).first { !old.schema.hasColumn($0) }
+            if let quoted { return quoted }
             let names = ExpressionShape.columnNames(in: text)
-            let isOld = renamed.keys.contains { name in
+            let former = renamed.keys.sorted().first { name in
                 old.schema.columnIndex(name) == nil && names.contains(SQLIdentifier.lowercased(name))
             }
-            return !isOld && file.refusal(text, formerName(old.name))?.message.hasPrefix("no such column") != true
-        case .value, .defaultValue: return true
+            if let former { return former }
+            let words = file.refusal(text, formerName(old.name))?.message ?? ""
+            return words.hasPrefix(Self.noColumn) ? String(words.dropFirst(Self.noColumn.count)) : nil
+        case .value, .defaultValue: return nil
         }
     }
+
+    private static let noColumn = "no such column: "
 
     /// A declared table with columns that are not declared, and with the constraints that name them.
     private func keeping(
@@ -241,7 +273,9 @@ extension SchemaPlanner {
             let name = SQLIdentifier.lowercased(column.name)
             let isThere = change.old.shape.column(column.name) != nil && !change.columns.isReused(column.name)
             if isThere || renamed.contains(name) { continue }
-            guard canAdd(column, to: goal, isSmall: isSmall) else { return nil }
+            guard try canAdd(column, to: goal, isSmall: isSmall) && !fails(column, goal, of: change.old) else {
+                return nil
+            }
             statements.append("\(table) ADD COLUMN \(goal.definition.text(column.range))")
         }
         let connection = try scratch().connection
@@ -323,10 +357,13 @@ extension SchemaPlanner {
             }
             // No row needs a value there.
             if try hasAtMost(0, old) { continue }
+            let remedy =
+                unusedMappings.first { $0.isOf(column.name, of: old.name) }?.unknownColumn.map {
+                    ", and SchemaOptions.columns makes it of \($0), which the table has not: correct the name"
+                } ?? ": say by SchemaOptions.columns what the rows have there"
             throw MigrationError(
                 .unequalTables,
-                "column \(column.name) of table \(goal.name) is new, NOT NULL and without default: say by SchemaOptions.columns "
-                    + "what the rows have there",
+                "column \(column.name) of table \(goal.name) is new, NOT NULL and without default\(remedy)",
                 table: goal.name
             )
         }

@@ -7,6 +7,7 @@ extension SchemaPlanner {
         for table in wanted.virtualTables {
             guard let there = present.virtualTables.named(table.name) else {
                 try run(table.name, "create", [table.sql])
+                if try isUnfilled(table) { plan.unfilledTables.append(table.name) }
                 continue
             }
             if there.isSame(as: table) { continue }
@@ -18,6 +19,14 @@ extension SchemaPlanner {
             )
         }
         plan.undeclared += present.virtualTables.map(\.name).filter { wanted.virtualTables.named($0) == nil }
+    }
+
+    /// Whether a full-text table comes whose content is a table that has rows: it has none of them in its index.
+    ///
+    /// Source: <https://www.sqlite.org/fts5.html#external_content_tables>.
+    private func isUnfilled(_ table: SchemaObject) throws -> Bool {
+        guard let content = ExternalContent.fullText(of: table), let old = present.table(content) else { return false }
+        return try !hasAtMost(0, old)
     }
 
     /// What virtual tables read by its name must be there in the end, where it was. Views among it may have got other columns.

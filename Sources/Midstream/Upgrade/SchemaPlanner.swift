@@ -17,6 +17,8 @@ struct SchemaPlanner {
     var formerNames: [String: String] = [:]
     /// What becomes of columns that get other names or other values, by the table's name in lower case.
     var columns: [String: ColumnChange] = [:]
+    /// What ``SchemaOptions/columns`` says and is not applied.
+    var unusedMappings: [UnusedMapping] = []
     private var copy: SchemaScratch?
     /// Objects that are not declared, and go with what they are on: they are created again.
     private var remade: [SchemaObject] = []
@@ -39,6 +41,8 @@ struct SchemaPlanner {
         var columns: (String) throws -> [String]
         /// Why an expression on a table's row does not compile.
         var refusal: (_ expression: String, _ table: String) -> SQLiteError?
+        /// Whether one of several expressions fails on a row of a table.
+        var fails: (_ expressions: [String], _ table: String) throws -> Bool
     }
 
     init(wanted: SchemaImage, options: SchemaOptions, present: SchemaImage, file: File) {
@@ -71,6 +75,7 @@ struct SchemaPlanner {
         // A trigger that comes would have the rows of the tables that it touches in one place, were they moving.
         try createNewPrograms()
         plan.changes += rebuilds
+        plan.unusedMappings = unusedMappings.filter { $0.unknownColumn != nil }.map(\.name)
         try createVirtualTables()
         try checkPrograms()
         try checkContents()
@@ -249,7 +254,10 @@ struct SchemaPlanner {
         var rebuilt: [String] = []
         for declared in declaredTables {
             let pairs = try columnRenames(present.table(declared.name), declared)
-            guard let old = present.table(declared.name) else { continue }
+            guard let old = present.table(declared.name) else {
+                noteUnused(of: declared)
+                continue
+            }
             let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
             let mappings = try mappings(old, declared, renamed)
             if renamed.isEmpty, mappings.isEmpty { continue }

@@ -80,7 +80,7 @@ struct UpgradeCommand: Command {
         let database = try TargetDatabase.openStored(target, keys, begins: !isPlan)
         defer { database.close() }
         let plan = try plan(wanted, database)
-        output.write(run.isJSON ? Self.json(plan).text + "\n" : "\(plan)\n")
+        output.write(run.isJSON ? Self.json(plan).text + "\n" : CommandWords.message("\(plan)") + "\n")
         // Or an earlier upgrade's rows have yet to arrive.
         if isPlan || database.isMigrated { return .success }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
@@ -94,7 +94,7 @@ struct UpgradeCommand: Command {
                 ? database.plan(for: wanted, options: options) : database.upgrade(to: wanted, options: options)
         } catch {
             let said = message(of: error)
-            let placed = ScriptText.placed(said, in: schema == "-" ? "standard input" : schema)
+            let placed = ScriptText.placed(said, in: schema)
             if placed != said { throw CommandFailure(placed) }
             return try CommandFailure.naming(target) { throw error }
         }
@@ -112,12 +112,13 @@ struct UpgradeCommand: Command {
         let rebuilt = plan.rebuilt.map { table in
             JSON(
                 members: [("name", JSON(table.name)), ("way", JSON(table.way == .online ? "online" : "atOnce"))]
-                    + (table.reason.map { [("reason", JSON($0))] } ?? [])
+                    + (table.reason.map { [("reason", JSON(CommandWords.message($0)))] } ?? [])
             )
         }
         let members = [
             ("changes", JSON(array: changes)), ("undeclared", JSON(array: plan.undeclared.map { JSON($0) })),
             ("movedAway", JSON(array: plan.movedAway.map { JSON($0) })), ("rebuilt", JSON(array: rebuilt)),
+            ("unfilled", JSON(array: plan.unfilledTables.map { JSON($0) })),
         ]
         return JSON(object: ["plan": JSON(members: members)])
     }

@@ -23,11 +23,13 @@ enum ScriptSource {
     }
 
     /// All of it.
+    ///
+    /// - Throws: ``CommandFailure`` with the place in the script of what is no text.
     static func text(path: String?, _ output: Output) throws -> String {
         let descriptor = try open(path)
         var bytes: [UInt8] = []
         while case let piece = try piece(of: descriptor, output), !piece.isEmpty { bytes += piece }
-        return try ScriptText.whole(bytes)
+        return try ScriptText.whole(bytes, in: path ?? "-")
     }
 
     private static func open(_ path: String?) throws -> Int32 {

@@ -1,3 +1,5 @@
+internal import SQLText
+
 /// The text of a script, from its bytes.
 enum ScriptText {
     /// The offsets of bytes that are no text: NULs, and what is not valid UTF-8.
@@ -20,14 +22,17 @@ enum ScriptText {
     }
 
     /// - Throws: ``CommandFailure`` when not all of it is text.
-    static func whole(_ bytes: [UInt8]) throws(CommandFailure) -> String {
+    static func whole(_ bytes: [UInt8], in file: String) throws(CommandFailure) -> String {
         guard let first = unreadable(bytes).first else { return String(decoding: bytes, as: UTF8.self) }
-        let line = bytes[..<first].count { $0 == 0x0a } + 1
-        throw CommandFailure("near line \(line) of the script: \(failure.message)")
+        let (line, column) = SQLScript(String(decoding: bytes[..<first], as: UTF8.self)).position(of: first)
+        throw CommandFailure(placed("line \(line), column \(column): \(failure.message)", in: file))
     }
 
     /// What the library says of a script that was read from a file, with the file's name: `new.sql:3:7: …`, as compilers do.
-    static func placed(_ message: String, in file: String) -> String {
+    ///
+    /// - Parameter path: The file; `-` for standard input.
+    static func placed(_ message: String, in path: String) -> String {
+        let file = path == "-" ? "standard input" : path
         guard let match = message.firstMatch(of: #/^line (\d+), column (\d+): /#) else { return message }
         return "\(file):\(match.1):\(match.2): \(message[match.range.upperBound...])"
     }

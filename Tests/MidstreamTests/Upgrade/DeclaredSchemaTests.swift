@@ -205,6 +205,12 @@ import Testing
         #expect(try changed("", "") == [])
     }
 
+    @Test(arguments: ["", " ; -- nothing", "CREATE TABLE sqlite_sequence(name, seq)"])
+    func aSchemaThatDeclaresNothingIsRefused(_ sql: String) throws {
+        let error = #expect(throws: MigrationError.self) { _ = try plan(sql) { $0.allowsDrops = true } }
+        #expect(error?.code == .misuse && error?.message.contains("declares nothing") == true)
+    }
+
     @Test func dropsAreMadeOnlyWhenTheyAreAllowed() throws {
         let sql = "CREATE TABLE messages(id INTEGER PRIMARY KEY, body TEXT NOT NULL)"
         let kept = try plan(sql)

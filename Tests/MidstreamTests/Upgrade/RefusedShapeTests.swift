@@ -38,6 +38,27 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t ORDER BY id")) == ["1|a", "7|b", "9|B"])
     }
 
+    /// ADD COLUMN looks at no row, and CREATE INDEX names none.
+    @Test(arguments: ["", "CREATE INDEX i ON t(abs(n))", "CREATE INDEX i ON t(id) WHERE abs(n) > 1"])
+    func rowsOnWhichAnExpressionFailsAreNamed(_ index: String) throws {
+        if index.isEmpty, !SQLiteFeature.generatedColumns.isAvailable { return }
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("main.db"))
+        try database.execute(
+            "CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (1, 1), (7, -9223372036854775807 - 1)"
+        )
+        let column = index.isEmpty ? ", g AS (abs(n))" : ""
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, n\(column)); \(index)")
+        for run in [{ try database.plan(for: schema) }, { try database.upgrade(to: schema) }] {
+            let error = #expect(throws: MigrationError.self) { _ = try run() }
+            #expect(error?.code == .rowRefused && error?.key == 7)
+            #expect(error?.message.contains("of table t fails on 1 row of table t (rowid 7)") == true)
+        }
+        try database.execute("DELETE FROM t WHERE id = 7")
+        #expect(try database.upgrade(to: schema).changes.map(\.way) == [.statements])
+        #expect(texts(try database.fetchAll("SELECT * FROM t")) == [index.isEmpty ? "1|1|1" : "1|1"])
+    }
+
     @Test func aTextThatIsToBeAnIntegerPrimaryKeyIsNamed() throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("main.db"))

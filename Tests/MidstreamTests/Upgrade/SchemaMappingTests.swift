@@ -106,11 +106,12 @@ import Testing
     @Test func aMappingOfAnOtherVersionIsLeftOut() throws {
         let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY); INSERT INTO t VALUES (1)")
         let options = options(["name": .expression("upper(first)")], allowsDrops: true)
-        try database.upgrade(
+        let plan = try database.upgrade(
             to: DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT DEFAULT 'none')"),
             options: options
         )
         #expect(try value(database, "SELECT name FROM t") == "none")
+        #expect(plan.unusedMappings == ["t.name"] && plan.description.contains("not: t.name"))
     }
 
     @Test(arguments: ["first", "\"first\"", "[first]"])
@@ -119,8 +120,17 @@ import Testing
         let options = options(["name": .expression("upper(\(name))")], allowsDrops: true)
         for type in ["TEXT", "TEXT NOT NULL"] {
             let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, name \(type))")
-            try database.upgrade(to: schema, options: options)
+            #expect(try database.upgrade(to: schema, options: options).unusedMappings.isEmpty)
             #expect(try value(database, "SELECT name FROM t") == "ANN")
         }
+    }
+
+    @Test func aColumnThatIsMadeOfNothingIsToldOfWithItsMapping() throws {
+        let database = try open("CREATE TABLE t(id INTEGER PRIMARY KEY, first TEXT); INSERT INTO t VALUES (1, 'Ann')")
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, first TEXT, name TEXT NOT NULL)")
+        let error = #expect(throws: MigrationError.self) {
+            try database.upgrade(to: schema, options: options(["name": .expression("frist")]))
+        }
+        #expect(error?.message.contains("SchemaOptions.columns makes it of frist") == true)
     }
 }
