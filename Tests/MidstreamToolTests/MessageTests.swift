@@ -82,11 +82,112 @@ import Testing
         for term in CommandWords.terms {
             #expect(CommandWords.message("say \(term.api) so").contains(term.api) == false)
         }
+        // A table may have any name.
+        let names = "table firesTriggers has no column unmatchedColumns, and waivedForeignKeys has none"
+        #expect(CommandWords.message(names) == names)
         let api =
             "the rows cannot be read: say by TableMigration.columns what its columns are made of, or set firesTriggers = false"
         #expect(
             CommandWords.message(api)
                 == "the rows cannot be read: say by --map what its columns are made of, or give --no-fire-triggers"
         )
+    }
+
+    /// What calls of the API alone can cause.
+    private static let notOfTheCommand = [
+        "MigrationOverlay.", "closure of refusedRows = .ask", "have DatabaseConfiguration.sourcePath give",
+        "say .sameDatabase", "SchemaUpgrades.onNewerSchema", "CaseIterable",
+    ]
+
+    @Test func eachTermOfTheAPIInAMessageHasAWordOfTheCommand() throws {
+        let files = Self.files("Sources/Midstream") + Self.files("Sources/SQLiteConnection")
+        #expect(files.count > 100)
+        var found = 0
+        for file in files {
+            for literal in Literals.all(in: try Self.text(file)) where literal.contains(" ") {
+                if Self.notOfTheCommand.contains(where: literal.contains) { continue }
+                let isOfAPI = literal.contains(Self.name)
+                if isOfAPI { found += 1 }
+                let words = CommandWords.message(literal)
+                #expect(!words.contains(Self.name), "\(file): \(words)")
+            }
+        }
+        #expect(found > 20)
+    }
+
+    /// A name in the way of Swift, or a value of an enumeration.
+    private static var name: Regex<Substring> { #/\b[a-z]+[A-Z][A-Za-z]+\b|\b[A-Z][a-z]+[A-Z][A-Za-z]+\b| \.[a-z]+/# }
+
+    private static func files(_ folder: String) -> [String] {
+        guard let entries = opendir("\(root)/\(folder)") else { return [] }
+        defer { closedir(entries) }
+        var files: [String] = []
+        while let entry = readdir(entries) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+            }
+            if name.hasPrefix(".") { continue }
+            files += name.hasSuffix(".swift") ? ["\(folder)/\(name)"] : Self.files("\(folder)/\(name)")
+        }
+        return files
+    }
+}
+
+/// The strings of Swift's source, with `…` for what is filled in; those that are put together by `+` are one.
+private struct Literals {
+    private var rest: Substring
+    private var found: [String] = []
+
+    static func all(in source: String) -> [String] {
+        var literals = Literals(rest: source[...])
+        literals.readCode(isFilledIn: false)
+        return literals.found
+    }
+
+    private init(rest: Substring) { self.rest = rest }
+
+    private mutating func skip(past end: String) {
+        while !rest.isEmpty, !rest.hasPrefix(end) { rest.removeFirst() }
+        rest = rest.dropFirst(end.count)
+    }
+
+    /// Reads to the end, or to the parenthesis that ends what is filled in.
+    private mutating func readCode(isFilledIn: Bool) {
+        var depth = 0
+        while let first = rest.first {
+            if rest.hasPrefix("//") {
+                skip(past: "\n")
+            } else if rest.hasPrefix("\"\"\"") {
+                rest = rest.dropFirst(3)
+                skip(past: "\"\"\"")
+            } else if rest.hasPrefix("#/") {
+                skip(past: "/#")
+            } else if first == "\"" {
+                found.append(readLiteral())
+            } else {
+                rest.removeFirst()
+                if first == "(" { depth += 1 }
+                if first == ")" { depth -= 1 }
+                if isFilledIn, depth < 0 { return }
+            }
+        }
+    }
+
+    private mutating func readLiteral() -> String {
+        rest.removeFirst()
+        var text = ""
+        while let first = rest.first, first != "\"" {
+            rest.removeFirst()
+            if first != "\\" {
+                text.append(first)
+            } else if rest.removeFirst() == "(" {
+                readCode(isFilledIn: true)
+                text += "…"
+            }
+        }
+        rest = rest.dropFirst()
+        guard let next = rest.prefixMatch(of: #/\s*\+\s*(?=")/#) else { return text }
+        rest = rest[next.range.upperBound...]
+        return text + readLiteral()
     }
 }

@@ -20,7 +20,16 @@ enum CommandWords {
         ("Database(path:movingAllOf:)", "midstream encrypt or decrypt"),
         ("SchemaOptions.columns", "--map"),
         ("TableMigration.columns", "--map"),
-        ("unmatchedColumns", "--ignore-unmatched"),
+        ("by unmatchedColumns that these are to be ignored", "by --ignore-unmatched that these are to be ignored"),
+        (
+            "the filter has set sourceTable for no table. It was asked about ",
+            "no table is there that --table names. There are "
+        ),
+        (
+            ": check the names that it compares, or add the migration with allowsNoTables: true where its tables are created later.",
+            ": check the names."
+        ),
+        ("name it in givingUp", "name it by --give-up NAME"),
         (
             "and the filter has not said whether rows that move fire them",
             "and it was not said whether rows that move fire them"
@@ -28,15 +37,15 @@ enum CommandWords {
         ("Set firesTriggers = true", "Give --fire-triggers"),
         ("Set firesTriggers = false", "Give --no-fire-triggers"),
         ("set firesTriggers = false", "give --no-fire-triggers"),
-        ("firesTriggers", "--fire-triggers"),
-        ("by retirement: .keep", "by --keep-source"),
+        ("by retirement: .keep", "by midstream migrate --keep-source"),
         ("give it up by cancelMigration", "give it up by midstream cancel"),
         (", or leave these rows out with unreadableRows = .skip", ""),
         (": say refusedRows = .stop", ""),
         (", or have such rows set aside: refusedRows = .setAside", ""),
         ("in waivedForeignKeys", "with --waive-key"),
-        ("retirement .keep", "--keep-source"),
-        ("retirement .drop", "no --keep-source"),
+        (" retirement .keep", " --keep-source"),
+        (" retirement .drop", " no --keep-source"),
+        (" retirement .deleteFileWhenEmpty", " the source's file to be deleted"),
     ]
 
     static func message(_ text: String) -> String {

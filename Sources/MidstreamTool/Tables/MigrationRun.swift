@@ -15,8 +15,10 @@ struct MigrationRun {
         database.onMigrated { event in
             switch event {
             case .tableMoved(let table): moved.withLock { _ = $0.insert(table) }
-            case .sourceKept(let table, let path, let reason): kept.withLock { $0.append((table, path, reason)) }
-            case .sourceFileKept(let path, let reason): keptFiles.withLock { $0.append("\(path) stays: \(reason)") }
+            case .sourceKept(let table, let path, let reason):
+                kept.withLock { $0.append((table, path, CommandWords.message(reason))) }
+            case .sourceFileKept(let path, let reason):
+                keptFiles.withLock { $0.append("\(path) stays: \(CommandWords.message(reason))") }
             default: break
             }
         }
