@@ -76,7 +76,10 @@ import Testing
     @Test func aTableMayHaveAnotherNameInTheSource() {
         #expect(TableChoice("a") == TableChoice(target: "a", source: "a"))
         #expect(TableChoice("a=b=c") == TableChoice(target: "a", source: "b=c"))
-        for text in ["", "=", "a=", "=b"] { #expect(TableChoice(text) == nil, "\(text)") }
+        #expect(TableChoice("\"a=\"\"b\"") == TableChoice(target: "a=\"b", source: "a=\"b"))
+        #expect(TableChoice("\"a=b\"=\"c\"") == TableChoice(target: "a=b", source: "c"))
+        #expect(TableChoice("\"a\"b=c") == TableChoice(target: "\"a\"b", source: "c"))
+        for text in ["", "=", "a=", "=b", "\"\"=b"] { #expect(TableChoice(text) == nil, "\(text)") }
     }
 
     @Test func whatMovesNeedsASource() {

@@ -269,10 +269,14 @@ import Testing
 
     @Test func whatIsGivenUpIsWiped() throws {
         let old = try folder.database("old.db", Self.schema)
-        let arguments = ["encrypt", old, folder.file("new.db"), "--target-key-env", "MIDSTREAM_TARGET", "--wipe"]
+        var arguments = ["encrypt", old, folder.file("new.db"), "--target-key-env", "MIDSTREAM_TARGET", "--wipe"]
         let first = try Subprocess.run(BuiltTool.path, Array(arguments.dropLast()), environment: environment)
         #expect(first.status == 0, "\(first.error)")
         _ = try folder.value("old.db", "CREATE VIEW later AS SELECT 1")
+        _ = try folder.value("old.db", "CREATE TABLE last(a)")
+        let other = try Subprocess.run(BuiltTool.path, arguments + ["--give-up", "later"], environment: environment)
+        #expect(other.status == 1 && other.error.contains("table last"), "\(other.error)")
+        arguments += ["--give-up", "last"]
         let refused = try Subprocess.run(BuiltTool.path, arguments, environment: environment)
         #expect(refused.status == 1 && refused.error.contains("view later"), "\(refused.error)")
         let given = try Subprocess.run(BuiltTool.path, arguments + ["--give-up", "later"], environment: environment)

@@ -118,7 +118,7 @@ import Testing
         )
         #expect(result.status == 0, "\(result.error)")
         #expect(result.output.contains(#""finished":true"#))
-        #expect(result.output.contains(#""sourceKept":"1 of its rows belong to no migration""#))
+        #expect(result.output.contains(#""sourceKept":"1 of its rows belongs to no migration""#))
         #expect(try folder.value("new.db", "SELECT group_concat(id) FROM tree") == .text("1,2"))
         #expect(try folder.value("new.db", "PRAGMA foreign_key_list('tree')", column: "table") == .text("tree"))
         #expect(try folder.value("new.db", "PRAGMA index_list('tree')", column: "name") == .text("tree_n"))
@@ -398,7 +398,7 @@ import Testing
         let result = try BuiltTool.run("migrate", new)
         #expect(result.status == 0, "\(result.error)")
         #expect(
-            result.output.contains("a: all 1 row moved; source table s stays: 1 of its rows belong to no migration\n")
+            result.output.contains("a: all 1 row moved; source table s stays: 1 of its rows belongs to no migration\n")
         )
         #expect(result.output.contains("b: all 2 rows moved\n"), "\(result.output)")
     }

@@ -143,6 +143,89 @@ import Testing
             ) == .text("m_fillm,m_notem,m_raisem")
         )
         #expect(try folder.value("new.db", "SELECT count(*) FROM sqlite_master WHERE name = 'messages'") == .integer(0))
+        #expect(!result.output.contains("Not moved"), "\(result.output)")
+    }
+
+    @Test func aNameThatIsGivenUpAndNotThereIsTold() throws {
+        try folder.database("old.db", Self.schema)
+        let names = ["NOTE", "recent", "words", "messages", "user_version", "nite"].flatMap { ["--give-up", $0] }
+        let arguments = ["migrate", new, "--source", old, "--table", "log", "--dry-run"]
+        let result = try Subprocess.run(BuiltTool.path, arguments + names)
+        #expect(result.status == 0)
+        #expect(result.error == "midstream: --give-up nite: there is nothing of that name in \(old)\n")
+    }
+
+    @Test func aTriggerThatIsGivenUpDoesNotStay() throws {
+        try folder.database("old.db", Self.schema + "DROP TRIGGER ending; DROP TRIGGER fill; DROP VIEW recent;")
+        let arguments = ["migrate", new, "--source", old, "--table", "messages", "--give-up", "note"]
+        for option in [["--dry-run"], []] {
+            let result = try Subprocess.run(BuiltTool.path, arguments + option)
+            #expect(result.status == 0 && !result.output.contains("trigger note"), "\(result)")
+        }
+        #expect(try folder.value("old.db", "SELECT count(*) FROM sqlite_master WHERE name = 'note'") == .integer(0))
+    }
+
+    /// What came into the source when all had moved has no place in the target.
+    @Test(arguments: [["--keep-source"], []]) func aTableThatCameLaterIsGivenUp(_ options: [String]) throws {
+        try folder.database("old.db", Self.schema)
+        let arguments = ["migrate", new, "--source", old, "--all-tables"]
+        #expect(try Subprocess.run(BuiltTool.path, arguments + ["--keep-source"]).status == 0)
+        _ = try folder.value("old.db", "CREATE TABLE late(a)")
+        let refused = try Subprocess.run(BuiltTool.path, arguments + options)
+        #expect(refused.status == 1 && refused.error.contains("It lacks table late"), "\(refused)")
+        #expect(refused.error.hasSuffix("Create that there, or name it by --give-up NAME\n"), "\(refused)")
+        for option in [["--dry-run"], []] {
+            let given = try Subprocess.run(BuiltTool.path, arguments + options + ["--give-up", "late"] + option)
+            #expect(given.status == 0 && !given.output.contains("Not moved"), "\(given)")
+            #expect(given.output.contains("log: table log of \(old) has moved already") == !option.isEmpty, "\(given)")
+        }
+    }
+
+    // MARK: Tables that are named
+
+    @Test func aNamedTableMovesOrIsRefused() throws {
+        try folder.database("old.db", Self.schema)
+        try folder.database(
+            "new.db",
+            "CREATE TABLE log(id); CREATE VIRTUAL TABLE words USING fts4(body); CREATE VIEW v AS SELECT 1; "
+                + "CREATE INDEX i ON log(id)"
+        )
+        let before = try folder.dump("old.db")
+        for (table, message) in [
+            ("words", "words is a virtual table of the target"), ("words_content", "words_content is a table that"),
+            ("v=log", "v is the name of a view of the target"), ("i=log", "i is the name of an index of the target"),
+        ] {
+            for option in [["--dry-run"], []] {
+                let arguments = ["migrate", new, "--source", old, "--table", "log", "--table", table] + option
+                let result = try Subprocess.run(BuiltTool.path, arguments)
+                #expect(result.status == 1 && result.error.contains(message), "\(result)")
+            }
+        }
+        #expect(try folder.dump("old.db") == before)
+    }
+
+    @Test func aTableThatHasMovedIsSaidTo() throws {
+        try folder.database("old.db", Self.schema)
+        let arguments = ["migrate", new, "--source", old, "--table", "log", "--keep-source"]
+        #expect(try Subprocess.run(BuiltTool.path, arguments).status == 0)
+        let rehearsal = try Subprocess.run(BuiltTool.path, arguments + ["--table", "messages", "--dry-run"])
+        #expect(rehearsal.output.contains("log: table log of \(old) has moved already\n"), "\(rehearsal)")
+        #expect(rehearsal.output.contains("messages: table messages of \(old) can move\n"), "\(rehearsal)")
+        let again = try Subprocess.run(BuiltTool.path, arguments)
+        #expect(again.status == 0 && again.output.hasPrefix("log: table log of \(old) has moved already\n"), "\(again)")
+        let json = try Subprocess.run(BuiltTool.path, arguments + ["--json"])
+        #expect(json.output.contains(#""movedBefore":["log"]"#), "\(json)")
+    }
+
+    /// It is asked for what its migration began with.
+    @Test func aRehearsalOfATableThatMovesSaysSo() throws {
+        try folder.database("old.db", Self.schema)
+        let arguments = [new, "--source", old, "--table", "messages"]
+        #expect(try Subprocess.run(BuiltTool.path, ["sql"] + arguments + [".step rows 1"]).status == 0)
+        let result = try Subprocess.run(BuiltTool.path, ["migrate"] + arguments + ["--dry-run", "--json"])
+        #expect(result.status == 0 && result.output.contains(#""state":"moving""#), "\(result)")
+        let kept = try Subprocess.run(BuiltTool.path, ["migrate"] + arguments + ["--dry-run", "--keep-source"])
+        #expect(kept.status == 1 && kept.error.contains("and now --keep-source was asked for"), "\(kept)")
     }
 
     // MARK: Rehearsals

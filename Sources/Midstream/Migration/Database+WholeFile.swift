@@ -148,13 +148,17 @@ extension Database {
     }
 
     /// Makes sure that all of a file can move into another one, which is new or empty, or was made of it.
+    ///
+    /// - Returns: Whether it has tables by now.
+    @discardableResult
     package static func checkTarget(
         _ path: String,
         key: EncryptionKey?,
         movingAllOf source: String,
-        sourceKey: EncryptionKey?
-    ) throws {
-        try WholeFile.checkTarget(path, key, movingAllOf: source, sourceKey)
+        sourceKey: EncryptionKey?,
+        givingUp names: Set<String>
+    ) throws -> Bool {
+        try WholeFile.checkTarget(path, key, movingAllOf: source, sourceKey, givingUp: names)
     }
 
     /// Makes an empty copy of a file's tables, indexes, views and triggers, to try there what is to be done to the file.
@@ -173,26 +177,27 @@ extension Database {
     }
 
     /// Checks all that ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` checks, and begins nothing.
-    ///
-    /// - Returns: The tables that the filter has chosen, and what of the source each would take.
     @discardableResult
     package func rehearseMigration(
         source: MigrationSource,
+        retirement: SourceRetirement,
         filter: (inout TableMigration) throws -> Void
-    ) throws -> [String: String] {
-        try engine.rehearse(source, filter)
+    ) throws -> MigrationRehearsal {
+        try engine.rehearse(source, retirement, filter)
     }
 
-    /// The same for all of a file, in a copy of its schema.
-    ///
-    /// - Returns: The tables that would move.
-    package func rehearseMovingAll(ofFile path: String, key: EncryptionKey?) throws -> [String] {
+    /// The same for all of a file, in the target or in a copy of its schema.
+    package func rehearseMovingAll(
+        ofFile path: String,
+        key: EncryptionKey?,
+        retirement: SourceRetirement
+    ) throws -> MigrationRehearsal {
         let names = try WholeFile.tableNames(path, key, movingTo: self.path)
-        return try rehearseMigration(source: .file(path, key: key)) { table in
+        return try rehearseMigration(source: .file(path, key: key), retirement: retirement) { table in
             guard names.contains(table.name) else { return }
             table.sourceTable = table.name
             table.firesTriggers = false
-        }.keys.sorted()
+        }
     }
 
     /// Overwrites a source file of which all has moved, and deletes it with its journals.
@@ -225,4 +230,19 @@ extension Database {
     ) throws {
         try WholeFile.wipe(path, key, movedTo: (target, targetKey), givingUp: names)
     }
+}
+
+/// What would become of the tables that a filter chooses, by their names in the target.
+package struct MigrationRehearsal {
+    /// Those that would begin to move.
+    package var beginning: Set<String> = []
+    /// Those that are moving.
+    package var moving: Set<String> = []
+    /// Those that have moved.
+    package var moved: Set<String> = []
+}
+
+extension DatabaseAccess {
+    /// The tables that rows can move into: no virtual ones, nor those that these keep their content in.
+    package func movableTableNames() throws -> [String] { try WholeFile.tableNames(of: connection) }
 }

@@ -156,10 +156,20 @@ final class MigrationEngine: Sendable {
     }
 
     /// Checks what a filter asks for as ``add(_:_:givingUp:_:)`` does, and begins nothing.
-    func rehearse(_ source: MigrationSource, _ filter: (inout TableMigration) throws -> Void) throws -> [String: String]
-    {
+    func rehearse(
+        _ source: MigrationSource,
+        _ retirement: SourceRetirement,
+        _ filter: (inout TableMigration) throws -> Void
+    ) throws -> MigrationRehearsal {
         try withStepper { stepper in
-            try Setup(stepper: stepper, isRehearsal: true).begin(source, .keep, givingUp: [], filter).sources
+            let setup = Setup(stepper: stepper, isRehearsal: true)
+            let chosen = try setup.begin(source, retirement, givingUp: [], filter)
+            let moving = Set(chosen.moving(among: try stepper.load().tables))
+            return MigrationRehearsal(
+                beginning: chosen.beginning,
+                moving: moving,
+                moved: Set(chosen.sources.keys).subtracting(chosen.beginning).subtracting(moving)
+            )
         }
     }
 

@@ -99,34 +99,38 @@ extension WholeFile {
 
     /// Makes sure that all of a file can move into another one: one that is new or empty, or was made of it.
     ///
+    /// - Parameter names: What of the source may be lost, where the other file was made of it.
+    /// - Returns: Whether it has what was made of the source, or is equal.
     /// - Throws: ``MigrationError`` that names what the other file would not get.
+    @discardableResult
     static func checkTarget(
         _ path: String,
         _ key: EncryptionKey?,
         movingAllOf source: String,
-        _ sourceKey: EncryptionKey?
-    ) throws {
-        guard FilePath.hasContent(path), FilePath.exists(source) else { return }
+        _ sourceKey: EncryptionKey?,
+        givingUp names: Set<String>
+    ) throws -> Bool {
+        guard FilePath.hasContent(path), FilePath.exists(source) else { return false }
         let target = try open(path, key)
         defer { target.close() }
         let isFree = try target.readingTransaction { try isEmpty(target) || isUnfinished(target) }
-        if isFree { return }
+        if isFree { return false }
         let connection = try open(source, sourceKey)
         defer { connection.close() }
-        let left = try target.readingTransaction {
+        let (left, isTied) = try target.readingTransaction {
             try connection.readingTransaction {
                 try Remainder(
                     source: .init(connection: connection, schema: "main"),
                     target: .init(connection: target, schema: "main"),
-                    givingUp: []
+                    givingUp: names
                 ).objectsWithoutPlace()
             }
         }
-        guard !left.isEmpty else { return }
+        if left.isEmpty { return true }
         throw MigrationError(
             .misuse,
             "\(path) has tables already, and lacks some of what \(source) has: all of a file moves into a new one, or an empty one. It "
-                + "lacks \(Remainder.words(left))"
+                + "lacks \(Remainder.words(left))" + (isTied ? ". Create that there, or name it in givingUp" : "")
         )
     }
 }

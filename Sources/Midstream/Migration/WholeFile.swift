@@ -126,7 +126,7 @@ enum WholeFile {
     }
 
     /// The tables that move in steps: all but those that virtual tables keep their content in.
-    private static func tableNames(of source: Connection) throws -> [String] {
+    static func tableNames(of source: Connection) throws -> [String] {
         let virtual = try VirtualTables(source, "main")
         return try SchemaReader(connection: source, schema: "main").tableNames().filter { !virtual.isShadow($0) }
     }

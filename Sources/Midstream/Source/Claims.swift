@@ -802,7 +802,10 @@ struct Claims {
         if sharing.contains(where: { $0.condition != nil }) {
             let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
             let claimed = sharing.reduce(0) { $0 + ($1.moved ?? 0) }
-            if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
+            if rows != claimed {
+                let verb = rows - claimed == 1 ? "belongs" : "belong"
+                return "\(rows - claimed) of its rows \(verb) to no migration"
+            }
         }
         if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
         try replaceByView(record, source.columns.map(\.name))

@@ -66,7 +66,7 @@ struct Remainder {
     func objects(isEmptied: Bool = false) throws -> [UnmovedObject] {
         let own = try source.objects()
         let others = try target.objects()
-        let claims = try Claims.all(in: source.quoted, source.connection)
+        let claims = try Claims.all(in: source.quoted, source.connection) + unfencedClaims()
         // A file that has moved nothing into the target has to be equal to it. Otherwise the application may have changed since what
         // has come.
         let isTied = claims.contains { $0.moved != nil && leadsToTarget($0) }
@@ -107,13 +107,15 @@ struct Remainder {
 
     /// What has no place in the target, so that it cannot come there with all of the file. Where nothing moves into the target yet,
     /// that has to be equal. Otherwise it has to have the tables, whose rows may be on their way.
-    func objectsWithoutPlace() throws -> [UnmovedObject] {
+    ///
+    /// - Returns: Also whether anything has moved.
+    func objectsWithoutPlace() throws -> (left: [UnmovedObject], isTied: Bool) {
         let own = try source.objects()
         let others = try target.objects()
         let claims = try Claims.all(in: source.quoted, source.connection)
         let ties = claims.filter(leadsToTarget)
         // All of it is on its way, and what has come to the source since is told of in the end.
-        if ties.contains(where: { $0.moved == nil }) { return [] }
+        if ties.contains(where: { $0.moved == nil }) { return ([], true) }
         let isTied = !ties.isEmpty
         let shadows = try ShadowTables(of: own, source.connection, source.schema)
         var left: [UnmovedObject] = []
@@ -122,7 +124,8 @@ struct Remainder {
             let kind = Self.kind(object)
             let isThere =
                 if isTied {
-                    kind != .table || claims.contains { SQLIdentifier.equal($0.sourceTable, object.name) }
+                    kind != .table || givenUp.contains(object.name)
+                        || claims.contains { SQLIdentifier.equal($0.sourceTable, object.name) }
                         || others.contains { $0.type == .table && SQLIdentifier.equal($0.name, object.name) }
                 } else {
                     others.contains { SQLIdentifier.equal($0.name, object.name) && isEqual(object, $0) }
@@ -130,13 +133,13 @@ struct Remainder {
             if isThere { continue }
             left.append(UnmovedObject(kind: kind, name: object.name, reason: Self.missing(kind, isTied)))
         }
-        if isTied { return left }
+        if isTied { return (left, true) }
         for name in Self.pragmas {
             let (value, other) = (try source.pragma(name), try target.pragma(name))
             if value == other { continue }
             left.append(UnmovedObject(kind: .pragma, name: name, reason: Self.differing(value, other)))
         }
-        return left
+        return (left, false)
     }
 
     private static let pragmas = ["user_version", "application_id"]
@@ -231,6 +234,22 @@ struct Remainder {
             return "it cannot be read, and so not be compared with the target's"
         }
         return arrived >= rows ? nil : "it has \(rows) rows, and that of the target \(arrived)"
+    }
+
+    /// The claims on a source that could not be written, which the target has instead: they hold for the file as it was then.
+    private func unfencedClaims() throws -> [Claims.Claim] {
+        guard let path = source.connection.fileName(schema: source.schema).map(FilePath.resolved),
+            let file = target.connection.fileName(schema: target.schema).map(FilePath.resolved),
+            let stamp = SourceStamp(of: path)
+        else { return [] }
+        let migration = MigrationRecord(
+            id: 0,
+            sourcePath: FilePath.relative(path, toFolderOf: file),
+            retirement: .keep
+        )
+        return try UnfencedClaims(connection: target.connection, schema: target.quoted)
+            .all(of: migration, targetFile: FilePath.relative(file, toFolderOf: path), at: path)
+            .filter { $0.stamp == stamp }
     }
 
     // MARK: One table

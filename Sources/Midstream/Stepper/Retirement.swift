@@ -326,7 +326,10 @@ struct Retirement {
             claimed +=
                 try connection.fetchValue(Int64.self, "SELECT count(*) FROM main.\(name) WHERE \(conditions)") ?? 0
         }
-        if rows != claimed { return "\(rows - claimed) of its rows belong to no migration" }
+        if rows != claimed {
+            let verb = rows - claimed == 1 ? "belongs" : "belong"
+            return "\(rows - claimed) of its rows \(verb) to no migration"
+        }
         if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
         // Debian's SQLite overwrites what is deleted, which would make this as long as a copy.
         let overwrites: Int64 = try connection.fetchValue("PRAGMA main.secure_delete") ?? 0

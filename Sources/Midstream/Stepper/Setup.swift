@@ -22,6 +22,8 @@ struct Setup {
     struct Chosen {
         /// The source's table for each table that was chosen.
         var sources: [String: String] = [:]
+        /// Of a rehearsal, those of the tables that would begin to move.
+        var beginning: Set<String> = []
         /// The tables that were not chosen.
         var others: [String] = []
         /// Whether the source was deleted when all had moved, so that the filter has not been asked.
@@ -184,6 +186,8 @@ struct Setup {
             begun = try check(wanted, migration, records, at: version)
             if !begun.isEmpty { try checkUnchanged(retirement, migration, of: nil, records) }
             if isRehearsal {
+                try settleAccess(&begun, migration)
+                asked.beginning = Set(begun.map(\.record.target))
                 stepper.detachUnneeded()
                 return asked
             }

@@ -1,7 +1,12 @@
-/// A table that is to move, as `--table` names it: `TARGET` or `TARGET=SOURCE`.
+internal import SQLText
+
+/// A table that is to move, as `--table` names it: `TARGET` or `TARGET=SOURCE`. A name that has a `=` is in double quotes, as in SQL.
 struct TableChoice: Hashable, Sendable {
     var target: String
     var source: String
+
+    /// Whether a name is the target's table's.
+    func isTarget(_ name: String) -> Bool { SQLIdentifier.equal(name, target) }
 
     init(target: String, source: String) {
         self.target = target
@@ -9,14 +14,28 @@ struct TableChoice: Hashable, Sendable {
     }
 
     init?(_ text: String) {
-        guard let equals = text.firstIndex(of: "=") else {
+        let start = Self.endOfQuotedName(text) ?? text.startIndex
+        guard let equals = text[start...].firstIndex(of: "=") else {
             guard !text.isEmpty else { return nil }
-            self.init(target: text, source: text)
+            self.init(target: Self.name(text), source: Self.name(text))
             return
         }
-        let target = String(text[..<equals])
-        let source = String(text[text.index(after: equals)...])
+        let target = Self.name(String(text[..<equals]))
+        let source = Self.name(String(text[text.index(after: equals)...]))
         guard !target.isEmpty, !source.isEmpty else { return nil }
         self.init(target: target, source: source)
+    }
+
+    /// Where a name in double quotes ends that the text begins with, if a `=` or nothing follows.
+    private static func endOfQuotedName(_ text: String) -> String.Index? {
+        guard let end = SQLTokenizer(text).first(where: { _ in true }), end.kind == .quotedIdentifier,
+            text.hasPrefix("\"")
+        else { return nil }
+        let index = text.utf8.index(text.startIndex, offsetBy: end.range.upperBound)
+        return index == text.endIndex || text[index] == "=" ? index : nil
+    }
+
+    private static func name(_ text: String) -> String {
+        endOfQuotedName(text) == text.endIndex ? SQLIdentifier.unquoted(text) : text
     }
 }

@@ -42,6 +42,10 @@ struct MigrateCommand: Command {
 
     func run(_ output: Output) throws -> ExitCode {
         let keys = try keys.read(targetPath: target)
+        if let source = move.source {
+            let key = Files.areSame(source, target) ? keys.target : keys.source
+            try SourceSchema.tellUnknown(among: move.givenUp, of: source, key: key, output)
+        }
         if isDryRun {
             let rehearsal = try TargetDatabase.rehearse(target, move, keys, command: Self.spec.name)
             output.write(run.isJSON ? rehearsal.json.text + "\n" : rehearsal.text)
@@ -57,9 +61,18 @@ struct MigrateCommand: Command {
         }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         var summary = try run.move(database, target: target, keys: keys)
-        summary.left = try opened.left + leftOfAll(summary, keys)
+        summary.movedBefore = opened.begun.movedBefore
+        summary.left = try stillThere(opened.begun.left, keys) + leftOfAll(summary, keys)
         summary.leftIn = move.source
         return run.show(summary)
+    }
+
+    /// Those of the source's objects that have not gone with their tables.
+    private func stillThere(_ objects: [LeftObject], _ keys: FileKeys) throws -> [LeftObject] {
+        guard !objects.isEmpty, let source = move.source, Files.exists(source) else { return [] }
+        let key = Files.areSame(source, target) ? keys.target : keys.source
+        let schema = try SourceSchema(path: source, key: key)
+        return objects.filter { object in schema.others.contains { $0.kind == object.kind && $0.name == object.name } }
     }
 
     /// What of the source has not come with all of it.

@@ -43,6 +43,9 @@ struct SQLCommand: Command {
         // A script that cannot be read must not have begun a migration.
         let keys = try keys.read(targetPath: target)
         let reader = try ScriptSource.reader(of: script, output)
+        let isNew = !Files.exists(target)
+        // Its name may be misspelt.
+        defer { if isNew, Files.isEmpty(target) { TargetDatabase.removeIfEmpty(target, keys) } }
         let opened = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
         let database = opened.database
         defer { database.close() }

@@ -36,6 +36,7 @@ struct WholeFileMove {
             throw CommandFailure("source and target are one file: a whole file moves into a new one")
         }
         let keys = try keys.read(targetPath: target)
+        try SourceSchema.tellUnknown(among: givenUp, of: source, key: keys.source, output)
         let signals = SignalWatch()
         defer { signals.stop() }
         let database = try TargetDatabase.openMovingAll(of: source, into: target, keys, .keep, givingUp: givenUp)

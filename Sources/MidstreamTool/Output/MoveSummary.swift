@@ -8,6 +8,8 @@ struct MoveSummary {
     var signal: Int32?
     /// The file that has moved as a whole, and whether it has been wiped.
     var source: (path: String, isWiped: Bool)?
+    /// The tables that were named, and had moved before.
+    var movedBefore: [TableChoice] = []
     /// What stays in the source although it is about tables that have moved, and the source.
     var left: [LeftObject] = []
     var leftIn: String?
@@ -15,7 +17,13 @@ struct MoveSummary {
     var isInterrupted: Bool { signal != nil }
 
     var text: String {
-        (tally.tables.isEmpty ? "There is nothing to move.\n" : moved) + stays + (source.map(Self.fate) ?? "")
+        before + (tally.tables.isEmpty ? "There is nothing to move.\n" : moved) + stays + (source.map(Self.fate) ?? "")
+    }
+
+    private var before: String {
+        movedBefore.map { table in
+            "\(table.target): table \(table.source) of \(leftIn ?? "the source") has moved already\n"
+        }.joined()
     }
 
     private var stays: String {
@@ -60,7 +68,10 @@ struct MoveSummary {
             ("seconds", JSON(NumberText.seconds(in: elapsed))),
             ("tables", JSON(array: tally.tables.map(Self.json))),
         ]
-        if leftIn != nil { members.append(("left", JSON(array: left.map(\.json)))) }
+        if leftIn != nil {
+            members.append(("movedBefore", JSON(array: movedBefore.map { JSON($0.target) })))
+            members.append(("left", JSON(array: left.map(\.json))))
+        }
         if let source { members.append(("sourceWiped", JSON(source.isWiped))) }
         return JSON(members: members)
     }

@@ -25,6 +25,12 @@ enum Files {
         return a.st_dev == b.st_dev && a.st_ino == b.st_ino
     }
 
+    /// Whether a file has no byte.
+    static func isEmpty(_ path: String) -> Bool {
+        var status = stat()
+        return stat(path, &status) == 0 && status.st_size == 0
+    }
+
     /// Removes a file; what is not there is no error.
     static func remove(_ path: String) {
         unlink(path)

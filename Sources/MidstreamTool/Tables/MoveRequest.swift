@@ -56,15 +56,22 @@ struct MoveRequest {
         isSameFile = Files.areSame(source, target)
     }
 
+    /// What has been found when the tables had begun to move.
+    struct Begun {
+        /// Those that had moved before.
+        var movedBefore: [TableChoice] = []
+        /// What of the source is about its tables, and stays there.
+        var left: [LeftObject] = []
+    }
+
     /// Creates the tables that the target lacks, and begins the migration. Does nothing for what has begun or ended.
-    ///
-    /// - Returns: What of the source is about its tables, and stays there.
     @discardableResult
-    func begin(in database: Database) throws -> [LeftObject] {
-        if tables.isEmpty { return [] }
+    func begin(in database: Database) throws -> Begun {
+        if tables.isEmpty { return Begun() }
         let created = try database.write { try createMissingTables($0) }
+        let moving: Set<String>
         do {
-            try addMigration(to: database, created: created)
+            moving = Set(try addMigration(to: database, created: created).map(SQLIdentifier.lowercased))
         } catch {
             // What has been stored of the migration needs its table.
             let begun = Set(try database.readMigrationProgress().tables.map { SQLIdentifier.lowercased($0.name) })
@@ -72,24 +79,38 @@ struct MoveRequest {
             try? database.write { try dropTables(vain, $0) }
             throw error
         }
-        return try left(in: database)
+        return Begun(
+            movedBefore: tables.filter { !moving.contains(SQLIdentifier.lowercased($0.target)) },
+            left: try left(in: database)
+        )
     }
 
     /// Looks whether it could begin, in copies that are removed, and changes nothing.
     ///
     /// - Parameter folder: A folder for the copies.
-    /// - Returns: What of the source is about its tables, and would stay there.
-    func rehearse(in folder: String) throws -> [LeftObject] {
+    func rehearse(in folder: String) throws -> Rehearsal {
         var here = self
         here.tables = []
+        var states: [TableChoice: Rehearsal.State] = [:]
+        func rehearsal(_ left: [LeftObject]) -> Rehearsal {
+            // What is given up goes with its table.
+            Rehearsal(
+                source: source,
+                tables: tables.map { ($0, states[$0] ?? .canMove) },
+                left: left.filter { $0.kind != "trigger" || !givenUp.contains($0.name) }
+            )
+        }
         if Files.exists(target) {
             let database = try TargetDatabase.openStored(target, keys)
             defer { database.close() }
             let rows = try database.fetchAll("SELECT name FROM main.sqlite_master")
             let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
             here.tables = tables.filter { names.contains(SQLIdentifier.lowercased($0.target)) }
-            try here.rehearse(database, created: [])
-            if here.tables.count == tables.count { return try left(in: database) }
+            try database.read { try here.checkTables($0) }
+            if let found = try here.rehearse(database, created: []) {
+                for choice in here.tables { states[choice] = Rehearsal.State(of: choice.target, in: found) }
+            }
+            if here.tables.count == tables.count { return rehearsal(try left(in: database)) }
         }
         var there = self
         there.tables.removeAll(where: here.tables.contains)
@@ -104,22 +125,25 @@ struct MoveRequest {
         there.isSameFile = false
         there.keys.source = isSameFile ? keys.target : keys.source
         try there.rehearse(database, created: created)
-        return try left(in: database)
+        return rehearsal(try left(in: database))
     }
 
-    private func rehearse(_ database: Database, created: [String]) throws {
-        if tables.isEmpty { return }
-        _ = try database.rehearseMigration(
+    @discardableResult
+    private func rehearse(_ database: Database, created: [String]) throws -> MigrationRehearsal? {
+        if tables.isEmpty { return nil }
+        return try database.rehearseMigration(
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
+            retirement: keepsSource ? .keep : .drop,
             filter: filter(created: created)
         )
     }
 
-    private func addMigration(to database: Database, created: [String]) throws {
+    /// - Returns: The tables that have rows to come.
+    private func addMigration(to database: Database, created: [String]) throws -> [String] {
         // Tables that are created later are the script's own affair.
         let hasBegun = Flag()
         defer { hasBegun.raise() }
-        try database.addMigration(
+        return try database.addMigration(
             source: isSameFile ? .sameDatabase : .file(source, key: keys.source),
             retirement: keepsSource ? .keep : .drop,
             givingUp: givenUp
@@ -155,15 +179,7 @@ struct MoveRequest {
         var created: [String] = []
         for choice in tables {
             let name = SQLIdentifier.lowercased(choice.target)
-            if let object = try objects.first(where: { SQLIdentifier.lowercased(try $0.get(0)) == name }) {
-                guard object[1] == .text("table") else {
-                    let type: String = try object.get(1)
-                    throw CommandFailure(
-                        "\(choice.target) is the name of \(type == "index" ? "an" : "a") \(type) of the target, not of a table"
-                    )
-                }
-                continue
-            }
+            if try objects.contains(where: { SQLIdentifier.lowercased(try $0.get(0)) == name }) { continue }
             guard let table = schema.table(named: choice.source) else {
                 throw CommandFailure("there is no table \(choice.source) in \(source) that can move")
             }
@@ -177,6 +193,7 @@ struct MoveRequest {
             }
             created.append(choice.target)
         }
+        try checkTables(access)
         // Their programs may name other tables that have come.
         for choice in tables where created.contains(choice.target) {
             guard let table = schema.table(named: choice.source) else { continue }
@@ -192,6 +209,29 @@ struct MoveRequest {
             }
         }
         return created
+    }
+
+    /// Makes sure that rows can move into what has the tables' names in the target.
+    private func checkTables(_ access: DatabaseAccess) throws {
+        let objects = try access.fetchAll("SELECT name, type, sql FROM main.sqlite_master")
+        let movable = Set(try access.movableTableNames().map(SQLIdentifier.lowercased))
+        for choice in tables where !movable.contains(SQLIdentifier.lowercased(choice.target)) {
+            guard let object = try objects.first(where: { choice.isTarget(try $0.get(0)) }) else { continue }
+            let type: String = try object.get(1)
+            guard type == "table" else {
+                throw CommandFailure(
+                    "\(choice.target) is the name of \(type == "index" ? "an" : "a") \(type) of the target, not of a table"
+                )
+            }
+            // SQLite writes these two words itself.
+            let isVirtual = try object.get(2, as: String?.self)?.hasPrefix("CREATE VIRTUAL") ?? false
+            throw CommandFailure(
+                isVirtual
+                    ? "\(choice.target) is a virtual table of the target, and rows move into those with --all-tables alone: leave it "
+                        + "out, and fill it by midstream sql"
+                    : "\(choice.target) is a table that SQLite, Midstream or a virtual table of the target keeps for itself: leave it out"
+            )
+        }
     }
 
     /// Creates a trigger, if all that its program names is in the target.
@@ -222,14 +262,23 @@ struct MoveRequest {
     /// What of the source is about its tables, and has no counterpart in the target.
     private func left(in database: Database) throws -> [LeftObject] {
         let rows = try database.fetchAll(
-            "SELECT type, name FROM main.sqlite_master WHERE type IN ('table', 'view', 'trigger')"
+            "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type IN ('table', 'view', 'trigger')"
         )
-        let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(1)) })
+        let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
+        /// Whether the target's table has what was made of a trigger within the file.
+        func hasCome(_ object: SourceSchema.Object, on choice: TableChoice) throws -> Bool {
+            try object.kind == "trigger"
+                && rows.contains { row in
+                    let name: String = try row.get(0)
+                    let isNamed = name == object.name || name.hasPrefix("\(choice.target)_\(object.name)")
+                    return try isNamed && choice.isTarget(row.get(1))
+                }
+        }
         var left: [LeftObject] = []
         for choice in tables {
             for object in schema.objects(about: choice.source)
-            where isSameFile
-                ? SQLIdentifier.equal(object.owner, choice.source)
+            where try isSameFile
+                ? SQLIdentifier.equal(object.owner, choice.source) && !hasCome(object, on: choice)
                 : !names.contains(SQLIdentifier.lowercased(object.name))
             {
                 let isKnown = left.contains { $0.kind == object.kind && $0.name == object.name }

@@ -1,19 +1,46 @@
-/// What `--dry-run` has found: that all of it could begin.
+internal import Midstream
+internal import SQLText
+
+/// What `--dry-run` has found: that all of it could begin, or has begun.
 struct Rehearsal {
+    /// How far a table is.
+    enum State: String {
+        case canMove, moving, moved
+
+        init(of table: String, in found: MigrationRehearsal) {
+            func isAmong(_ names: Set<String>) -> Bool { names.contains { SQLIdentifier.equal($0, table) } }
+            self = isAmong(found.moved) ? .moved : isAmong(found.moving) ? .moving : .canMove
+        }
+
+        fileprivate var words: String {
+            switch self {
+            case .canMove: "can move"
+            case .moving: "is moving already"
+            case .moved: "has moved already"
+            }
+        }
+    }
+
     let source: String
-    var tables: [TableChoice]
+    var tables: [(choice: TableChoice, state: State)]
     /// What of the source is about the tables, and would stay there.
     var left: [LeftObject] = []
 
     var text: String {
         var text = ""
-        for table in tables { text += "\(table.target): table \(table.source) of \(source) can move\n" }
+        for (table, state) in tables {
+            text += "\(table.target): table \(table.source) of \(source) \(state.words)\n"
+        }
         if !left.isEmpty { text += "Would stay in \(source): \(left.map(\.text).joined(separator: ", ")).\n" }
         return text + "Nothing has been changed.\n"
     }
 
     var json: JSON {
-        let tables = tables.map { JSON(object: ["table": JSON($0.target), "sourceTable": JSON($0.source)]) }
+        let tables = tables.map { table, state in
+            JSON(object: [
+                "table": JSON(table.target), "sourceTable": JSON(table.source), "state": JSON(state.rawValue),
+            ])
+        }
         return JSON(object: [
             "dryRun": JSON(object: ["tables": JSON(array: tables), "left": JSON(array: left.map(\.json))])
         ])

@@ -42,6 +42,22 @@ struct SourceSchema {
         tables.first { SQLIdentifier.equal($0.name, name) }
     }
 
+    /// Those of some names that nothing of it has. What has gone with its table is not there any more.
+    func unknown(among names: Set<String>) -> [String] {
+        let known = SQLNameSet(
+            tables.map(\.name) + others.map(\.name) + ["user_version", "application_id"]
+        )
+        return names.filter { !known.contains($0) }.sorted()
+    }
+
+    /// Tells of names of `--give-up` that may be misspelt.
+    static func tellUnknown(among names: Set<String>, of path: String, key: EncryptionKey?, _ output: Output) throws {
+        guard !names.isEmpty, Files.exists(path) else { return }
+        for name in try SourceSchema(path: path, key: key).unknown(among: names) {
+            output.error("midstream: --give-up \(name): there is nothing of that name in \(path)")
+        }
+    }
+
     private mutating func read(_ connection: Connection) throws {
         let objects = try connection.fetchAll(
             "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"

@@ -6,8 +6,8 @@ enum TargetDatabase {
     /// A target whose migration has begun.
     struct Opened {
         let database: Database
-        /// What of the source is about the tables that move, and stays there.
-        var left: [LeftObject] = []
+        /// What has been found of the tables that are named.
+        var begun = MoveRequest.Begun()
     }
 
     /// Opens it, and begins the migration that the arguments name, or goes on with the one that is stored in it.
@@ -48,7 +48,7 @@ enum TargetDatabase {
             do {
                 return Opened(
                     database: database,
-                    left: try CommandFailure.naming(path) { try request.begin(in: database) }
+                    begun: try CommandFailure.naming(path) { try request.begin(in: database) }
                 )
             } catch {
                 database.close()
@@ -74,31 +74,43 @@ enum TargetDatabase {
         }
         return try Files.withTemporaryFolder { folder in
             if arguments.movesAllTables {
-                let tables = try rehearseMovingAll(of: source, into: path, keys, folder)
-                return Rehearsal(source: source, tables: tables)
+                let found = try rehearseMovingAll(of: source, into: path, arguments, keys, folder)
+                let names = found.beginning.union(found.moving).union(found.moved).sorted()
+                return Rehearsal(
+                    source: source,
+                    tables: names.map { (TableChoice(target: $0, source: $0), Rehearsal.State(of: $0, in: found)) }
+                )
             }
             let request = try MoveRequest(arguments, source: source, target: path, keys: keys)
-            let left = try CommandFailure.naming(path) { try request.rehearse(in: folder) }
-            return Rehearsal(source: source, tables: request.tables, left: left)
+            return try CommandFailure.naming(path) { try request.rehearse(in: folder) }
         }
     }
 
     private static func rehearseMovingAll(
         of source: String,
         into path: String,
+        _ arguments: MoveArguments,
         _ keys: FileKeys,
         _ folder: String
-    ) throws -> [TableChoice] {
+    ) throws -> MigrationRehearsal {
         guard Files.exists(source) else { throw CommandFailure("there is no source file \(source)") }
         return try CommandFailure.naming(source) {
-            try Database.checkTarget(path, key: keys.target, movingAllOf: source, sourceKey: keys.source)
+            let isMade = try Database.checkTarget(
+                path,
+                key: keys.target,
+                movingAllOf: source,
+                sourceKey: keys.source,
+                givingUp: arguments.givenUp
+            )
             let scratch = folder + "/scratch"
-            try Database.copySchema(ofFile: source, key: keys.source, to: scratch, key: keys.target)
-            let database = try Database(path: scratch, key: keys.target)
+            if !isMade { try Database.copySchema(ofFile: source, key: keys.source, to: scratch, key: keys.target) }
+            let database = try isMade ? openStored(path, keys) : Database(path: scratch, key: keys.target)
             defer { database.close() }
-            return try database.rehearseMovingAll(ofFile: source, key: keys.source).map {
-                TableChoice(target: $0, source: $0)
-            }
+            return try database.rehearseMovingAll(
+                ofFile: source,
+                key: keys.source,
+                retirement: arguments.keepsSource ? .keep : .drop
+            )
         }
     }
 
@@ -113,7 +125,13 @@ enum TargetDatabase {
         // So that an error is told with the file that it is about.
         if Files.exists(source) { _ = try SourceSchema(path: source, key: keys.source) }
         return try CommandFailure.naming(path, or: source) {
-            try Database.checkTarget(path, key: keys.target, movingAllOf: source, sourceKey: keys.source)
+            try Database.checkTarget(
+                path,
+                key: keys.target,
+                movingAllOf: source,
+                sourceKey: keys.source,
+                givingUp: names
+            )
             var configuration = DatabaseConfiguration()
             configuration.synchronous = .full
             configuration.sourceKey = { _ in keys.source }
@@ -128,8 +146,8 @@ enum TargetDatabase {
         }
     }
 
-    /// Removes a file that this process has created for a migration that was refused, unless another process uses it.
-    private static func removeIfEmpty(_ path: String, _ keys: FileKeys) {
+    /// Removes a file that this process has created in vain, as for a migration that was refused, unless another process uses it.
+    static func removeIfEmpty(_ path: String, _ keys: FileKeys) {
         let options = OpenOptions(access: .readWrite, key: keys.target)
         guard Files.exists(path), let connection = try? Connection(path: path, options: options) else { return }
         defer { connection.close() }

@@ -333,7 +333,7 @@ import Testing
         }
         try add()
         try finishMigration(database)
-        #expect(reasons.all.last == "s: 1 of its rows belong to no migration")
+        #expect(reasons.all.last == "s: 1 of its rows belongs to no migration")
         #expect(try MovingFixture.count("s", in: isSameFile ? new : old) == 3)
         #expect(
             try database.fetchValue(Int.self, "SELECT (SELECT count(*) FROM current) * 10 + count(*) FROM archive")
