@@ -129,13 +129,25 @@ extension Database {
         ofFile path: String,
         key: EncryptionKey? = nil
     ) throws -> MigrationProgress {
-        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
+        let connection = try openForReading(path, key)
         defer { connection.close() }
-        connection.setBusyTimeout(milliseconds: 5000)
-        try HotJournal.rollingBack(of: path, key) { try connection.checkReadable() }
         return try connection.transaction {
             try WholeFile.checkFinished(connection)
             return try MigrationEngine.progress(StateStore(connection: connection), .idle, 0)
+        }
+    }
+
+    private static func openForReading(_ path: String, _ key: EncryptionKey?) throws -> Connection {
+        let connection = try Connection(path: path, options: OpenOptions(access: .readOnly, key: key))
+        connection.setBusyTimeout(milliseconds: 5000)
+        do {
+            try HotJournal.rollingBack(of: path, key) { try connection.checkReadable() }
+            return connection
+        } catch {
+            connection.close()
+            // A WAL needs files beside it, which may not be made in each folder.
+            guard let error = error as? SQLiteError, SourceFile.isUnwritable(path, error) else { throw error }
+            return try SourceFile.open(path, key)
         }
     }
 

@@ -111,7 +111,7 @@ package enum SourceFile {
     }
 
     /// Whether SQLite could not open a file since it would have had to write, as in WAL mode, which needs a file beside it.
-    private static func isUnwritable(_ path: String, _ error: SQLiteError) -> Bool {
+    static func isUnwritable(_ path: String, _ error: SQLiteError) -> Bool {
         guard ResultCode.cannotOpen ~= error.code || ResultCode.readOnly ~= error.code else { return false }
         return FilePath.isReadable(path)
             && !(FilePath.isWritable(path) && FilePath.isWritable(FilePath.split(path).folder))

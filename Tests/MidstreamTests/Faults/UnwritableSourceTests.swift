@@ -118,6 +118,7 @@ import Testing
             try files.expectSameRows(again)
             again.close()
             // The target alone knows that all has moved.
+            #expect(try Database.unmovedObjects(ofSourceAtPath: files.source, movedTo: files.target).isEmpty)
             let later = try files.open()
             try files.add(later)
             try later.execute("DELETE FROM t WHERE id = 1")
@@ -213,6 +214,17 @@ import Testing
             }
             #expect(error?.code == .sourceUnavailable && error?.message.contains("make the folder") == true)
             #expect(database.isMigrated)
+        }
+    }
+
+    /// Nothing can be made beside it, as a WAL needs.
+    @Test(arguments: [Kind.folder, .both, .walBoth])
+    func theProgressOfAFileThatCannotBeWrittenIsRead(_ kind: Kind) async throws {
+        let folder = TemporaryFolder()
+        await #expect(processExitsWith: .success) { [kind, path = folder.path as String] in
+            let files = try Sides(path, kind)
+            defer { files.giveBack() }
+            #expect(try Database.readMigrationProgress(ofFile: files.source).isFinished)
         }
     }
 }
