@@ -97,7 +97,7 @@ extension SchemaPlan: CustomStringConvertible {
         }
         if !unusedMappings.isEmpty {
             lines.append(
-                "is made of nothing, since its mapping names a column that the table has not: "
+                "has its default, since its mapping names a column that the table has not: "
                     + unusedMappings.joined(separator: ", ")
             )
         }
