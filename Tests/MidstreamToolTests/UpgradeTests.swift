@@ -155,6 +155,10 @@ import Testing
         let right = try tool(["upgrade", path, "--schema", schema, "--map", "t.c=a || 'x'"])
         #expect(right.status == 0, "\(right.error)")
         #expect(try folder.value("app.db", "SELECT c FROM t") == .text("1x"))
+        // The command that has brought the file where it is may be said at each deployment.
+        let again = try tool(["upgrade", path, "--schema", schema, "--map", "t.c=a || 'x'"])
+        #expect(again.status == 0, "\(again.error)")
+        #expect(try folder.value("app.db", "SELECT c FROM t") == .text("1x"))
     }
 
     /// While rows move, the same command goes on.

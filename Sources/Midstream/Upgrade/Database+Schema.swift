@@ -115,8 +115,10 @@ extension DatabaseAccess {
                 )
             }
         }
-        // While rows move, what has begun that may be said once more.
-        guard options.refusesUnusedColumns, rebuilds.isEmpty, let mapping = unused.first else { return }
+        // What has brought the file where it is may be said once more.
+        guard options.refusesUnusedColumns, rebuilds.isEmpty, !plan.changes.isEmpty, let mapping = unused.first else {
+            return
+        }
         let reason =
             if case .created = mapping.reason {
                 "table \(mapping.table) is created, and has no rows. Leave that out, or correct the table's name"
