@@ -306,6 +306,7 @@ final class Overlay {
 
     private func rebuild() throws {
         let (migrations, records) = try store.load()
+        watch.hasState = !records.isEmpty
         try WholeFile.checkFinished(connection)
         let moving = records.filter { $0.phase == .copying }
         try admission?(migrations, moving)

@@ -135,4 +135,33 @@ import Testing
         #expect(try old.fetchValue(String.self, "PRAGMA journal_mode") == "wal")
         try finishMigration(database)
     }
+
+    /// The state is needed until the source has been retired, and no row is to come any more.
+    @Test(arguments: ["DELETE FROM midstream_tables", "DROP TABLE midstream_tables", "DROP TABLE midstream_state"])
+    func noneIsChangedOnceAllRowsHaveCome(_ change: String) throws {
+        for isInTransaction in [false, true] {
+            let (fixture, database) = try halfMoved()
+            let drain = "CREATE TRIGGER a AFTER INSERT ON accounts BEGIN SELECT 1; END"
+            if !isInTransaction { try database.execute(drain) }
+            try database.write { access in
+                if isInTransaction { try access.execute(drain) }
+                let error = #expect(throws: SQLiteError.self) { try access.execute(change) }
+                #expect(error?.code == .authorization, "\(String(describing: error))")
+            }
+            #expect(database.migrationStatistics.drains(of: "accounts") == 1)
+            try finishMigration(database)
+            #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+        }
+    }
+
+    @Test(arguments: ["DELETE FROM sqlite_master WHERE name LIKE 'midstream%'", "UPDATE sqlite_master SET sql = ''"])
+    func theSchemaIsNotWritten(_ change: String) throws {
+        let (fixture, database) = try halfMoved()
+        try database.execute("PRAGMA writable_schema = 1")
+        let error = #expect(throws: SQLiteError.self) { try database.execute(change) }
+        #expect(error?.code == .authorization, "\(String(describing: error))")
+        try database.execute("PRAGMA writable_schema = 0")
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total)
+    }
 }
