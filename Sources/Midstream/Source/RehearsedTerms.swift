@@ -14,6 +14,8 @@ struct RehearsedTerms {
         var operands: [Int] = []
         /// Whether it is an expression on a row of the source instead.
         var isOfSource = false
+        /// Whether it is true for NULL that an expression gives a column which is NOT NULL.
+        var isMade = false
     }
 
     /// Expressions that fail on some values.
@@ -92,7 +94,12 @@ struct RehearsedTerms {
             if let plain = plain(index), source.columns[plain].isNotNull || source.rowIDColumn == plain { continue }
             if Self.isNeverNull(mapped.copied) { continue }
             refusing.append(
-                Term(what: "NULL in column \(column.name)", value: "\(value) IS NULL", column: index)
+                Term(
+                    what: "NULL in column \(column.name)",
+                    value: "\(value) IS NULL",
+                    column: index,
+                    isMade: plain(index) == nil
+                )
             )
         }
     }

@@ -115,8 +115,23 @@ struct RowRehearsal {
     ///
     /// - Parameter refusal: Has the target refuse a row, and gives its error; `nil` where it takes the row.
     /// - Complexity: O(n) where there is a constraint that the source's rows need not meet, otherwise O(1).
-    func unfit(_ refusal: (RowKey) throws -> SQLiteError?) throws -> Finding? {
-        let terms = compiling(terms.refusing)
+    func unfit(_ refusal: (RowKey) throws -> SQLiteError?) throws -> Finding? { try unfit(terms.refusing, refusal) }
+
+    /// The rows from which a column of the target that is NOT NULL is made NULL; `nil` where there are none.
+    ///
+    /// - Complexity: O(n) where there is such a column, otherwise O(1).
+    func nulls() throws -> Finding? {
+        let error = SQLiteError(code: .constraint, message: "NOT NULL constraint failed")
+        do {
+            return try unfit(terms.refusing.filter(\.isMade)) { _ in error }
+        } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
+            // What is on a page that is damaged cannot be known.
+            return nil
+        }
+    }
+
+    private func unfit(_ terms: [RehearsedTerms.Term], _ refusal: (RowKey) throws -> SQLiteError?) throws -> Finding? {
+        let terms = compiling(terms)
         if terms.isEmpty { return nil }
         let isUnfit = terms.map { "(\($0.value))" }.joined(separator: " OR ")
         let relation = relation(terms, sql.whereClause(sql.key.belonging, rows))

@@ -86,6 +86,21 @@ extension Beginning {
         )
     }
 
+    /// Makes sure that nothing which columns are made of is NULL where the target's are NOT NULL, unless what becomes of such rows
+    /// has been said. They could not be changed so that they fit, nor go back once others have moved.
+    func checkNulls() throws {
+        guard record.refusedRows == .stop, let found = try rehearsal(rows: nil).nulls() else { return }
+        let isOne = found.count == 1
+        throw MigrationError(
+            .rowRefused,
+            "\(found.rows(of: place)) \(isOne ? "does" : "do") not fit table \(record.target): \(found.what). Nothing has been "
+                + "changed. Change or delete \(isOne ? "this row" : "these rows") first, make the column of an expression that fits, "
+                + "as in coalesce(a, ''), by TableMigration.columns, or have such rows set aside: refusedRows = .setAside",
+            table: record.target,
+            row: found.keys.first
+        )
+    }
+
     /// The target takes a row, which is taken back.
     private struct Taken: Error {}
 

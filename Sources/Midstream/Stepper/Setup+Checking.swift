@@ -262,6 +262,7 @@ extension Setup {
                 + begun.sources(of: target.name),
             on: connection
         )
+        try beginning.checkNulls()
         beginning.definitions = definitions
         let record = beginning.record
         let moving = records.filter {

@@ -121,12 +121,14 @@ struct Undo {
             }
             // Unless one of them has begun since then, in place of this, which has returned.
             if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that have moved before") }
-            try checkWrites(record, stepper.undoSQL(record, migration))
+            _ = try unlessIrreversible(record) {
+                if record.firesTriggers {
+                    throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
+                }
+                try checkWrites(record, stepper.undoSQL(record, migration))
+            }
         }
         if checked == nil { throw Overtaken() }
-        if record.firesTriggers {
-            throw UndoSQL.cannot(record, "rows that have come have fired its triggers, which is not taken back")
-        }
         if let table = record.refusedRowsTable, try hasRows(table) {
             throw UndoSQL.cannot(
                 record,
@@ -135,6 +137,25 @@ struct Undo {
         }
         if record.unreadableRowsTable != nil {
             throw UndoSQL.cannot(record, "rows of its source cannot be read")
+        }
+    }
+
+    /// - Returns: What `body` does; `nil` where that cannot be, and no row is there to return.
+    private func unlessIrreversible<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
+        do {
+            return try body()
+        } catch let error as MigrationError {
+            guard error.code == .unsupported, try !hasRowsToReturn(record) else { throw error }
+            return nil
+        }
+    }
+
+    /// Whether the target has rows of the table, or an entry of the ledger. While it has none, all rows are in the source, whatever
+    /// the columns are made of.
+    private func hasRowsToReturn(_ record: TableRecord) throws -> Bool {
+        guard record.watermark == nil, record.copied == 0, record.settled == 0 else { return true }
+        return try ["\(SQLIdentifier.quoted(record.target))", record.ledger].contains { table in
+            try connection.fetchOne("SELECT 1 FROM main.\(table) LIMIT 1") != nil
         }
     }
 
@@ -158,8 +179,13 @@ struct Undo {
         if now.undoStage != nil { return }
         guard now.phase == .copying else { throw Overtaken() }
         try check(now, among: all)
-        try connection.execute(stepper.undoSQL(now, migration).createTable)
         try Returns(connection: connection).create()
+        guard let sql = try unlessIrreversible(now, { try stepper.undoSQL(now, migration) }) else {
+            // Nothing is there to return, nor is to come.
+            try end(now)
+            return try Stops(connection: connection).forget(record.id)
+        }
+        try connection.execute(sql.createTable)
         try connection.execute(
             // For the progress: what the ledger has of rows to come is no more to be told from what is collected.
             "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL, settled = settled + ? WHERE id = ?",
@@ -560,13 +586,18 @@ struct Undo {
 
     /// All rows are back: the target's table is an ordinary one again.
     private func end(_ record: TableRecord, _ sql: UndoSQL) throws {
-        try connection.execute(
-            "UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, copied = 0, settled = 0, total = 0 WHERE id = ?3",
-            [MigrationPhase.copied.rawValue, Int64.max, record.id]
-        )
-        for text in sql.sql.dropTriggers { try connection.execute(text) }
+        try end(record)
         try connection.execute("DROP TABLE \(sql.returning)")
         try connection.execute(sql.dropReturned)
+    }
+
+    private func end(_ record: TableRecord) throws {
+        try connection.execute(
+            "UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, ceiling = NULL, copied = 0, settled = 0, total = 0, "
+                + "undo_stage = ifnull(undo_stage, 0) WHERE id = ?3",
+            [MigrationPhase.copied.rawValue, Int64.max, record.id]
+        )
+        for text in MoveSQL.dropTriggers(record.id) { try connection.execute(text) }
     }
 
     /// Opens the source of a table to writers that has ended, and has the target forget it.

@@ -58,6 +58,9 @@ struct UndoSQL: Sendable {
             switch mapped[SQLIdentifier.lowercased(column.name)] {
             case nil, .left: name = column.name
             case .column(let origin): name = origin
+            case .expression(let text) where ExpressionShape.columnNames(in: text).isEmpty:
+                // What there is of it in the target would be lost.
+                throw cannot(record, "the source has no column for column \(column.name)")
             case .expression:
                 throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")
             }
@@ -90,7 +93,9 @@ struct UndoSQL: Sendable {
     static func cannot(_ record: TableRecord, _ why: String) -> MigrationError {
         MigrationError(
             .unsupported,
-            "table \(record.target) cannot be moved back to table \(record.source): \(why). Let it move to its end",
+            "table \(record.target) cannot be moved back to "
+                + (record.isRebuild ? "what it was before its upgrade" : "table \(record.source)")
+                + ": \(why). Let it move to its end",
             table: record.target
         )
     }

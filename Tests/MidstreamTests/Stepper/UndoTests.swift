@@ -966,7 +966,9 @@ import Testing
     @Test func columnsThatCannotBeTurnedRoundAreNamed() throws {
         let folder = TemporaryFolder()
         let old = try Connection(path: folder.file("old.db"))
-        try old.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT, y INT)")
+        try old.execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, x INT, y INT); INSERT INTO t VALUES (1, 2, 3), (2, 3, 4)"
+        )
         old.close()
         let database = try Database(path: folder.file("new.db"))
         try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x INT)")
@@ -975,6 +977,7 @@ import Testing
             table.sourceTable = "t"
             table.unmatchedColumns = .ignored
         }
+        try database.stepMigration(rows: 1)
         let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
         #expect(error?.code == .unsupported && error?.message.contains("column y") == true)
         #expect(try database.readMigrationProgress().tables.first?.isReturning == false)
@@ -1399,5 +1402,42 @@ private final class EventLog: Sendable {
             default: "other"
             }
         entries.withLock { $0.append(text) }
+    }
+
+    // MARK: Nothing has come
+
+    /// While no row has come, all are in the source, whatever columns are made of.
+    @Test(arguments: ["nothing", "row", "step"]) func whatCannotBeTurnedRoundReturnsWhileNoRowHasCome(_ come: String)
+        throws
+    {
+        let rows = "INSERT INTO t VALUES (1, 2, 3), (2, 3, 4)"
+        let move = try SmallMove(
+            source: "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); \(rows)",
+            target: """
+                CREATE TABLE log(x); CREATE TABLE t(id INTEGER PRIMARY KEY, a, c);
+                CREATE TRIGGER new_t AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.id); END;
+                """
+        ) { table in
+            if table.name == "log" { return table.sourceTable = nil }
+            table.firesTriggers = true
+            table.columns["c"] = .expression("b + 1")
+        }
+        let database = move.database
+        if come == "row" { try database.execute("INSERT INTO t VALUES (9, 9, 9)") }
+        if come == "step" { try database.stepMigration(rows: 1) }
+        guard come == "nothing" else {
+            let error = #expect(throws: MigrationError.self) { try database.cancelMigration() }
+            #expect(error?.code == .unsupported)
+            return try finishMigration(database)
+        }
+        try database.cancelMigration()
+        for _ in 0..<100 where !database.isMigrated { try database.stepMigration() }
+        #expect(database.isMigrated)
+        #expect(try MovingFixture.objects(move.folder.file("new.db")).filter { $0.contains("midstream") } == [])
+        #expect(try MovingFixture.objects(move.folder.file("old.db")).filter { $0.contains("midstream") } == [])
+        #expect(try database.fetchAll("SELECT * FROM t").isEmpty)
+        let plain = try Connection(path: move.folder.file("old.db"))
+        try plain.execute("INSERT INTO t VALUES (3, 4, 5)")
+        #expect(try plain.fetchValue(String.self, "SELECT group_concat(id || a || b) FROM t") == "123,234,345")
     }
 }

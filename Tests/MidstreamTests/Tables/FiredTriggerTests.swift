@@ -337,6 +337,7 @@ import Testing
     @Test func aMoveThatHasFiredThemIsNotUndone() throws {
         let files = try Files(Self.triggers)
         try files.begin()
+        try files.database.stepMigration(rows: 10)
         let error = #expect(throws: MigrationError.self) { try files.database.cancelMigration() }
         #expect(error?.code == .unsupported && error?.message.contains("have fired its triggers") == true)
         try finishMigration(files.database)
