@@ -19,7 +19,8 @@ extension Database {
     ///   - names: What of the source may be lost with it although the target does not have it: tables, views, triggers, virtual tables,
     ///     `user_version` and `application_id`, by their names. What is not named keeps the source, of which
     ///     ``MigrationEvent/sourceKept(table:path:reason:)`` and ``MigrationEvent/sourceFileKept(path:reason:)`` tell. What a later call
-    ///     says counts; a table that was kept before goes with that call.
+    ///     says counts; a table that was kept for want of it before goes with that call, if its rows are in the target still:
+    ///     ``MigrationEvent/sourceDropped(table:path:)``.
     ///   - allowsNoTables: Whether the filter may choose no table at all, as where the tables are created later, or where this is the
     ///     first call of a chain within the file, whose table is dropped in the end. Otherwise that is an error: a name in the
     ///     filter may be wrong.

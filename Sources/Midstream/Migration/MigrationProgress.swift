@@ -93,6 +93,8 @@ public enum MigrationEvent: Sendable {
     /// A source table stays although its rows have moved, for that reason. The path is that of its file; `nil` for the target's
     /// own.
     case sourceKept(table: String, path: String?, reason: String)
+    /// A source table that had stayed when its rows had moved was dropped by a later call. The path is that of its file.
+    case sourceDropped(table: String, path: String?)
     /// A source's file was to be deleted, and stays, for that reason.
     case sourceFileKept(path: String, reason: String)
     /// A step failed. Nothing is lost; later steps try again.

@@ -34,6 +34,9 @@ struct Claims {
         var undoWrites: Int64?
         /// Whether the table has been dropped since all of it had moved. One of its name is another then.
         var isDropped = false
+        /// Whether all of it has moved, and the table was kept for what may change, and not since it was to be kept: a later call
+        /// may drop it.
+        var isDroppable = false
         /// What the source's file looked like, where that cannot be written: then the claim is in the target alone.
         var stamp: SourceStamp?
 
@@ -82,9 +85,10 @@ struct Claims {
 
     private static func allHere(in schema: String, _ connection: Connection, only id: Int64?) throws -> [Claim] {
         guard let definition = try definition(in: schema, connection) else { return [] }
-        let later = (undoColumns + [droppedColumn]).map { definition.contains($0) ? $0 : "NULL" }.joined(
-            separator: ", "
-        )
+        let later = (undoColumns + [droppedColumn, droppableColumn]).map { definition.contains($0) ? $0 : "NULL" }
+            .joined(
+                separator: ", "
+            )
         return try connection.mapRows(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
                 + "first_rowid, last_rowid, \(later) FROM \(schema).midstream_claims "
@@ -103,12 +107,14 @@ struct Claims {
                 lastRowID: try $0.read(at: 8),
                 undoStage: try $0.read(at: 9),
                 undoWrites: try $0.read(at: 10),
-                isDropped: try $0.read(Int64?.self, at: 11) == 1
+                isDropped: try $0.read(Int64?.self, at: 11) == 1,
+                isDroppable: try $0.read(Int64?.self, at: 12) == 1
             )
         }
     }
 
     private static let droppedColumn = "dropped"
+    private static let droppableColumn = "droppable"
 
     /// Gives the table of claims columns that it has not had from the start, or from an earlier release.
     func add(_ columns: [String]) throws {
@@ -760,12 +766,14 @@ struct Claims {
     ///
     /// - Parameters:
     ///   - isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
+    ///   - reason: Why the table is to be kept; `nil` where nothing but what is found here keeps it.
     ///   - claims: All of the file, of which this one changes.
     /// - Returns: Why the table was kept, or `nil` when it is gone.
     func release(
         _ record: TableRecord,
         moved: Int64,
         isDamaged: Bool,
+        keptFor reason: String? = nil,
         among claims: inout [Claim]
     ) throws -> String? {
         guard let claim = claims.first(where: { $0.id == record.id }) else {
@@ -791,13 +799,36 @@ struct Claims {
         for index in claims.indices where claims[index].id == record.id { claims[index].moved = moved }
         // What had yet to come into it came into the target.
         try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
+        // What was kept since it was to be is not dropped by who says something else later, nor with rows of others.
+        let isKept = claim.moved != nil && !claim.isDroppable || migration.retirement == .keep
+        if isKept { return Self.wasToBeKept }
+        if let reason = try reason ?? reasonToKeep(record, isDamaged: isDamaged, among: claims) {
+            try add([Self.droppableColumn])
+            try connection.execute("UPDATE \(table) SET \(Self.droppableColumn) = 1 WHERE id = ?", [record.id])
+            for index in claims.indices where claims[index].id == record.id { claims[index].isDroppable = true }
+            return reason
+        }
+        try replaceByView(record, source.columns.map(\.name))
+        for index in claims.indices where SQLIdentifier.equal(claims[index].sourceTable, record.source) {
+            claims[index].isDropped = true
+        }
+        return nil
+    }
+
+    /// Why a table stays that was to be kept.
+    static let wasToBeKept = "it was to be kept"
+
+    /// Why a table stays all of whose rows that a move was to take have moved; `nil` when nobody needs it any more.
+    private func reasonToKeep(_ record: TableRecord, isDamaged: Bool, among claims: [Claim]) throws -> String? {
         let sharing = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
         }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if isDamaged { return "its file is damaged. All rows have moved" }
-        if migration.retirement == .keep { return "it was to be kept" }
+        if let other = sharing.first(where: { $0.id != record.id && !$0.isDroppable }) {
+            return "it was to be kept when its rows had moved to \(other.destination)"
+        }
         let name = "\(schema).\(SQLIdentifier.quoted(record.source))"
         if sharing.contains(where: { $0.condition != nil }) {
             let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
@@ -807,12 +838,7 @@ struct Claims {
                 return "\(rows - claimed) of its rows \(verb) to no migration"
             }
         }
-        if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
-        try replaceByView(record, source.columns.map(\.name))
-        for index in claims.indices where SQLIdentifier.equal(claims[index].sourceTable, record.source) {
-            claims[index].isDropped = true
-        }
-        return nil
+        return try migration.remainder(connection).reasonToKeep(record)
     }
 
     private func noteMoved(_ record: TableRecord, _ rows: Int64) throws {

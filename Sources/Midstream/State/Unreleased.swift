@@ -23,6 +23,8 @@ struct Unreleased {
         var file: String?
         /// How often the source had been written by a move that has returned; `nil` for others.
         var writes: Int64?
+        /// What was to become of the source's table when its rows had moved; `nil` where that is not known.
+        var retirement: SourceRetirement?
 
         /// Whether a claim is from before the move's rows had returned: its file lacks some.
         func isAfter(_ claim: Claims.Claim) -> Bool { writes ?? 0 > claim.undoWrites ?? 0 }
@@ -33,27 +35,34 @@ struct Unreleased {
         try connection.execute(
             """
             CREATE TABLE IF NOT EXISTS main.\(Self.table)(
-                id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER)
+                id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER, retirement TEXT)
             """
         )
-        try SchemaReader(connection: connection, schema: "main").add(["file TEXT", "writes INTEGER"], to: Self.table)
+        try SchemaReader(connection: connection, schema: "main").add(
+            ["file TEXT", "writes INTEGER", "retirement TEXT"],
+            to: Self.table
+        )
         try connection.execute(
-            "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source, file, writes) VALUES (?, ?, ?, ?, ?)",
-            [note.id, note.moved, note.source, note.file, note.writes]
+            "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source, file, writes, retirement) VALUES (?, ?, ?, ?, ?, ?)",
+            [note.id, note.moved, note.source, note.file, note.writes, note.retirement?.rawValue]
         )
     }
 
     func all() throws -> [Note] {
         try connection.readingTransaction {
             guard try exists() else { return [] }
-            let later = try Self.hasLaterColumns(in: "main", connection) ? "file, writes" : "NULL, NULL"
+            let reader = SchemaReader(connection: connection, schema: "main")
+            let later = try ["file", "writes", "retirement"].map {
+                try reader.hasColumn($0, of: Self.table) ? $0 : "NULL"
+            }.joined(separator: ", ")
             return try connection.fetchAll("SELECT id, moved, source, \(later) FROM main.\(Self.table)").map {
                 Note(
                     id: try $0.get(0),
                     moved: try $0.get(1),
                     source: try $0.get(2),
                     file: try $0.get(3),
-                    writes: try $0.get(4)
+                    writes: try $0.get(4),
+                    retirement: try $0.get(5, as: String?.self).flatMap(SourceRetirement.init)
                 )
             }
         }

@@ -208,7 +208,10 @@ struct Remainder {
             let moved = own.compactMap(\.moved)
             let count: Int64 = try source.connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
             let hasMoved = !own.isEmpty && moved.count == own.count && moved.reduce(0, +) >= count
-            return hasMoved ? nil : "it has rows that have not moved"
+            if !hasMoved { return "it has rows that have not moved" }
+            // They may have been dropped there since, with their table.
+            let hasGone = try own.contains { try $0.moved != 0 && leadsToTarget($0) && !hasRows($0.targetTable) }
+            return hasGone ? "its rows have moved, and are not in the target any more" : nil
         }
         if own.contains(where: { $0.moved != nil }) { return nil }
         guard same != nil else { return "the target has no table of that name" }
@@ -220,13 +223,27 @@ struct Remainder {
         return arrived >= sequence ? nil : "its AUTOINCREMENT counter is larger than that of the target's table"
     }
 
+    private func hasRows(_ table: String) throws -> Bool {
+        guard try target.reader.table(table) != nil else { return false }
+        let name = "\(target.quoted).\(SQLIdentifier.quoted(table))"
+        return try target.connection.fetchOne("SELECT 1 FROM \(name) LIMIT 1") != nil
+    }
+
     /// Virtual tables move with a whole file alone. An application may have made one of its own in the target, and have filled it.
     private func reasonOfVirtualTable(_ object: SchemaObject, _ same: SchemaObject?) throws -> String? {
         guard let same else { return "the target has no virtual table of that name" }
         // What reads its content from a table can be made anew of that.
         let content = ContentTrigger.option("content", of: SQLScript(object.sql).outline())
         if let content, !content.isEmpty { return nil }
-        if try VirtualTables(source.connection, source.schema).hasMoved(object.name) { return nil }
+        if try VirtualTables(source.connection, source.schema).hasMoved(object.name) {
+            // It may have been made anew there since.
+            func isEmpty(_ file: File, _ name: String) -> Bool {
+                let sql = "SELECT 1 FROM \(file.quoted).\(SQLIdentifier.quoted(name)) LIMIT 1"
+                do { return try file.connection.fetchOne(sql) == nil } catch { return false }
+            }
+            let hasGone = isEmpty(target, same.name) && !isEmpty(source, object.name)
+            return hasGone ? "its content has moved, and is not in the target any more" : nil
+        }
         func count(_ file: File, _ name: String) throws -> Int64 {
             try file.connection.fetchValue("SELECT count(*) FROM \(file.quoted).\(SQLIdentifier.quoted(name))") ?? 0
         }

@@ -74,7 +74,12 @@ struct Retirement {
                 // Another process that was faster has found the file, and may have deleted it.
                 if isDone, isMissing {
                     try Unreleased(connection: connection).note(
-                        .init(id: record.id, moved: record.copied + record.settled, source: migration.sourcePath)
+                        .init(
+                            id: record.id,
+                            moved: record.copied + record.settled,
+                            source: migration.sourcePath,
+                            retirement: migration.retirement
+                        )
                     )
                 }
                 return isDone
@@ -206,21 +211,24 @@ struct Retirement {
         try leaveSource()
     }
 
+    /// - Parameter reason: Why the source tables are to be kept; `nil` where nothing but what is found then keeps them.
     /// - Returns: The tables whose sources have been released, and why those were kept that are.
-    private func releaseSources(
+    func releaseSources(
         _ records: [TableRecord],
-        until deadline: ContinuousClock.Instant
+        until deadline: ContinuousClock.Instant,
+        keptFor reason: String? = nil
     ) throws -> (released: [TableRecord], kept: [Int64: String]) {
         do {
-            return try releaseSources(records, until: deadline, isDamaged: false)
+            return try releaseSources(records, until: deadline, keptFor: reason, isDamaged: false)
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code && records.count == 1 {
-            return try releaseSources(records, until: deadline, isDamaged: true)
+            return try releaseSources(records, until: deadline, keptFor: reason, isDamaged: true)
         }
     }
 
     private func releaseSources(
         _ records: [TableRecord],
         until deadline: ContinuousClock.Instant,
+        keptFor reason: String?,
         isDamaged: Bool
     ) throws -> (released: [TableRecord], kept: [Int64: String]) {
         let connection = stepper.connection
@@ -235,7 +243,13 @@ struct Retirement {
             var known = try claims.all()
             for record in records {
                 let moved = record.copied + record.settled
-                kept[record.id] = try claims.release(record, moved: moved, isDamaged: isDamaged, among: &known)
+                kept[record.id] = try claims.release(
+                    record,
+                    moved: moved,
+                    isDamaged: isDamaged,
+                    keptFor: reason,
+                    among: &known
+                )
                 released.append(record)
                 if ContinuousClock.now >= deadline { break }
             }
@@ -243,29 +257,11 @@ struct Retirement {
             return (released, kept)
         } catch {
             try? connection.rollBack()
-            throw error
+            throw Stepper.namingFullDisk(of: stepper.path(of: migration), error)
         }
     }
 
-    /// Retires a source table whose file was not there when it was due.
-    ///
-    /// - Parameter moved: The rows that have moved.
-    /// - Returns: Why the table was kept, or `nil` when it is gone.
-    @discardableResult
-    func releaseLate(_ claim: Claims.Claim, moved: Int64) throws -> String? {
-        var record = TableRecord(claim, of: migration)
-        record.phase = .retiring
-        record.copied = moved
-        record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
-        let kept = try releaseSources([record], until: .now).kept[record.id]
-        try connection.sync(schema: migration.schema)
-        try stepper.waitingTransaction {
-            try Unreleased(connection: connection).forget(claim.id)
-        }
-        return kept
-    }
-
-    private var connection: Connection { stepper.connection }
+    var connection: Connection { stepper.connection }
 
     private func retireInSameFile(
         _ records: [TableRecord],

@@ -167,7 +167,9 @@ extension Setup {
             }
             // What had not begun has come since this was looked for.
             if note.moved != Unreleased.nothing {
-                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: note.moved)
+                var migration = migration
+                migration.retirement = note.retirement ?? .keep
+                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: note.moved, wish)
             }
             throw Overtaken()
         }
@@ -181,12 +183,10 @@ extension Setup {
             )
         }
         if migration.retirement != .keep, !isRehearsal {
-            // It was kept for what the target lacked, or was not given up then.
-            for claim in same where !claim.isDropped && !known.isSameFile {
+            // It was kept for what the target lacked, or was not given up then. What was to be kept stays, whatever is said now.
+            for claim in same where !claim.isDropped && claim.isDroppable && !known.isSameFile {
                 guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
-                let retirement = Retirement(stepper: stepper, migration: migration)
-                guard let reason = try retirement.releaseLate(claim, moved: moved) else { continue }
-                stepper.onEvent?(.sourceKept(table: sourceName, path: stepper.path(of: migration), reason: reason))
+                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved, wish)
             }
         }
         // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and

@@ -19,6 +19,7 @@ import Testing
             database.onMigrated { [self] event in
                 switch event {
                 case .sourceKept(let table, _, let reason): texts.withLock { $0.append("\(table): \(reason)") }
+                case .sourceDropped(let table, _): texts.withLock { $0.append("\(table) dropped") }
                 case .sourceFileKept(_, let reason): texts.withLock { $0.append(reason) }
                 default: break
                 }
@@ -185,7 +186,7 @@ import Testing
         try move(database, .drop)
         #expect(events.all.count == 2)
         try move(database, .drop, givingUp: ["audit"])
-        #expect(events.all.count == 2)
+        #expect(events.all.count == 3 && events.all.last == "t dropped")
         #expect(try MovingFixture.count("t", in: old) == 0)
         #expect(try MovingFixture.objects(old).contains { $0.hasPrefix("view t ") })
     }
@@ -228,5 +229,88 @@ import Testing
         let names = texts(try database.fetchAll("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1"))
         #expect(names == (hasCounterpart ? ["log", "t"] : ["log", "s", "t"]))
         #expect(events.all.isEmpty == hasCounterpart, "\(events.all)")
+    }
+
+    // MARK: Later
+
+    static let ends = [
+        "DROP TABLE t", "ALTER TABLE t RENAME TO other; CREATE TABLE t(x)",
+        "DROP TABLE t; CREATE TABLE t(x); INSERT INTO t VALUES (3)", "DELETE FROM t",
+    ]
+
+    /// What a later call says of a table whose rows have moved destroys none that the target has not.
+    @Test(arguments: ends, [SourceRetirement.drop, .deleteFileWhenEmpty])
+    func aTableThatWasToBeKeptIsNotDroppedLater(_ end: String, _ later: SourceRetirement) throws {
+        for isAway in [false, true] {
+            let folder = TemporaryFolder()
+            let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+            try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+            func move(_ retirement: SourceRetirement, _ database: Database) throws {
+                try database.addMigration(source: .file(old), retirement: retirement, allowsNoTables: true) { table in
+                    if table.name == "t" { table.sourceTable = "t" }
+                }
+            }
+            var database = try Database(path: new)
+            try database.execute("CREATE TABLE t(x)")
+            try move(.keep, database)
+            if isAway {
+                for _ in 0..<1000 where try database.stepMigration(rows: 1).tables.first?.phase == .copying {}
+                database.close()
+                Files.copyDatabase(old, to: old + "-away")
+                Files.removeDatabase(old)
+                database = try Database(path: new)
+            }
+            try finishMigration(database)
+            database.close()
+            if isAway { Files.copyDatabase(old + "-away", to: old) }
+            try Connection(path: new).execute(script: end)
+            database = try Database(path: new)
+            for _ in 0..<2 { try move(later, database) }
+            #expect(Files.exists(old))
+            #expect(try MovingFixture.count("t", in: old) == 2, "\(end), \(isAway)")
+        }
+    }
+
+    /// It was kept for a trigger, and nothing but the target's rows tells that its table is the one that they came to.
+    @Test(
+        arguments: ends + [
+            "", "DELETE FROM t WHERE x = 1", "UPDATE t SET x = 9 WHERE x = 2; INSERT INTO t(x) VALUES (8)",
+        ]
+    )
+    func aTableThatWasKeptForATriggerIsDroppedLaterWhereItsRowsAre(_ end: String) throws {
+        try Connection(path: old).execute(script: Self.audited)
+        var database = try Database(path: new)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE log(x)")
+        try move(database, .drop)
+        try finishMigration(database)
+        database.close()
+        if !end.isEmpty { try Connection(path: new).execute(script: end) }
+        database = try Database(path: new)
+        let events = Events(database)
+        for _ in 0..<2 {
+            try database.addMigration(source: .file(old), givingUp: ["audit"], allowsNoTables: true) { table in
+                if table.name == "t" { table.sourceTable = "t" }
+            }
+        }
+        let isKept = Self.ends.contains(end)
+        #expect(try MovingFixture.count("t", in: old) == (isKept ? 2 : 0), "\(events.all)")
+        if !isKept { #expect(events.all == ["t dropped"]) }
+    }
+
+    @Test(arguments: ["DROP TABLE t", "DELETE FROM t"]) func aFileIsNotWipedWhoseRowsAreNotInTheTargetAnyMore(
+        _ end: String
+    ) throws {
+        try Connection(path: old).execute(script: "CREATE TABLE t(x); INSERT INTO t VALUES (1), (2)")
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE t(x)")
+        try move(database, .keep)
+        try finishMigration(database)
+        database.close()
+        try Connection(path: new).execute(end)
+        let error = #expect(throws: MigrationError.self) { try Database.wipeSource(atPath: old, movedTo: new) }
+        #expect(error?.message.contains("are not in the target any more") == true, "\(error?.message ?? "")")
+        #expect(try MovingFixture.count("t", in: old) == 2)
+        try Database.wipeSource(atPath: old, movedTo: new, givingUp: ["t"])
+        #expect(!Files.exists(old))
     }
 }

@@ -1,0 +1,86 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// The end of a source table that stayed when its rows had moved.
+extension Retirement {
+    /// Retires a source table whose file was not there when it was due, or that was kept for what may have changed, and says so.
+    ///
+    /// - Parameters:
+    ///   - moved: The rows that have moved.
+    ///   - wish: What was asked for of its target.
+    func releaseLate(_ claim: Claims.Claim, moved: Int64, _ wish: TableMigration) throws {
+        var record = TableRecord(claim, of: migration)
+        record.phase = .retiring
+        record.copied = moved
+        record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
+        let reason = migration.retirement == .keep ? nil : try reasonToKeepLate(record, wish)
+        let kept = try releaseSources([record], until: .now, keptFor: reason).kept[record.id]
+        try connection.sync(schema: migration.schema)
+        try stepper.waitingTransaction {
+            try Unreleased(connection: connection).forget(claim.id)
+        }
+        let path = stepper.path(of: migration)
+        if let kept {
+            if migration.retirement != .keep {
+                stepper.onEvent?(.sourceKept(table: record.source, path: path, reason: kept))
+            }
+        } else {
+            stepper.onEvent?(.sourceDropped(table: record.source, path: path))
+        }
+    }
+
+    /// How many rows of each end of a source table are looked at.
+    private static let sample = 100
+
+    /// Why a source table stays whose rows have moved some time ago; `nil` where the target still has the table that they came to.
+    ///
+    /// That may have been dropped, renamed or made anew since, and nothing of a schema tells. Its rows do: at one end of the source,
+    /// most are there, and are as they were. An application may have changed or deleted the others.
+    ///
+    /// - Complexity: O(log n).
+    private func reasonToKeepLate(_ record: TableRecord, _ wish: TableMigration) throws -> String? {
+        let reader = SchemaReader(connection: connection, schema: "main")
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else { return nil }
+        guard let target = try reader.table(record.target) else {
+            return "table \(record.target), which its rows have moved to, is not there any more"
+        }
+        let columns = ColumnMatching(
+            connection: connection,
+            target: target,
+            source: source,
+            from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
+            wish: wish
+        )
+        var record = record
+        do {
+            record.columns = try columns.records()
+            let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+            if try hasArrived(sql) { return nil }
+        } catch is MigrationError {
+            // The columns are others by now, and nothing tells.
+        } catch let error as SQLiteError where error.code == .error || ResultCode.corrupt ~= error.code {
+            // So it is where an expression fails, or a page is damaged.
+        }
+        return
+            "most of its rows are not in table \(record.target), which they have moved to, or not as they were: drop it yourself if "
+            + "they are not needed here"
+    }
+
+    private func hasArrived(_ sql: MoveSQL) throws -> Bool {
+        for isLast in [false, true] {
+            let order = sql.key.order(sql.key.source, isReversed: isLast)
+            let rows =
+                sql.whereClause(sql.key.belonging, sql.condition) + " ORDER BY \(order) LIMIT \(Self.sample)"
+            let sample: Int64 =
+                try connection.fetchValue("SELECT count(*) FROM (SELECT 1 FROM \(sql.source)\(rows))") ?? 0
+            let arrived: Int64 =
+                try connection.fetchValue(
+                    "SELECT count(*) FROM \(sql.renamedRows(sql.written, rows)) CROSS JOIN \(sql.target) AS midstream_target "
+                        + "WHERE \(VerificationSQL(sql).isSameRow)"
+                ) ?? 0
+            if 2 * arrived >= sample { return true }
+        }
+        return false
+    }
+}
