@@ -56,6 +56,7 @@ struct MigrateCommand: Command {
         let opened = try TargetDatabase.open(target, move, keys, createsFile: false, command: Self.spec.name)
         let database = opened.database
         defer { database.close() }
+        for note in opened.begun.notes { output.error(note) }
         if move.source == nil, try database.readMigrationProgress().tables.isEmpty {
             throw CommandFailure("\(target) has no migration to go on with: give --source and the tables")
         }

@@ -7,7 +7,8 @@ struct SQLCommand: Command {
         overview: "Run SQL on a database, also while its tables are moving.",
         discussion: """
             Statements see and change every row of tables that are moving. No row moves unless the script says so, with a
-            line that begins with a dot: .step, .step rows N or .drain; .help lists them all.
+            line that begins with a dot: .step, .step rows N or .drain; .help lists them all; or by a statement that needs
+            all rows in one place.
             """,
         positionals: [
             PositionalSpec(name: "target", isRequired: true, help: "The database file."),
@@ -49,6 +50,7 @@ struct SQLCommand: Command {
         let opened = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
         let database = opened.database
         defer { database.close() }
+        for note in opened.begun.notes { output.error(note) }
         let printer: any ScriptPrinter = isJSON ? JSONPrinter(output) : ListPrinter(output)
         let runner = ScriptRunner(database, reader, printer, keys: keys, bails: bails)
         try runner.run()

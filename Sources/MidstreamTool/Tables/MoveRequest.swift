@@ -1,6 +1,7 @@
 internal import Midstream
 internal import SQLiteConnection
 internal import SQLText
+internal import Synchronization
 
 /// A migration that is to begin, or to go on.
 struct MoveRequest {
@@ -62,6 +63,8 @@ struct MoveRequest {
         var movedBefore: [TableChoice] = []
         /// What of the source is about its tables, and stays there.
         var left: [LeftObject] = []
+        /// What has become of tables that had moved before, in sentences.
+        var notes: [String] = []
     }
 
     /// Creates the tables that the target lacks, and begins the migration. Does nothing for what has begun or ended.
@@ -69,9 +72,36 @@ struct MoveRequest {
     func begin(in database: Database) throws -> Begun {
         if tables.isEmpty { return Begun() }
         let created = try database.write { try createMissingTables($0) }
+        let notes = Mutex<[String]>([])
+        database.onMigrated { event in
+            switch event {
+            case .sourceDropped(let table, let path):
+                notes.withLock {
+                    $0.append(
+                        "Source table \(table) of \(path ?? "this file"), which had stayed before, has been dropped."
+                    )
+                }
+            case .sourceKept(let table, let path, let reason):
+                notes.withLock {
+                    $0.append("Source table \(table) of \(path ?? "this file") stays: \(CommandWords.message(reason)).")
+                }
+            default: break
+            }
+        }
         let moving: Set<String>
         do {
             moving = Set(try addMigration(to: database, created: created).map(SQLIdentifier.lowercased))
+            // Of a table whose rows have moved before, nothing comes.
+            let vain = created.filter { !moving.contains(SQLIdentifier.lowercased($0)) }
+            try database.write { try dropTables(vain, $0) }
+            for choice in tables where vain.contains(choice.target) {
+                notes.withLock {
+                    $0.append(
+                        "The rows of \(choice.source) moved into table \(choice.target) before, which has been dropped or renamed "
+                            + "since: they do not move again."
+                    )
+                }
+            }
         } catch {
             // What has been stored of the migration needs its table.
             let begun = Set(try database.readMigrationProgress().tables.map { SQLIdentifier.lowercased($0.name) })
@@ -81,7 +111,8 @@ struct MoveRequest {
         }
         return Begun(
             movedBefore: tables.filter { !moving.contains(SQLIdentifier.lowercased($0.target)) },
-            left: try left(in: database)
+            left: try left(in: database),
+            notes: notes.withLock(\.self)
         )
     }
 
