@@ -36,6 +36,24 @@ extension ColumnMatching {
         return nil
     }
 
+    /// A column of the source that was to be ignored, since the target has none of its name and nothing else is made of it, where that
+    /// is not said now.
+    func ignoredBefore(in records: [ColumnRecord]) -> String? {
+        guard wish.unmatchedColumns == .refused else { return nil }
+        var taken: Set<String> = []
+        for record in records {
+            switch record.origin {
+            case .column(let name): taken.insert(SQLIdentifier.lowercased(name))
+            case .expression(let text): taken.formUnion(ExpressionShape.columnNames(in: text))
+            case .left: break
+            }
+        }
+        return records.first { record in
+            record.origin == .left && source.hasColumn(record.name)
+                && !taken.contains(SQLIdentifier.lowercased(record.name))
+        }?.name
+    }
+
     private func isSame(_ mapping: ColumnMapping, _ stored: ColumnRecord.Origin, _ column: String) throws -> Bool {
         switch (mapping, stored) {
         case (.column(let name), .column(let other)):

@@ -17,6 +17,10 @@ extension Setup {
         if wish.verification != record.verification, !isLowered {
             throw Self.changed("verification", "\(record.verification)", "\(wish.verification)", record)
         }
+        // What is not said is as it was.
+        if let fires = wish.firesTriggers, fires != record.firesTriggers {
+            throw Self.changed("firesTriggers =", "\(record.firesTriggers)", "firesTriggers = \(fires)", record)
+        }
         // A source that cannot be attached now is looked at when its tables go on moving.
         try? attach(migration, source)
         try checkColumns(wish, record, migration)
@@ -73,6 +77,14 @@ extension Setup {
                 "column \(difference.column) made of",
                 difference.stored,
                 difference.asked,
+                record
+            )
+        }
+        if let column = matching.ignoredBefore(in: record.columns) {
+            throw Self.changed(
+                "unmatchedColumns =",
+                ".ignored, since it has no column \(column)",
+                "unmatchedColumns = .refused",
                 record
             )
         }

@@ -30,6 +30,8 @@ enum CommandWords {
             ": check the names."
         ),
         ("name it in givingUp", "name it by --give-up NAME"),
+        ("unmatchedColumns = .ignored", "--ignore-unmatched"),
+        ("unmatchedColumns = .refused", "no --ignore-unmatched"),
         (
             "and the filter has not said whether rows that move fire them",
             "and it was not said whether rows that move fire them"
@@ -37,6 +39,8 @@ enum CommandWords {
         ("Set firesTriggers = true", "Give --fire-triggers"),
         ("Set firesTriggers = false", "Give --no-fire-triggers"),
         ("set firesTriggers = false", "give --no-fire-triggers"),
+        ("firesTriggers = true", "--fire-triggers"),
+        ("firesTriggers = false", "--no-fire-triggers"),
         ("by retirement: .keep", "by midstream migrate --keep-source"),
         ("give it up by cancelMigration", "give it up by midstream cancel"),
         (", or leave these rows out with unreadableRows = .skip", ""),

@@ -97,4 +97,49 @@ import Testing
         try finishMigration(move.database)
         #expect(texts(try move.database.fetchAll("SELECT id FROM t")) == ["1", "3"])
     }
+
+    @Test(arguments: [true, false]) func otherwiseOfTriggersIsRefused(_ fires: Bool) throws {
+        let source = "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1), (2, 2)"
+        let target = """
+            CREATE TABLE log(x); CREATE TABLE t(id INTEGER PRIMARY KEY, a);
+            CREATE TRIGGER new_t AFTER INSERT ON t BEGIN INSERT INTO log VALUES (NEW.id); END;
+            """
+        let move = try SmallMove(source: source, target: target) { table in
+            if table.name == "log" { table.sourceTable = nil }
+            table.firesTriggers = fires
+        }
+        func again(_ fires: Bool?) throws {
+            try move.database.addMigration(source: .file(move.folder.file("old.db"))) { table in
+                guard table.name == "t" else { return }
+                table.sourceTable = "t"
+                table.firesTriggers = fires
+            }
+        }
+        let error = #expect(throws: MigrationError.self) { try again(!fires) }
+        #expect(error?.code == .misuse)
+        let words = "with firesTriggers = \(fires), and now firesTriggers = \(!fires) was"
+        #expect(error?.message.contains(words) == true, "\(error?.message ?? "")")
+        try again(fires)
+        // What is not said is as it was.
+        try again(nil)
+        try finishMigration(move.database)
+        #expect(try move.database.fetchValue(Int.self, "SELECT count(*) FROM log") == (fires ? 2 : 0))
+    }
+
+    @Test func aColumnThatWasIgnoredIsNotRefusedLater() throws {
+        let source = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b); INSERT INTO t VALUES (1, 1, 1), (2, 2, 2)"
+        let move = try SmallMove(source: source, target: "CREATE TABLE t(id INTEGER PRIMARY KEY, a)") {
+            $0.unmatchedColumns = .ignored
+        }
+        func again(_ policy: UnmatchedColumns) throws {
+            try move.database.addMigration(source: .file(move.folder.file("old.db"))) { table in
+                table.sourceTable = "t"
+                table.unmatchedColumns = policy
+            }
+        }
+        let error = #expect(throws: MigrationError.self) { try again(.refused) }
+        #expect(error?.code == .misuse && error?.message.contains("it has no column b") == true)
+        try again(.ignored)
+        try finishMigration(move.database)
+    }
 }
