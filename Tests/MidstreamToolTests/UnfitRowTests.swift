@@ -110,4 +110,24 @@ import Testing
         #expect(same.status == 0, "\(same.error)")
         #expect(try folder.value("new.db", "SELECT count(*) || min(a) FROM t") == .text("2999A10"))
     }
+
+    @Test func anUpgradeNamesNoTableOfTheEnginesOwn() throws {
+        let path = try folder.database("app.db", Self.rows)
+        let upgrade = ["upgrade", path, "--schema", "-", "--pace", "gentle", "--budget", "1ms"]
+        let script = "CREATE TABLE t(id INTEGER PRIMARY KEY, a, b, c NOT NULL DEFAULT 'none' CHECK (c <> ''));"
+        _ = try Subprocess.run(BuiltTool.path, upgrade, input: script) { pid in
+            var isMoving = false
+            for _ in 0..<2000 where !isMoving {
+                usleep(5000)
+                isMoving = (try? BuiltTool.run("status", path))?.output.contains("t: copying") == true
+            }
+            kill(pid, SIGKILL)
+        }
+        let status = try BuiltTool.run("status", path)
+        guard status.output.contains("t: copying") else { return }
+        #expect(status.output.contains("table t as it was before its upgrade"), "\(status.output)")
+        #expect(!status.output.contains("midstream_"), "\(status.output)")
+        let cancelled = try BuiltTool.run("cancel", path)
+        #expect(cancelled.status == 1 && !cancelled.error.contains("midstream_"), "\(cancelled.error)")
+    }
 }

@@ -8,6 +8,9 @@ struct MoveSQL: Sendable {
     let targetName: String
     /// `"schema"."S"`
     let source: String
+    let sourceName: String
+    /// The schema that the source is in.
+    let sourceSchema: String
     /// The source's name where it is a table of the target's file.
     let sourceInTarget: String?
     /// By what rows are told apart.
@@ -51,6 +54,8 @@ struct MoveSQL: Sendable {
         firesTriggers = record.firesTriggers
         targetName = target.name
         self.target = "main." + SQLIdentifier.quoted(target.name)
+        sourceName = source.name
+        sourceSchema = migration.schema
         sourceInTarget = migration.sourcePath == nil ? source.name : nil
         self.source = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
         columns = MappedColumns(target: target, source: source, records: record.columns)

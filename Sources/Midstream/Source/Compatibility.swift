@@ -307,32 +307,57 @@ struct Compatibility {
     /// - Parameter rows: Which of the source's rows, as what follows a term of WHERE; `nil` for all that belong.
     func checkCollisions(of rows: String? = nil) throws {
         if try connection.fetchOne("SELECT 1 FROM \(sql.target) LIMIT 1") == nil { return }
-        let rowID = sql.key.isRowID ? "midstream_target.\(sql.key.target[0])" : "NULL"
         // Without rowids, the key is among the indexes, unless these have too many columns.
-        var comparisons = [sql.key.equals(sql.key.source, sql.key.target.map { "midstream_target." + $0 })]
-        comparisons += target.comparableKeys.map { sql.hasKey($0, of: target) }
-        for comparison in comparisons {
+        var comparisons = [(keyNames, sql.key.equals(sql.key.source, sql.key.target.map { "midstream_target." + $0 }))]
+        comparisons += target.comparableKeys.map { (names(of: $0), sql.hasKey($0, of: target)) }
+        for (names, comparison) in comparisons {
+            let equal = "FROM \(sql.source) WHERE \(comparison)\(rows ?? sql.condition) LIMIT 1"
+            let keys =
+                sql.key.target.map { "midstream_target." + $0 } + sql.key.source.map { "(SELECT \($0) \(equal))" }
             let row = try connection.fetchOne(
-                "SELECT \(rowID) FROM \(sql.target) AS midstream_target WHERE EXISTS "
-                    + "(SELECT 1 FROM \(sql.source) WHERE \(comparison)\(rows ?? sql.condition)) LIMIT 1"
+                "SELECT \(KeySQL.list(keys)) FROM \(sql.target) AS midstream_target WHERE EXISTS (SELECT 1 \(equal)) LIMIT 1"
             )
             if let row {
-                let key: Int64? = try row.get(0)
+                let (own, other) = (Array(row.values.prefix(sql.key.count)), Array(row.values.suffix(sql.key.count)))
                 throw MigrationError(
                     .keyCollision,
-                    "target table \(target.name) already has a row\(key.map { ", of rowid \($0)," } ?? "") with a key of a row of "
-                        + "source table \(source.name): remove it from one of the two",
+                    "target table \(target.name) already has a row, that with \(words(own)), with the same (\(names)) as a row of "
+                        + "source table \(source.name), that with \(words(other)): remove it from one of the two",
                     table: target.name,
-                    key: key
+                    key: rowID(own)
                 )
             }
         }
     }
 
+    /// The columns of the key, in words.
+    private var keyNames: String {
+        if !sql.key.isRowID { return KeySQL.list(sql.key.columns.map { target.columns[$0].name }) }
+        return target.rowIDColumn.map { target.columns[$0].name } ?? "rowid"
+    }
+
+    private func names(of index: TableSchema.Index) -> String {
+        KeySQL.list(index.terms.compactMap(\.column).filter { $0 >= 0 }.map { target.columns[$0].name })
+    }
+
+    private func words(_ key: [SQLiteValue]) -> String {
+        sql.key.isRowID ? "rowid \(SQLLiteral.text(of: key[0]))" : "key \(RowKey.text(key))"
+    }
+
+    private func rowID(_ key: [SQLiteValue]) -> Int64? {
+        if sql.key.isRowID, case .integer(let rowID) = key[0] { rowID } else { nil }
+    }
+
+    /// The source of a move, in words.
+    private func place(_ move: MoveSQL) -> String {
+        let path = move.sourceInTarget == nil ? connection.fileName(schema: move.sourceSchema) : nil
+        return "source table \(move.sourceName)" + (path.map { " of \($0)" } ?? "")
+    }
+
     /// No row of another source may have a key of a row that is to come.
     private func checkCollisions(with other: MoveSQL) throws {
         let rows = sql.renamedRows(Array(target.columns.indices), " WHERE 1\(sql.condition)")
-        var comparisons = [other.key.equals(other.key.source, sql.keyAliases)]
+        var comparisons = [(keyNames, other.key.equals(other.key.source, sql.keyAliases))]
         for index in target.comparableKeys where !sql.columns.areNull(in: index) && !other.columns.areNull(in: index) {
             let terms = index.terms.compactMap { term -> String? in
                 guard let column = term.column, column >= 0 else { return nil }
@@ -340,20 +365,24 @@ struct Compatibility {
                 return
                     "\(other.columns[column].value) = \(StoredValue.call(MoveSQL.valueAlias(column), .blob)) COLLATE \(collation)"
             }
-            comparisons.append(terms.joined(separator: " AND "))
+            comparisons.append((names(of: index), terms.joined(separator: " AND ")))
         }
-        for comparison in comparisons {
+        for (names, comparison) in comparisons {
+            let equal = "FROM \(other.source) WHERE \(comparison)\(other.condition) LIMIT 1"
+            let keys = sql.keyAliases + other.key.source.map { "(SELECT \($0) \(equal))" }
             let found = try connection.fetchOne(
-                "SELECT \(sql.keyAliases[0]) FROM \(rows) "
-                    + "WHERE EXISTS (SELECT 1 FROM \(other.source) WHERE \(comparison)\(other.condition)) LIMIT 1"
+                "SELECT \(KeySQL.list(keys)) FROM \(rows) WHERE EXISTS (SELECT 1 \(equal)) LIMIT 1"
             )
             guard let found else { continue }
+            let own = Array(found.values.prefix(sql.key.count))
+            let others = Array(found.values.suffix(other.key.count))
             throw MigrationError(
                 .keyCollision,
-                "source tables \(sql.source) and \(other.source) have rows with the same key for table \(target.name): change "
-                    + "it in one of the two, or give conditions that only one row meets",
+                "\(place(sql)) and \(place(other)) have rows that would have the same (\(names)) in table \(target.name): that with "
+                    + "\(words(own)), and that with \(words(others)). Change or delete one of the two, or give conditions that only one "
+                    + "of them meets",
                 table: target.name,
-                key: sql.key.isRowID ? try found.get(0) : nil
+                key: rowID(own)
             )
         }
     }

@@ -52,6 +52,9 @@ package enum OwnNames {
         return tellsOfRows(name) || isReport(name) || otherTables.contains(name) || isNumbered(name, otherTablesOfMoves)
     }
 
+    /// Whether a table is what one was before it was rebuilt.
+    package static func isBackup(_ table: String) -> Bool { isNumbered(table, [TableRecord.backupPrefix]) }
+
     package static func isTrigger(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, triggers) }
 
     /// Whether a trigger refuses writes to a source, be it a target as well.

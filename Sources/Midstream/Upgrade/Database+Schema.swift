@@ -203,7 +203,13 @@ extension DatabaseAccess {
 
     private func make(_ change: SchemaChange) throws -> RebuiltTable? {
         guard let rebuilding = change.rebuild else {
-            for sql in change.sql { try execute(sql) }
+            for sql in change.sql {
+                do {
+                    try execute(sql)
+                } catch let error as SQLiteError {
+                    throw try collision(error, of: sql)
+                }
+            }
             return nil
         }
         return try rebuild(change.name, rebuilding.fill)

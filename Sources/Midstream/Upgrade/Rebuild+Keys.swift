@@ -29,18 +29,18 @@ extension Rebuild {
             let rows = new.columns.indices.map {
                 "\(mapped[$0].operand) AS \(SQLIdentifier.quoted(new.columns[$0].name))"
             }
-            let found = try connection.fetchOne(
-                "SELECT 1 FROM (SELECT \(rows.joined(separator: ", ")) FROM main.\(SQLIdentifier.quoted(backup.name))) AS "
-                    + "\(SQLIdentifier.quoted(new.name)) WHERE (\(definition.condition ?? "1")\n) AND "
-                    + definition.terms.map { "(\($0)\n) IS NOT NULL" }.joined(separator: " AND ")
-                    + " GROUP BY \(definition.terms.joined(separator: ", ")) HAVING count(*) > 1 LIMIT 1"
+            let key = SharedKey.name(of: backup)
+            let keys = key.map { ["\($0) AS midstream_key"] } ?? []
+            let shared = try SharedKey.rows(
+                by: definition,
+                "(SELECT \((keys + rows).joined(separator: ", ")) FROM main.\(SQLIdentifier.quoted(backup.name))) AS "
+                    + SQLIdentifier.quoted(new.name),
+                key: key == nil ? nil : "midstream_key",
+                isRowID: backup.hasRowID,
+                connection
             )
-            if found == nil { continue }
-            throw refuse(
-                .keyCollision,
-                "several rows of table \(new.name) would have the same (\(definition.terms.joined(separator: ", "))), which is "
-                    + "unique by index \(name): change or delete all but one"
-            )
+            guard let shared else { continue }
+            throw refuse(.keyCollision, shared.message(of: new.name, by: name, definition))
         }
     }
 

@@ -46,7 +46,9 @@ struct MigrationStatus {
             rows += " (\(NumberText.percent(min(1, Double(table.moved) / Double(total)))))"
         }
         var source = "from \(progress.sourcePath ?? "this file")"
-        if progress.sourceTable != progress.name || progress.sourcePath == nil {
+        if OwnNames.isBackup(progress.sourceTable) {
+            source += ", table \(progress.name) as it was before its upgrade"
+        } else if progress.sourceTable != progress.name || progress.sourcePath == nil {
             source += ", table \(progress.sourceTable)"
         }
         if let condition = progress.condition { source += ", where \(condition)" }

@@ -121,11 +121,15 @@ import Testing
             target: "CREATE TABLE t\(table); INSERT INTO t VALUES (2, 'c')"
         )
         #expect(byID?.code == .keyCollision && byID?.key == 2)
+        let words = "that with rowid 2, with the same (id) as a row of source table s, that with rowid 2:"
+        #expect(byID?.message.contains(words) == true, "\(byID?.message ?? "")")
         let byName = try refusal(
             source: "CREATE TABLE s\(table); INSERT INTO s VALUES (1, 'a'), (2, 'b')",
             target: "CREATE TABLE t\(table); INSERT INTO t VALUES (7, 'A')"
         )
         #expect(byName?.code == .keyCollision && byName?.key == 7)
+        let other = "that with rowid 7, with the same (x) as a row of source table s, that with rowid 1:"
+        #expect(byName?.message.contains(other) == true, "\(byName?.message ?? "")")
     }
 
     @Test(arguments: [
@@ -563,5 +567,39 @@ final class Collected: Sendable {
         #expect(try database.fetchValue(Int.self, sql) == 3)
         try finishMigration(database)
         #expect(try database.fetchValue(Int.self, sql) == 3)
+    }
+
+    /// No row that is made so can be changed so that it fits, nor go back once others have come.
+    @Test(arguments: ["b + 1", "NULL", "default"]) func aColumnThatIsMadeNullAndMayNotBe(_ made: String) throws {
+        let folder = TemporaryFolder()
+        let (old, new) = (folder.file("old.db"), folder.file("new.db"))
+        try Connection(path: old).execute(
+            script:
+                "CREATE TABLE t(id INTEGER PRIMARY KEY, b); INSERT INTO t VALUES (1, 1), (2, NULL), (3, 3), (4, NULL)"
+        )
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, c NOT NULL)")
+        let before = try MovingFixture.objects(old) + MovingFixture.objects(new)
+        func add(_ policy: RefusedRowPolicy) throws {
+            try database.addMigration(source: .file(old)) { table in
+                guard table.name == "t" else { return }
+                table.sourceTable = "t"
+                table.unmatchedColumns = .ignored
+                table.refusedRows = policy
+                if made != "default" { table.columns["c"] = .expression(made) }
+            }
+        }
+        let error = #expect(throws: MigrationError.self) { try add(.stop) }
+        #expect(error?.code == .rowRefused && error?.key == (made == "b + 1" ? 2 : 1))
+        let rows =
+            made == "b + 1" ? "2 rows of source table t (rowids 2, 4)" : "4 rows of source table t (rowids 1, 2, 3, …)"
+        #expect(
+            error?.message.hasPrefix("\(rows) do not fit table t: NULL in column c") == true,
+            "\(error?.message ?? "")"
+        )
+        #expect(try MovingFixture.objects(old) + MovingFixture.objects(new) == before)
+        try add(.setAside)
+        try finishMigration(database)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == (made == "b + 1" ? 2 : 0))
     }
 }

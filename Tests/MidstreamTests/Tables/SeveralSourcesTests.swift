@@ -99,6 +99,11 @@ import Testing
             try database.addMigration(source: second) { $0.sourceTable = "s" }
         }
         #expect(error?.code == .keyCollision)
+        let message = error?.message ?? ""
+        for words in ["table s of ", "1.db", "2.db", "rowid 1", row.hasPrefix("(9") ? "rowid 9" : "rowid 1,"] {
+            #expect(message.contains(words), "\(message)")
+        }
+        #expect(!message.contains("midstream_"), "\(message)")
         #expect(try MovingFixture.objects(folder.file("2.db")) == before)
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == ["1|x|1"])
         // With a condition they do not.

@@ -131,4 +131,29 @@ import Testing
         let other = message("CREATE TABLE t(a);\n  INSERT INTO t VALUES (1)")
         #expect(other.hasPrefix("line 2, column 3: "), "\(other)")
     }
+
+    @Test(arguments: ["t(n COLLATE NOCASE)", "t(n) WHERE id < 9"]) func rowsInTheWayOfANewIndexAreNamed(_ on: String)
+        throws
+    {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("main.db"))
+        try database.execute(
+            """
+            CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT); CREATE INDEX i ON t(n);
+            INSERT INTO t VALUES (3, 'other'), (7, 'x'), (8, \(on.contains("NOCASE") ? "'X'" : "'x'")), (9, NULL), (10, NULL);
+            """
+        )
+        let schema = DatabaseSchema(
+            sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, n TEXT); CREATE UNIQUE INDEX i ON \(on)"
+        )
+        let error = #expect(throws: MigrationError.self) { try database.upgrade(to: schema) }
+        #expect(error?.code == .keyCollision && error?.table == "t")
+        let words = "several rows of table t, as those with rowid 7 and rowid 8, would have the same (n"
+        #expect(
+            error?.message.contains(words) == true && error?.message.contains("index i:") == true,
+            "\(error?.message ?? "")"
+        )
+        try database.execute("DELETE FROM t WHERE id = 8")
+        try database.upgrade(to: schema)
+    }
 }
