@@ -50,6 +50,8 @@ extension Setup {
             return nil
         } catch let error as SQLiteError where SourceFile.cannotWrite(error) {
             return error
+        } catch {
+            throw Stepper.namingFullDisk(of: stepper.path(of: migration), error)
         }
     }
 

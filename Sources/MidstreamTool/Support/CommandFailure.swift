@@ -18,7 +18,10 @@ struct CommandFailure: Error, Equatable {
         } catch let error as SQLiteError {
             // SQLite says that it cannot open or read it, and not why.
             if Files.isDirectory(path) { throw CommandFailure("\(path) is a directory: name a database file") }
-            let isNamed = [path, other].contains { $0.map(error.message.contains) ?? false }
+            // Of a full disk it is told which file is on it.
+            let isNamed =
+                error.message.hasPrefix("the disk of ")
+                || [path, other].contains { $0.map(error.message.contains) ?? false }
             throw CommandFailure(isNamed ? error.message : "\(path): \(error.message)")
         }
     }

@@ -157,6 +157,9 @@ import Testing
             try database.addMigration(source: .file(more)) { if $0.name == "t" { $0.sourceTable = "t" } }
             // What is written to the first source is its retirement.
             try FaultTests.finishTable(database, "accounts")
+            // Who can only read a file with a WAL needs one that is there.
+            let other = try Connection(path: source)
+            _ = try other.fetchAll("SELECT name FROM sqlite_master")
             database.close()
             database = try Database(path: target)
             let operation: FileOperation = code == .readOnly ? .open : .write
@@ -172,6 +175,31 @@ import Testing
             FailingVFS.clear()
             try finishMigration(database)
             try FaultTests.expect(try database.fetchValue(Int.self, FaultTests.sum) == 20_000, "rows")
+            other.close()
+        }
+    }
+
+    /// The target's disk may be another one, and has room.
+    @Test func aFullDiskOfTheSourceIsNamedAsAMigrationBegins() async throws {
+        let fixture = try MovingFixture(rows: 20)
+        try Connection(path: fixture.source).execute("PRAGMA journal_mode = DELETE")
+        await #expect(processExitsWith: .success) {
+            [target = fixture.target as String, source = fixture.source as String] in
+            try FailingVFS.register()
+            let database = try Database(path: target)
+            let files = Set(["", "-journal"].map { source + $0 })
+            FailingVFS.fail(FileFault(.write, number: 1, isPersistent: true, code: .full, files: files))
+            var message = ""
+            do {
+                try MovingFixture.addMigration(database, source)
+            } catch let error as SQLiteError {
+                message = error.message
+            }
+            let isNamed = message.hasPrefix("the disk of ") && message.contains(source)
+            try FaultTests.expect(isNamed, "\(message)")
+            FailingVFS.clear()
+            try MovingFixture.addMigration(database, source)
+            try finishMigration(database)
         }
     }
 
