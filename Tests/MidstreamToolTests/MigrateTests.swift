@@ -527,4 +527,36 @@ import Testing
         }
         #expect(try BuiltTool.run("--version").output.contains("."))
     }
+
+    @Test func aTableThatWasKeptIsNotDroppedLater() throws {
+        let old = try folder.database("old.db", messages(20))
+        let new = folder.file("new.db")
+        let move = ["migrate", new, "--source", old, "--table", "messages"]
+        #expect(try Subprocess.run(BuiltTool.path, move + ["--keep-source"]).status == 0)
+        _ = try folder.value("new.db", "DROP TABLE messages")
+        let again = try Subprocess.run(BuiltTool.path, move)
+        #expect(again.output == "There is nothing to move.\n")
+        #expect(again.error.hasPrefix("The rows of messages moved into table messages before, which has been dropped"))
+        #expect(try folder.value("old.db", "SELECT count(*) FROM messages") == .integer(20))
+        #expect(try folder.value("new.db", "SELECT count(*) FROM sqlite_master") == .integer(0))
+    }
+
+    @Test(arguments: ["end", "keep", "cancel", "half"]) func noLogOfTheSourceIsLeftBehind(_ how: String) throws {
+        let old = try folder.database("old.db", messages(3000))
+        let new = folder.file("new.db")
+        if how == "cancel" || how == "half" {
+            try beginMigration(old, new)
+            if how == "cancel" { #expect(try BuiltTool.run("cancel", new).status == 0) }
+        } else {
+            let more = how == "keep" ? ["--keep-source"] : []
+            let result = try Subprocess.run(
+                BuiltTool.path,
+                ["migrate", new, "--source", old, "--table", "messages"] + more
+            )
+            #expect(result.status == 0)
+        }
+        for end in ["-wal", "-shm"] {
+            #expect(access(old + end, F_OK) != 0 && access(new + end, F_OK) != 0, "\(end)")
+        }
+    }
 }

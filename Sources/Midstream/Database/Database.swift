@@ -175,8 +175,10 @@ public final class Database: @unchecked Sendable {
                 writer.close()
             }
         } else {
-            engine.close()
+            engine.endStreams()
+            // Of the connections that have a source, the stepper's can write it: as the last one, it has SQLite remove its WAL.
             writerQueue.sync { writer.close() }
+            engine.close()
         }
     }
 

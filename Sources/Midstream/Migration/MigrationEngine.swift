@@ -22,6 +22,7 @@ final class MigrationEngine: Sendable {
 
         func close() {
             isClosed = true
+            stepper?.removeWALsLeft()
             stepper = nil
         }
     }

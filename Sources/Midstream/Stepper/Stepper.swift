@@ -44,6 +44,8 @@ final class Stepper {
     /// The migrations whose sources no table needs any more, perhaps, and that have yet to be let go of; and since when
     /// somebody is waited for who has the file open.
     private var sourcesToLeave: [(migration: MigrationRecord, since: ContinuousClock.Instant?)] = []
+    /// The sources that have been let go of, by their paths.
+    private var sourcesLeft: [String?: MigrationRecord] = [:]
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
     /// Called with what comes to pass.
@@ -699,6 +701,20 @@ final class Stepper {
 
     func noteSourceLeft(_ migration: MigrationRecord) {
         sourcesToLeave.removeAll { $0.migration == migration }
+        sourcesLeft[migration.sourcePath] = migration
+    }
+
+    /// Has SQLite remove the WALs of sources that have been let go of, once no other connection of the process has them: one that
+    /// reads alone, and is the last to close a file, leaves them behind.
+    func removeWALsLeft() {
+        for migration in sourcesLeft.values where !isAttached(migration) {
+            guard let path = path(of: migration), FilePath.exists(path), FilePath.exists(path + "-wal") else {
+                continue
+            }
+            try? attach(migration)
+            _ = try? StateStore.schemaVersion(connection, of: migration.schema)
+            try? detach(migration)
+        }
     }
 
     /// Whether a source has yet to be let go of.
