@@ -244,4 +244,38 @@ import Testing
         #expect(try folder.value("a.db", "PRAGMA journal_mode") == .text("delete"))
         #expect(try BuiltTool.run("status", folder.file("none.db")).status == 1)
     }
+
+    /// A connection that writes would need all rows in one place for it.
+    @Test func aQueryOfASnippetMovesNoRow() throws {
+        let old = try folder.database(
+            "old.db",
+            """
+            CREATE TABLE docs(id INTEGER PRIMARY KEY, a);
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+            INSERT INTO docs SELECT i, 'word' || i FROM n;
+            """
+        )
+        let new = try folder.database(
+            "new.db",
+            """
+            CREATE TABLE docs(id INTEGER PRIMARY KEY, a); CREATE VIRTUAL TABLE f USING fts4(a, content=docs);
+            INSERT INTO f(docid, a) VALUES (2000, 'word2000'), (3, 'word3');
+            """
+        )
+        let query = "SELECT snippet(f, '[', ']') FROM f WHERE f MATCH 'word2000';\n"
+        let result = try BuiltTool.run(
+            "sql",
+            new,
+            "--source",
+            old,
+            "--table",
+            "docs",
+            input: ".step rows 500\n\(query).status\nCREATE TABLE own(a);\n\(query)CREATE TEMP TABLE f(a, b);\n\(query)"
+        )
+        // The last one is about another table.
+        #expect(result.status == 1, "\(result.error)")
+        let lines = result.output.split(separator: "\n")
+        #expect(lines.filter { $0 == "[word2000]" }.count == 2, "\(result.output)")
+        #expect(result.output.contains("copying, 500 rows moved, 2,500 pending"), "\(result.output)")
+    }
 }

@@ -14,6 +14,8 @@ final class ScriptRunner {
     private var isOver = false
     /// Whether any statement or command has failed.
     private(set) var hasFailed = false
+    /// Whether the script may have made what is on its own connection alone, as TEMP tables.
+    private var hasOwnObjects = false
 
     init(_ database: Database, _ reader: ScriptReader, _ printer: any ScriptPrinter, keys: FileKeys, bails: Bool) {
         self.database = database
@@ -56,15 +58,41 @@ final class ScriptRunner {
     private func run(_ sql: String, line: Int, _ access: DatabaseAccess) {
         do {
             try checkParameters(of: sql)
-            try access.forEachRow(sql, onStart: printer.begin) { statement in
-                printer.row(statement)
-                return true
+            if try !runOnReader(sql, access) {
+                try access.forEachRow(sql, onStart: printer.begin) { statement in
+                    printer.row(statement)
+                    return true
+                }
             }
             printer.end(sql, changes: access.changes, lastInsertRowID: access.lastInsertRowID)
         } catch {
             printer.fail(sql, line: line, error)
             noteFailure()
         }
+    }
+
+    private static let contentFunctions = ["snippet", "highlight", "bm25", "offsets", "matchinfo"]
+    /// What is in each statement that makes something on a connection which no other has.
+    private static let ownWords = ["temp", "attach", "pragma"]
+
+    /// Runs a query for which a connection that writes would move all rows, but not one that reads: what full-text tables tell of
+    /// their content. The script must have nothing that is on its own connection alone.
+    ///
+    /// - Returns: Whether it is such a query.
+    private func runOnReader(_ sql: String, _ access: DatabaseAccess) throws -> Bool {
+        let lower = SQLIdentifier.lowercased(sql)
+        if Self.ownWords.contains(where: lower.contains) { hasOwnObjects = true }
+        guard !hasOwnObjects, !access.isInTransaction, Self.contentFunctions.contains(where: lower.contains),
+            SQLScript(sql).outline().kind == .select,
+            try database.readMigrationProgress().tables.contains(where: { $0.phase == .copying })
+        else { return false }
+        try database.read { reader in
+            try reader.forEachRow(sql, onStart: printer.begin) { statement in
+                printer.row(statement)
+                return true
+            }
+        }
+        return true
     }
 
     /// - Throws: ``CommandFailure`` for a statement with a parameter, since a script cannot give it a value.
