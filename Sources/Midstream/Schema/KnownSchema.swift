@@ -101,13 +101,24 @@ final class KnownSchemas {
     /// The number that a schema had when it was asked for last. One that changes with each look is not worth reading.
     private var lastVersions: [String: Int64] = [:]
 
-    private static func version(_ schema: String, _ connection: Connection) throws -> Int64 {
-        try StateStore.schemaVersion(connection, of: schema)
+    /// What asks for the numbers: it is asked for each table several times.
+    private var versions: [String: Statement] = [:]
+
+    private func version(_ schema: String, _ connection: Connection) throws -> Int64 {
+        let statement: Statement
+        if let made = versions[schema] {
+            statement = made
+        } else {
+            statement = try connection.prepare("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version", persistent: true)
+            versions[schema] = statement
+        }
+        defer { statement.reset() }
+        return try statement.step() ? statement.int64(at: 0) : 0
     }
 
     /// - Returns: `nil` where the file itself is to be asked.
     fileprivate func schema(_ name: String, _ connection: Connection) throws -> KnownSchema? {
-        let version = try Self.version(name, connection)
+        let version = try version(name, connection)
         if let schema = known[name], schema.version == version { return schema.isLegible ? schema : nil }
         guard lastVersions.updateValue(version, forKey: name) == version else { return nil }
         let schema = try KnownSchema(name, version: version, connection)
@@ -122,12 +133,12 @@ final class KnownSchemas {
         _ body: () throws -> Void,
         _ note: (KnownSchema) throws -> Void
     ) throws {
-        let before = try Self.version(name, connection)
+        let before = try version(name, connection)
         guard let schema = known[name], schema.version == before else { return try body() }
         known[name] = nil
         try body()
         try note(schema)
-        schema.version = try Self.version(name, connection)
+        schema.version = try version(name, connection)
         known[name] = schema
         lastVersions[name] = schema.version
     }

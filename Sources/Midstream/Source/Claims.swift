@@ -163,7 +163,7 @@ struct Claims {
 
     /// Claims tables for a migration that the target already knows of, and puts up the fences, in one transaction.
     func stake(_ records: [TableRecord]) throws {
-        var known = isSameFile ? [] : try all()
+        var known = Staked(isSameFile ? [] : try all())
         var fenced: Set<String> = []
         var fences: [SchemaRow] = []
         let file = targetFile()
@@ -174,17 +174,45 @@ struct Claims {
         try connection.create(fences, in: migration.schema)
     }
 
+    /// The claims on tables of a file, of which there may be thousands.
+    private struct Staked {
+        private var byID: [Int64: Claim] = [:]
+        private var bySource: [String: [Claim]] = [:]
+
+        init(_ claims: [Claim]) {
+            for claim in claims { append(claim) }
+        }
+
+        var isEmpty: Bool { byID.isEmpty }
+
+        subscript(id: Int64) -> Claim? { byID[id] }
+
+        func claims(on source: String) -> [Claim] { bySource[SQLIdentifier.lowercased(source)] ?? [] }
+
+        mutating func append(_ claim: Claim) {
+            byID[claim.id] = claim
+            bySource[SQLIdentifier.lowercased(claim.sourceTable), default: []].append(claim)
+        }
+
+        /// Takes the name from claims on tables that were dropped.
+        mutating func forgetDropped(on source: String) {
+            bySource[SQLIdentifier.lowercased(source)]?.removeAll(where: \.isDropped)
+        }
+    }
+
     /// Claims a table, which has yet to be fenced then.
     ///
     /// - Parameter claims: All of the source's file, which this one comes to.
     /// - Returns: `false` where it was claimed before.
-    private func stake(_ record: TableRecord, of file: String, among claims: inout [Claim]) throws -> Bool {
+    private func stake(_ record: TableRecord, of file: String, among claims: inout Staked) throws -> Bool {
         if isSameFile {
             for other in try movedHere(from: record.source) where !other.isDropped { try checkDisjoint(record, other) }
             return true
         }
-        guard !isTaken(record, among: claims) else { throw NumberTaken() }
-        if claims.contains(where: { $0.id == record.id }) { return false }
+        if let same = claims[record.id] {
+            guard !isTaken(record, among: [same]) else { throw NumberTaken() }
+            return false
+        }
         if claims.isEmpty {
             try connection.create(
                 in: migration.schema,
@@ -198,17 +226,17 @@ struct Claims {
                 ]
             )
         }
-        for index in claims.indices where SQLIdentifier.equal(claims[index].sourceTable, record.source) {
-            if claims[index].isDropped {
+        for claim in claims.claims(on: record.source) {
+            if claim.isDropped {
                 // It has been made anew under the name of one that has moved, whose target may have yet to learn that this was
                 // dropped.
-                try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [claims[index].id])
-                claims[index].sourceTable = ""
+                try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [claim.id])
             } else {
-                try checkDisjoint(record, claims[index])
+                try checkDisjoint(record, claim)
             }
         }
-        try checkOwners(record, among: claims)
+        claims.forgetDropped(on: record.source)
+        try checkOwners(record, among: claims.claims(on: record.source))
         let rowIDs = try rowIDs(of: record)
         try connection.execute(
             """

@@ -26,11 +26,13 @@ struct StateStore {
 
     /// Whether the file has a table of the engine's.
     func exists(_ table: String) throws -> Bool {
-        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
-            return known.objects(named: table).contains { $0.type == "table" && $0.name.hasSameBytes(as: table) }
-        }
+        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) { return Self.has(table, known) }
         let sql = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = ?"
         return try connection.fetchOne(sql, [table]) != nil
+    }
+
+    private static func has(_ table: String, _ known: KnownSchema) -> Bool {
+        known.objects(named: table).contains { $0.type == "table" && $0.name.hasSameBytes(as: table) }
     }
 
     /// Creates the tables in the transaction that is open.
@@ -79,19 +81,17 @@ struct StateStore {
                 id INTEGER PRIMARY KEY, target TEXT, source TEXT, file TEXT)
             """
         )
-        try reader.add(["file TEXT"], to: Self.beginnings)
         try connection.execute(
             "INSERT INTO \(schema).\(Self.beginnings)(id, target, source, file) VALUES (?, ?, ?, ?)",
             [record.id, definitions.target, definitions.source, file]
         )
     }
 
-    private var reader: SchemaReader { SchemaReader(connection: connection, schema: schema) }
 
     /// The file that the source of one was in when it was checked, by ``FilePath/lastingIdentity(_:)``; `nil` where that was not noted.
     func sourceFile(of record: TableRecord) throws -> String? {
         try connection.holdingSnapshots(of: [schema]) {
-            guard try reader.hasColumn("file", of: Self.beginnings) else { return nil }
+            guard try exists(Self.beginnings) else { return nil }
             return try connection.fetchValue("SELECT file FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
         }
     }
@@ -119,7 +119,12 @@ struct StateStore {
     ///
     /// - Throws: ``MigrationError`` when another version of Midstream wrote it in another format.
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
-        try inSnapshot { try loadHere() }
+        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)),
+            !Self.has("midstream_state", known), !Self.has("midstream_tables", known)
+        {
+            return ([], [])
+        }
+        return try inSnapshot { try loadHere() }
     }
 
     /// Another process may end the last migration meanwhile, and drop the tables.
@@ -178,7 +183,9 @@ struct StateStore {
 
     /// Those of these tables that there are: one look at the schema for all of them, which may have thousands.
     private func ownNames(_ names: [String]) throws -> [String] {
-        if try connection.knownSchema(SQLIdentifier.unquoted(schema)) != nil { return try names.filter(exists) }
+        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
+            return names.filter { Self.has($0, known) }
+        }
         let list = names.map(SQLLiteral.quoted).joined(separator: ", ")
         return try connection.fetchAll(
             "SELECT name FROM \(schema).sqlite_master WHERE type = 'table' AND name IN (\(list))"

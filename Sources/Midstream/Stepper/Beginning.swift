@@ -139,8 +139,13 @@ struct Beginning {
 
     /// Has the target know of it.
     func store(in store: StateStore) throws {
-        try store.save(record)
+        try note(in: store)
         try connection.create(in: "main", sql.createTables)
+    }
+
+    /// The same, but for the engine's own tables of the move.
+    func note(in store: StateStore) throws {
+        try store.save(record)
         if let stamp { try UnfencedClaims(connection: connection).stake(record, of: migration, stamp) }
     }
 

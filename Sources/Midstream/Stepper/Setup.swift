@@ -373,11 +373,13 @@ struct Setup {
             try stepper.store.save(migration)
             let file = stepper.sourceFile(of: migration)
             for beginning in begun {
-                try beginning.store(in: stepper.store)
+                try beginning.note(in: stepper.store)
                 if let definitions = beginning.definitions {
                     try stepper.store.save(definitions, in: file, of: beginning.record)
                 }
             }
+            // After all rows, since each table that is created has SQLite prepare anew what writes these.
+            try connection.create(in: "main", begun.flatMap(\.sql.createTables))
         }
     }
 }

@@ -134,6 +134,7 @@ public final class Connection {
             if let schema = try? row.get(1, as: String.self) { sparePath(of: schema) }
         }
         isClosed = true
+        schemaKnowledge = nil
         clearStatementCache()
         sqlite3_close_v2(db)
         heldKeys.removeAll()
@@ -142,6 +143,7 @@ public final class Connection {
     /// Lets go of a borrowed connection.
     func release() {
         interruptHandle.invalidate()
+        schemaKnowledge = nil
         clearStatementCache()
         isClosed = true
     }
