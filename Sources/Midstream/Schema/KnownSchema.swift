@@ -109,7 +109,10 @@ final class KnownSchemas {
         if let made = versions[schema] {
             statement = made
         } else {
-            statement = try connection.prepare("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version", persistent: true)
+            statement = try connection.prepare(
+                "PRAGMA \(SQLIdentifier.quoted(schema)).schema_version",
+                persistent: true
+            )
             versions[schema] = statement
         }
         defer { statement.reset() }

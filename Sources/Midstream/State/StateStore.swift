@@ -87,7 +87,6 @@ struct StateStore {
         )
     }
 
-
     /// The file that the source of one was in when it was checked, by ``FilePath/lastingIdentity(_:)``; `nil` where that was not noted.
     func sourceFile(of record: TableRecord) throws -> String? {
         try connection.holdingSnapshots(of: [schema]) {

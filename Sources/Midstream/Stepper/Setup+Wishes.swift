@@ -15,11 +15,12 @@ extension Setup {
         // Of a table whose rows cannot all be hashed, less is stored than was asked for.
         let isLowered = wish.verification == .complete && record.verification == .batches
         if wish.verification != record.verification, !isLowered {
-            throw Self.changed("verification", "\(record.verification)", "\(wish.verification)", record)
+            throw Self.changed("verification \(record.verification)", "\(wish.verification)", record)
         }
         // What is not said is as it was.
         if let fires = wish.firesTriggers, fires != record.firesTriggers {
-            throw Self.changed("firesTriggers =", "\(record.firesTriggers)", "firesTriggers = \(fires)", record)
+            let words = ("firesTriggers = true", "firesTriggers = false")
+            throw Self.changed(fires ? words.1 : words.0, fires ? words.0 : words.1, record)
         }
         // A source that cannot be attached now is looked at when its tables go on moving.
         try? attach(migration, source)
@@ -49,12 +50,10 @@ extension Setup {
         )
     }
 
-    private static func changed(_ what: String, _ stored: String, _ asked: String, _ record: TableRecord)
-        -> MigrationError
-    {
+    private static func changed(_ stored: String, _ asked: String, _ record: TableRecord) -> MigrationError {
         MigrationError(
             .misuse,
-            "table \(record.target) began to move with \(what) \(stored), and now \(asked) was asked for. Ask for the same until "
+            "table \(record.target) began to move with \(stored), and now \(asked) was asked for. Ask for the same until "
                 + "its rows have moved, or cancel its migration",
             table: record.target
         )
@@ -74,16 +73,14 @@ extension Setup {
         )
         if let difference = try matching.difference(from: record.columns) {
             throw Self.changed(
-                "column \(difference.column) made of",
-                difference.stored,
+                "column \(difference.column) made of \(difference.stored)",
                 difference.asked,
                 record
             )
         }
         if let column = matching.ignoredBefore(in: record.columns) {
             throw Self.changed(
-                "unmatchedColumns =",
-                ".ignored, since it has no column \(column)",
+                "unmatchedColumns = .ignored, since it has no column \(column)",
                 "unmatchedColumns = .refused",
                 record
             )

@@ -89,11 +89,13 @@ struct MoveRequest {
             }
         }
         let moving: Set<String>
+        // Those that were created, and into which nothing comes: their rows have moved before.
+        let vain: [String]
         do {
-            moving = Set(try addMigration(to: database, created: created).map(SQLIdentifier.lowercased))
-            // Of a table whose rows have moved before, nothing comes.
-            let vain = created.filter { !moving.contains(SQLIdentifier.lowercased($0)) }
-            try database.write { try dropTables(vain, $0) }
+            let begun = Set(try addMigration(to: database, created: created).map(SQLIdentifier.lowercased))
+            let dropped = created.filter { !begun.contains(SQLIdentifier.lowercased($0)) }
+            try database.write { try dropTables(dropped, $0) }
+            (moving, vain) = (begun, dropped)
             for choice in tables where vain.contains(choice.target) {
                 notes.withLock {
                     $0.append(
@@ -105,12 +107,14 @@ struct MoveRequest {
         } catch {
             // What has been stored of the migration needs its table.
             let begun = Set(try database.readMigrationProgress().tables.map { SQLIdentifier.lowercased($0.name) })
-            let vain = created.filter { !begun.contains(SQLIdentifier.lowercased($0)) }
-            try? database.write { try dropTables(vain, $0) }
+            let left = created.filter { !begun.contains(SQLIdentifier.lowercased($0)) }
+            try? database.write { try dropTables(left, $0) }
             throw error
         }
         return Begun(
-            movedBefore: tables.filter { !moving.contains(SQLIdentifier.lowercased($0.target)) },
+            movedBefore: tables.filter {
+                !moving.contains(SQLIdentifier.lowercased($0.target)) && !vain.contains($0.target)
+            },
             left: try left(in: database),
             notes: notes.withLock(\.self)
         )
