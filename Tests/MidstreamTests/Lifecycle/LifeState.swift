@@ -50,6 +50,16 @@ struct LifeMove: Sendable {
         }
         return inverted
     }
+
+    /// Whether what the columns are made of can be turned round, so that rows of that shape return as they are.
+    func isReversible(from shape: LifeShape) -> Bool {
+        let origins = shape.columns.map { column in (column, made[column.name] ?? .column(column.name)) }
+        return former.columns.allSatisfy { column in
+            origins.contains { made, origin in
+                if case .column(let name) = origin { name == column.name && made.type == column.type } else { false }
+            }
+        }
+    }
 }
 
 /// A table as the application knows it, wherever its rows are.

@@ -356,6 +356,9 @@ extension LifeWorld {
                 throw LifeOver()
             }
         }
+        // No row had come, and all are in the source as they were. The plain tables do not know how that was.
+        let returning = isOfAll ? moving.filter { files.contains($0.place.file) } : group
+        if returning.contains(where: { !($0.move?.isReversible(from: $0.shape) ?? true) }) { throw LifeOver() }
         for file in files { try noteReturning(file, group, isOfAll) }
         let parts = state.tables.compactMap(\.move).filter { $0.condition != nil }
         for part in parts where part.isReturning {
