@@ -118,16 +118,6 @@ struct VirtualTables {
         }
         // As VACUUM does it: what creates a virtual table would make and fill its shadow tables as well.
         // Source: <https://www.sqlite.org/pragma.html#pragma_writable_schema>.
-        try connection.execute("PRAGMA writable_schema = ON")
-        defer { try? connection.execute("PRAGMA writable_schema = OFF") }
-        for table in tables {
-            try connection.execute(
-                "INSERT INTO main.sqlite_master(type, name, tbl_name, rootpage, sql) VALUES ('table', ?1, ?1, 0, ?2)",
-                [table.name, table.sql]
-            )
-        }
-        // Has all connections read the schema again.
-        let version = try StateStore.schemaVersion(connection)
-        try connection.execute("PRAGMA main.schema_version = \(version + 1)")
+        try connection.write(virtualTables: tables)
     }
 }

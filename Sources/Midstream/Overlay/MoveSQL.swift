@@ -57,7 +57,7 @@ struct MoveSQL: Sendable {
         sourceName = source.name
         sourceSchema = migration.schema
         sourceInTarget = migration.sourcePath == nil ? source.name : nil
-        self.source = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
+        self.source = migration.name(of: source.name)
         columns = MappedColumns(target: target, source: source, records: record.columns)
         key = KeySQL(target: target, source: source, columns: columns)
         ledger = "main." + record.ledger

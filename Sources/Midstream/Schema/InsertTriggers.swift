@@ -5,20 +5,10 @@ internal import SQLiteConnection
 enum InsertTriggers {
     /// Their names, but for those of Midstream's own. TEMP triggers belong to one connection, and are not among them.
     static func names(on table: String, _ connection: Connection) throws -> [String] {
-        try triggers(on: table, connection).compactMap { name, sql in
-            if OwnNames.isTrigger(name) { return nil }
-            return TriggerTexts.fires(SQLScript(sql).outline(), sql, for: "insert") ? name : nil
-        }
-    }
-
-    private static func triggers(on table: String, _ connection: Connection) throws -> [(name: String, sql: String)] {
-        if let known = try connection.knownSchema("main") {
-            return known.objects(of: table).filter { $0.type == "trigger" }.map { ($0.name, $0.sql ?? "") }
-        }
-        return try connection.fetchAll(
-            "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE ORDER BY rowid",
-            [table]
-        ).map { (try $0.get(0), try $0.get(1)) }
+        try SchemaReader(connection: connection, schema: "main").triggers(on: table).filter { trigger in
+            !OwnNames.isTrigger(trigger.name)
+                && TriggerTexts.fires(SQLScript(trigger.sql).outline(), trigger.sql, for: "insert")
+        }.map(\.name)
     }
 
     /// Makes sure that the filter has said whether rows which move fire the triggers, where there are some: without that, a

@@ -234,11 +234,20 @@ struct SchemaReader {
         }
     }
 
+    /// The triggers of a table, in the order of their creation.
+    func triggers(on table: String) throws -> [(name: String, table: String, sql: String)] {
+        if let known = try connection.knownSchema(schema) {
+            return known.objects(of: table).filter { $0.type == "trigger" }.map { ($0.name, $0.table, $0.sql ?? "") }
+        }
+        return try connection.fetchAll(
+            "SELECT name, tbl_name, sql FROM \(master) WHERE type = 'trigger' AND tbl_name = ? COLLATE NOCASE ORDER BY rowid",
+            [table]
+        ).map { (try $0.get(0), try $0.get(1), try $0.get(2)) }
+    }
+
     /// The tables that the table's foreign keys name.
     func parents(of name: String) throws -> [String] {
-        try connection.mapRows(once: "PRAGMA \(prefix).foreign_key_list(\(SQLIdentifier.quoted(name)))") {
-            try $0.read(at: 2)
-        }
+        try foreignKeys(of: name).map(\.parent)
     }
 
     /// The tables that foreign keys tie to each other, by their names in lower case. One that has none is not there.

@@ -55,6 +55,30 @@ extension Connection {
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_writable_schema>.
     private func write(_ rows: [SchemaRow], in schema: String) throws -> Bool {
+        let master = SchemaReader.master(of: schema)
+        return try writingSchema {
+            try savepoint {
+                try insert(rows.map { ($0.kind.rawValue, $0.name, $0.table, $0.sql) }, into: schema)
+                try readAnew(master)
+            }
+        }
+    }
+
+    /// Writes virtual tables into `main` as they are, of modules that may be unknown. It is not read again.
+    ///
+    /// - Throws: `SQLiteError` where this SQLite does not let its schema's table be written.
+    func write(virtualTables tables: [SchemaObject]) throws {
+        let isWritten = try writingSchema {
+            try insert(tables.map { ("table", $0.name, $0.name, $0.sql) }, into: "main")
+        }
+        if isWritten { return }
+        throw SQLiteError(code: .readOnly, message: "this SQLite does not let sqlite_master be written")
+    }
+
+    /// Runs `body`, which may write the tables of schemas.
+    ///
+    /// - Returns: `false` where this SQLite does not let them be written: then `body` has not run.
+    private func writingSchema(_ body: () throws -> Void) throws -> Bool {
         // It is on in Apple's library.
         let isDefensive = isConfigured(.defensive) ?? false
         if isDefensive { try configure(.defensive, false) }
@@ -62,24 +86,33 @@ extension Connection {
         try execute("PRAGMA writable_schema = ON")
         defer { try? execute("PRAGMA writable_schema = OFF") }
         guard try fetchValue(Int64.self, "PRAGMA writable_schema") == 1 else { return false }
-        try savepoint {
-            let master = schema == "temp" ? "sqlite_temp_master" : SQLIdentifier.quoted(schema) + ".sqlite_master"
-            let insert = try prepare(
-                "INSERT INTO \(master)(type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)"
-            )
-            for row in rows {
-                try insert.bind([row.kind.rawValue, row.name, row.table, row.sql])
-                try insert.run()
-            }
-            let number = try StateStore.schemaVersion(self, of: schema) + 1
-            try execute("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version = \(number)")
-            // Newer versions of SQLite find by the number that they have to read the schema again. For others the schema is known. A
-            // rollback has them read it, which takes back a change of it as far as they know.
-            if Connection.libraryVersionNumber < 3_036_000 { try savepoint(isKept: false) {} }
-            // A text that SQLite cannot read fails here, and not in the next program that opens the file.
-            _ = try fetchOne("SELECT 1 FROM \(master) LIMIT 1")
-        }
+        try body()
         return true
+    }
+
+    /// Writes rows into a schema's table, and raises its number, by which other connections read the schema again.
+    private func insert(
+        _ rows: [(kind: String, name: String, table: String, sql: String)],
+        into schema: String
+    ) throws {
+        let insert = try prepare(
+            "INSERT INTO \(SchemaReader.master(of: schema))(type, name, tbl_name, rootpage, sql) VALUES (?, ?, ?, 0, ?)"
+        )
+        for row in rows {
+            try insert.bind([row.kind, row.name, row.table, row.sql])
+            try insert.run()
+        }
+        let number = try StateStore.schemaVersion(self, of: schema) + 1
+        try execute("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version = \(number)")
+    }
+
+    /// Has the connection itself read the schema again. Call it in a savepoint.
+    private func readAnew(_ master: String) throws {
+        // Newer versions of SQLite find by the number that they have to read the schema again. For others the schema is known. A
+        // rollback has them read it, which takes back a change of it as far as they know.
+        if Connection.libraryVersionNumber < 3_036_000 { try savepoint(isKept: false) {} }
+        // A text that SQLite cannot read fails here, and not in the next program that opens the file.
+        _ = try fetchOne("SELECT 1 FROM \(master) LIMIT 1")
     }
 
     /// Runs `body` in a savepoint.

@@ -693,14 +693,13 @@ struct Claims {
     ///
     /// - Parameter table: The source table that they are on; `nil` for all.
     static func fences(of table: String? = nil, in schema: String, _ connection: Connection) throws -> [Fence] {
-        if let table, let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
-            return known.objects(of: table).filter { $0.type == "trigger" && OwnNames.isFence($0.name) }
-                .map { Fence(name: $0.name, table: $0.table, sql: $0.sql ?? "") }
+        if let table {
+            return try SchemaReader(connection: connection, schema: SQLIdentifier.unquoted(schema)).triggers(on: table)
+                .filter { OwnNames.isFence($0.name) }.map { Fence(name: $0.name, table: $0.table, sql: $0.sql) }
         }
         return try connection.fetchAll(
             "SELECT name, tbl_name, sql FROM \(schema).sqlite_master WHERE type = 'trigger' AND name LIKE "
-                + "'midstream\\_fence\\_%' ESCAPE '\\' AND tbl_name = ifnull(?, tbl_name) COLLATE NOCASE",
-            [table]
+                + "'midstream\\_fence\\_%' ESCAPE '\\'"
         ).map { Fence(name: try $0.get(0), table: try $0.get(1), sql: try $0.get(2)) }.filter {
             OwnNames.isTrigger($0.name)
         }

@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 /// A migration as stored in the target: one source, and what becomes of it.
@@ -18,6 +19,9 @@ struct MigrationRecord: Hashable, Sendable {
     /// The schema under which connections attach the source.
     var schema: String { sourcePath == nil ? "main" : Self.schemaPrefix + "\(id)" }
     static let schemaPrefix = "midstream_source_"
+
+    /// A table of the source, as SQL writes it.
+    func name(of table: String) -> String { "\(SQLIdentifier.quoted(schema)).\(SQLIdentifier.quoted(table))" }
 
     /// Where the source's file is, seen from the target's path; `nil` when it is the target itself.
     func path(fromFolderOf target: String) -> String? {

@@ -74,15 +74,11 @@ extension Beginning {
             return nil
         }
         guard let found else { return }
-        let isOne = found.count == 1
-        throw MigrationError(
-            .rowRefused,
-            "\(found.rows(of: place)) \(isOne ? "does" : "do") not fit the table's new shape: \(found.what). Nothing has been "
-                + "changed. Change or delete \(isOne ? "this row" : "these rows") first, or make the column of an expression that "
-                + "fits, as in coalesce(a, ''), or have such rows set aside: refusedRows = .setAside",
-            table: record.target,
-            row: found.keys.first,
-            cause: found.cause
+        throw refusal(
+            found,
+            "the table's new shape",
+            remedy: "or make the column of an expression that fits, as in coalesce(a, '')",
+            found.cause
         )
     }
 
@@ -90,14 +86,28 @@ extension Beginning {
     /// has been said. They could not be changed so that they fit, nor go back once others have moved.
     func checkNulls() throws {
         guard record.refusedRows == .stop, let found = try rehearsal(rows: nil).nulls() else { return }
+        throw refusal(
+            found,
+            "table \(record.target)",
+            remedy: "make the column of an expression that fits, as in coalesce(a, ''), by TableMigration.columns"
+        )
+    }
+
+    private func refusal(
+        _ found: RowRehearsal.Finding,
+        _ what: String,
+        remedy: String,
+        _ cause: SQLiteError? = nil
+    ) -> MigrationError {
         let isOne = found.count == 1
-        throw MigrationError(
+        return MigrationError(
             .rowRefused,
-            "\(found.rows(of: place)) \(isOne ? "does" : "do") not fit table \(record.target): \(found.what). Nothing has been "
-                + "changed. Change or delete \(isOne ? "this row" : "these rows") first, make the column of an expression that fits, "
-                + "as in coalesce(a, ''), by TableMigration.columns, or have such rows set aside: refusedRows = .setAside",
+            "\(found.rows(of: place)) \(isOne ? "does" : "do") not fit \(what): \(found.what). Nothing has been changed. Change or "
+                + "delete \(isOne ? "this row" : "these rows") first, \(remedy)"
+                + ", or have such rows set aside: refusedRows = .setAside",
             table: record.target,
-            row: found.keys.first
+            row: found.keys.first,
+            cause: cause
         )
     }
 

@@ -67,7 +67,7 @@ struct Beginning {
         former: String? = nil,
         on connection: Connection
     ) throws {
-        let from = SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name)
+        let from = migration.name(of: source.name)
         if let condition = wish.condition {
             try RowExpression(
                 connection: connection,
@@ -129,7 +129,7 @@ struct Beginning {
             try RowExpression(
                 connection: connection,
                 source: source,
-                from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
+                from: migration.name(of: source.name),
                 text: text,
                 what: "\(isCondition ? "the condition" : "an expression") for table \(record.target)",
                 table: record.target

@@ -29,15 +29,6 @@ struct Remainder {
             }.filter { !$0.name.hasPrefix("sqlite_") }
         }
 
-        fileprivate func triggers(on table: String) throws -> [SchemaObject] {
-            guard let known = try connection.knownSchema(schema) else {
-                return try objects(where: "type = 'trigger' AND tbl_name = ?1 COLLATE NOCASE", [table])
-            }
-            return known.objects(of: table).filter { $0.type == "trigger" }.map {
-                SchemaObject(type: .trigger, name: $0.name, owner: $0.table, sql: $0.sql ?? "")
-            }
-        }
-
         fileprivate func pragma(_ name: String) throws -> Int64 {
             try connection.fetchValue("PRAGMA \(quoted).\(name)") ?? 0
         }
@@ -274,7 +265,9 @@ struct Remainder {
     /// The triggers that would be dropped with a source table, and have no counterpart in the target: one of the same name, or one on
     /// the target's table with the same words.
     func triggers(of record: TableRecord) throws -> [UnmovedObject] {
-        let own = try source.triggers(on: record.source).filter { !OwnNames.isTrigger($0.name) }
+        let own = try source.reader.triggers(on: record.source).filter { !OwnNames.isTrigger($0.name) }.map {
+            SchemaObject(type: .trigger, name: $0.name, owner: $0.table, sql: $0.sql)
+        }
         if own.isEmpty { return [] }
         let others = try target.objects(where: "type = 'trigger'")
         let isSameFile = source.schema == target.schema

@@ -68,7 +68,7 @@ extension Setup {
             connection: connection,
             target: target,
             source: source,
-            from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
+            from: migration.name(of: source.name),
             wish: wish
         )
         if let difference = try matching.difference(from: record.columns) {
