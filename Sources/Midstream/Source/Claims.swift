@@ -829,7 +829,8 @@ struct Claims {
         // What was kept since it was to be is not dropped by who says something else later, nor with rows of others.
         let isKept = claim.moved != nil && !claim.isDroppable || migration.retirement == .keep
         if isKept { return Self.wasToBeKept }
-        if let reason = try reason ?? reasonToKeep(record, isDamaged: isDamaged, among: claims) {
+        let isLate = claim.moved != nil
+        if let reason = try reason ?? reasonToKeep(record, isDamaged: isDamaged, isLate: isLate, among: claims) {
             try add([Self.droppableColumn])
             try connection.execute("UPDATE \(table) SET \(Self.droppableColumn) = 1 WHERE id = ?", [record.id])
             for index in claims.indices where claims[index].id == record.id { claims[index].isDroppable = true }
@@ -846,7 +847,14 @@ struct Claims {
     static let wasToBeKept = "it was to be kept"
 
     /// Why a table stays all of whose rows that a move was to take have moved; `nil` when nobody needs it any more.
-    private func reasonToKeep(_ record: TableRecord, isDamaged: Bool, among claims: [Claim]) throws -> String? {
+    ///
+    /// - Parameter isLate: Whether it has stayed since its rows have moved, so that rows may have come past its fence.
+    private func reasonToKeep(
+        _ record: TableRecord,
+        isDamaged: Bool,
+        isLate: Bool,
+        among claims: [Claim]
+    ) throws -> String? {
         let sharing = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) }
         if let other = sharing.first(where: { $0.moved == nil }) {
             return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
@@ -856,8 +864,11 @@ struct Claims {
         if let other = sharing.first(where: { $0.id != record.id && !$0.isDroppable }) {
             return "it was to be kept when its rows had moved to \(other.destination)"
         }
-        let name = "\(schema).\(SQLIdentifier.quoted(record.source))"
-        if sharing.contains(where: { $0.condition != nil }) {
+        if try claimFences(of: record.source).isEmpty {
+            return "its fence is gone, so that rows may have come since: drop it yourself if it is not needed"
+        }
+        let name = migration.name(of: record.source)
+        if isLate || sharing.contains(where: { $0.condition != nil }) {
             let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
             let claimed = sharing.reduce(0) { $0 + ($1.moved ?? 0) }
             if rows != claimed {

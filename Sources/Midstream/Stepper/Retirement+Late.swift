@@ -35,9 +35,10 @@ extension Retirement {
     /// Why a source table stays whose rows have moved some time ago; `nil` where the target still has the table that they came to.
     ///
     /// That may have been dropped, renamed or made anew since, and nothing of a schema tells. Its rows do: at one end of the source,
-    /// most are there, and are as they were. An application may have changed or deleted the others.
+    /// most are there, and are as they were; and it has no less than half as many. An application may have changed or deleted the
+    /// others.
     ///
-    /// - Complexity: O(log n).
+    /// - Complexity: O(n).
     private func reasonToKeepLate(_ record: TableRecord, _ wish: TableMigration) throws -> String? {
         let reader = SchemaReader(connection: connection, schema: "main")
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
@@ -49,14 +50,15 @@ extension Retirement {
             connection: connection,
             target: target,
             source: source,
-            from: SQLIdentifier.quoted(migration.schema) + "." + SQLIdentifier.quoted(source.name),
+            from: migration.name(of: source.name),
             wish: wish
         )
         var record = record
         do {
             record.columns = try columns.records()
             let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
-            if try hasArrived(sql) { return nil }
+            let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(sql.target)") ?? 0
+            if try 2 * rows >= record.copied && hasArrived(sql) { return nil }
         } catch is MigrationError {
             // The columns are others by now, and nothing tells.
         } catch let error as SQLiteError where error.code == .error || ResultCode.corrupt ~= error.code {

@@ -297,6 +297,58 @@ import Testing
         if !isKept { #expect(events.all == ["t dropped"]) }
     }
 
+    /// A program without Midstream has written what was kept, or made it anew: its rows are in no other file.
+    @Test(arguments: [
+        "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 2), (4, 4)",
+        "DROP TABLE t; CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 2)",
+        "fence", "PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name LIKE 'midstream_fence_insert%'",
+    ])
+    func aTableThatWasWrittenSinceIsNotDroppedLater(_ write: String) throws {
+        try Connection(path: old).execute(script: Self.audited)
+        var database = try Database(path: new)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE log(x)")
+        try move(database, .drop)
+        try finishMigration(database)
+        database.close()
+        var plain = try Connection(path: old)
+        if write == "fence" {
+            for row in try plain.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream_fence_%'") {
+                try plain.execute("DROP TRIGGER \(row.get(0, as: String.self))")
+            }
+        } else {
+            try plain.execute(script: write)
+        }
+        plain.close()
+        plain = try Connection(path: old)
+        if !write.hasPrefix("DROP") { try plain.execute("INSERT INTO t VALUES (4, 4)") }
+        let rows = try plain.fetchValue(Int64.self, "SELECT count(*) FROM t")
+        plain.close()
+        database = try Database(path: new)
+        for _ in 0..<2 {
+            try database.addMigration(source: .file(old), givingUp: ["audit"], allowsNoTables: true) { table in
+                if table.name == "t" { table.sourceTable = "t" }
+            }
+        }
+        #expect(try MovingFixture.count("t", in: old) == rows)
+    }
+
+    /// Most of what has come has gone again, with the target's table.
+    @Test func aTableWithFewOfTheRowsDropsNoneOfTheOthers() throws {
+        try Connection(path: old).execute(
+            script: Self.audited + "; WITH RECURSIVE n(i) AS (SELECT 3 UNION ALL SELECT i + 1 FROM n WHERE i < 300) "
+                + "INSERT INTO t SELECT i, i FROM n"
+        )
+        var database = try Database(path: new)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE log(x)")
+        try move(database, .drop)
+        try finishMigration(database)
+        try database.execute("DELETE FROM t WHERE id > 100")
+        database.close()
+        database = try Database(path: new)
+        try move(database, .drop, givingUp: ["audit"])
+        #expect(try MovingFixture.count("t", in: old) == 300)
+    }
+
     @Test(arguments: ["DROP TABLE t", "DELETE FROM t"]) func aFileIsNotWipedWhoseRowsAreNotInTheTargetAnyMore(
         _ end: String
     ) throws {
