@@ -864,6 +864,10 @@ struct Claims {
         if let other = sharing.first(where: { $0.id != record.id && !$0.isDroppable }) {
             return "it was to be kept when its rows had moved to \(other.destination)"
         }
+        if let other = try sharing.first(where: { try $0.id != record.id && hasLost($0) }) {
+            return
+                "the rows that have moved to table \(other.targetTable) are not there any more: drop it yourself if they are not needed"
+        }
         if try claimFences(of: record.source).isEmpty {
             return "its fence is gone, so that rows may have come since: drop it yourself if it is not needed"
         }
@@ -877,6 +881,15 @@ struct Claims {
             }
         }
         return try migration.remainder(connection).reasonToKeep(record)
+    }
+
+    /// Whether a table of this target that took rows of a source with others has none any more, or has gone.
+    private func hasLost(_ claim: Claim) throws -> Bool {
+        guard claim.moved ?? 0 > 0, claim.targetFile.hasSameBytes(as: targetFile()) else { return false }
+        guard try SchemaReader(connection: connection, schema: "main").table(claim.targetTable) != nil else {
+            return true
+        }
+        return try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(claim.targetTable)) LIMIT 1") == nil
     }
 
     private func noteMoved(_ record: TableRecord, _ rows: Int64) throws {

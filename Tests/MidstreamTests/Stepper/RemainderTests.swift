@@ -332,6 +332,29 @@ import Testing
         #expect(try MovingFixture.count("t", in: old) == rows)
     }
 
+    /// Two tables have parts of a source's rows, and the target has lost those of one.
+    @Test(arguments: ["DROP TABLE a", "DELETE FROM a"]) func aSharedTableStaysWhereAPartHasGone(_ end: String) throws {
+        try Connection(path: old).execute(
+            script: "CREATE TABLE t(id INTEGER PRIMARY KEY, x); INSERT INTO t VALUES (1, 1), (2, 2)"
+        )
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE a(id INTEGER PRIMARY KEY, x)")
+        try database.execute("CREATE TABLE b(id INTEGER PRIMARY KEY, x)")
+        func move(_ name: String, _ condition: String) throws {
+            try database.addMigration(source: .file(old)) { table in
+                guard table.name == name else { return }
+                table.sourceTable = "t"
+                table.condition = condition
+            }
+            try finishMigration(database)
+        }
+        try move("a", "id < 2")
+        try database.execute(end)
+        try move("b", "id >= 2")
+        #expect(try MovingFixture.count("t", in: old) == 2)
+        #expect(try database.fetchValue(Int64.self, "SELECT count(*) FROM b") == 1)
+    }
+
     /// Most of what has come has gone again, with the target's table.
     @Test func aTableWithFewOfTheRowsDropsNoneOfTheOthers() throws {
         try Connection(path: old).execute(
