@@ -75,6 +75,8 @@ struct EnforcedKey {
     let parentInTarget: String
     /// Whether `main` has a child of the source's parent ?1….
     let childInTarget: String
+    /// Whether `main` has a child with the values ?1… in the parent's columns.
+    let orphanInTarget: String
     /// The key of the pending parent with the values ?1…, without a bound and with one.
     private let parentLookup: (unbounded: String, bounded: String)
     /// The keys of the pending children of `main`'s row ?1…, without a bound and with one.
@@ -96,6 +98,10 @@ struct EnforcedKey {
             let column = childTable.schema.columns[column]
             if column.generation != nil || column.isReplacementVolatile { return nil }
         }
+        // SQLite finds no rowid by a REAL column's integer, though the two are equal: such a row breaks its key.
+        if places == [parentTable.schema.rowIDColumn], childTable.schema.columns[columns[0]].affinity == .real {
+            return nil
+        }
         self.child = child.0
         self.parent = parent.0
         childColumns = columns
@@ -105,6 +111,11 @@ struct EnforcedKey {
         let terms = places.enumerated().map { "\(parentTable.quoted($1)) = ?\($0 + 1)" }
         parentInTarget = "SELECT 1 FROM \(parentTable.name) WHERE \(terms.joined(separator: " AND ")) LIMIT 1"
         let collations = places.map { SQLIdentifier.quoted(parentTable.schema.columns[$0].collation) }
+
+        let orphans = places.indices.map { position in
+            "\(childTable.quoted(columns[position])) = ?\(position + 1) COLLATE \(collations[position])"
+        }
+        orphanInTarget = "SELECT 1 FROM \(childTable.name) WHERE \(orphans.joined(separator: " AND ")) LIMIT 1"
 
         let keyColumns = MoveSQL.keyColumns(of: parentTable.schema)
         newParentPlaces = places.compactMap { place in
@@ -212,7 +223,7 @@ struct EnforcedKey {
         guard state.lowerBound != nil else { return false }
         let lookup = try moving.statement(state.bound != nil ? orphanLookup.bounded : orphanLookup.unbounded)
         defer { lookup.reset() }
-        for (offset, place) in newParentPlaces.enumerated() { try bind(place, lookup, offset + 1) }
+        for place in 0..<count { try bind(place, lookup, place + 1) }
         try state.bindBound(lookup, at: count + 1)
         return try lookup.step()
     }

@@ -23,6 +23,8 @@ final class KeyActions {
     private var definitionsReplace = false
     /// Whether the running statement does.
     var statementReplaces = false
+    /// Whether the row that is about to come has a parent that is not there.
+    private var newRowBreaksKey = false
     /// The tables that must be drained, since a row of them cannot be promoted by itself.
     private var undone: Set<Int64> = []
     private var isBringing = false
@@ -112,13 +114,15 @@ final class KeyActions {
         for table in added {
             for key in try reader.foreignKeys(of: table.schema.name) {
                 guard let child = end(key.child), let parent = end(key.parent) else { return false }
-                if child.1.moving == nil, parent.1.moving == nil { continue }
-                guard let enforced = EnforcedKey(key, child: child, parent: parent) else { return false }
+                guard let enforced = EnforcedKey(key, child: child, parent: parent) else {
+                    if child.1.moving == nil, parent.1.moving == nil { continue }
+                    return false
+                }
                 found.append(enforced)
             }
         }
         // What a new row could replace, or collide with, is told by all keys of the table.
-        for key in found {
+        for key in found where [key.child, key.parent].contains(where: { added[$0 - tables.count].moving != nil }) {
             for end in [key.child, key.parent] {
                 let schema = added[end - tables.count].schema
                 let isTold = schema.comparableKeys.allSatisfy { index in
@@ -164,13 +168,18 @@ final class KeyActions {
         let table = tables[place]
         let ofParents = keys.indices.filter { keys[$0].child == place && tables[keys[$0].parent].moving != nil }
         let hasChildren = keys.contains { $0.parent == place && tables[$0.child].moving != nil }
-        if ofParents.isEmpty, !hasChildren { return [] }
+        // Only of a row that may have children is it asked whether it breaks a key itself.
+        let ofNew = keys.contains { $0.parent == place } ? keys.indices.filter { keys[$0].child == place } : ofParents
+        let hasEnds = !ofParents.isEmpty || hasChildren
+        guard hasEnds || !ofNew.isEmpty && table.moving != nil else { return [] }
         // An error of the function is to undo the whole statement, also in a transaction: for that SQLite must expect one.
         let expected = "SELECT RAISE(ABORT, '') WHERE 0;"
-        let parents = ofParents.map { number in
-            let values = keys[number].childColumns.map { table.newValue($0) }
-            return "SELECT midstream_parents(\(KeySQL.list(["\(number)"] + values)));"
-        }.joined(separator: " ")
+        func parents(_ numbers: [Int]) -> String {
+            numbers.map { number in
+                let values = keys[number].childColumns.map { table.newValue($0) }
+                return "SELECT midstream_parents(\(KeySQL.list(["\(number)"] + values)));"
+            }.joined(separator: " ")
+        }
         let replaced = "SELECT midstream_new(\(KeySQL.list(["\(place)"] + table.newKeys)));"
         let old = table.rowNames.map { "OLD.\($0)" }
         func row(_ wanted: Wanted) -> String {
@@ -180,17 +189,15 @@ final class KeyActions {
             "CREATE TEMP TRIGGER \(Self.triggerNames[kind])\(place) BEFORE \(event) ON \(table.name) \(when)"
                 + "BEGIN \(body.filter { !$0.isEmpty }.joined(separator: " ")) \(expected) END"
         }
-        var made = [
-            trigger(0, "INSERT", "", [replaced, parents]),
-            trigger(3, "DELETE", "", [row(hasChildren ? .both : .parents)]),
-        ]
+        var made = [trigger(0, "INSERT", "", [parents(ofNew), replaced])]
+        if hasEnds { made.append(trigger(3, "DELETE", "", [row(hasChildren ? .both : .parents)])) }
         if !ofParents.isEmpty {
             let columns = Set(ofParents.flatMap { keys[$0].childColumns }).sorted()
             // An assignment to `rowid` would not fire it then.
             let list =
                 columns.contains { $0 == table.schema.rowIDColumn }
                 ? "UPDATE" : "UPDATE OF \(KeySQL.list(columns.map(table.quoted)))"
-            made.append(trigger(1, list, "", [row(.parents), parents]))
+            made.append(trigger(1, list, "", [row(.parents), parents(ofParents)]))
         }
         let keyColumns = MoveSQL.keyColumns(of: table.schema).filter { $0 >= 0 }.map(table.quoted)
         let names = Set((table.schema.hasRowID ? table.rowNames : []) + keyColumns).sorted()
@@ -209,16 +216,19 @@ final class KeyActions {
     /// - Parameter values: The key's number, and the values of its columns.
     func bringParent(_ values: ValueReferences) throws {
         guard let key = keys[checked: values[0].int64], values.count == key.count + 1 else { throw Self.isStale }
-        guard let parent = tables[key.parent].moving, try parent.state().lowerBound != nil else { return }
         if (1..<values.count).contains(where: { values[$0].storageClass == .null }) { return }
-        if key.isOfRowID,
-            (1..<values.count).contains(where: { values[$0].storageClass == .integer && values[$0].int64 == -1 })
-        {
-            // SQLite chooses the rowid later.
-            try giveUp(key.parent)
+        if let parent = tables[key.parent].moving, try parent.state().lowerBound != nil {
+            if key.isOfRowID,
+                (1..<values.count).contains(where: { values[$0].storageClass == .integer && values[$0].int64 == -1 })
+            {
+                // SQLite chooses the rowid later.
+                try giveUp(key.parent)
+            }
+            let found = try key.pendingParent(in: parent) { try $1.bind(values[$0 + 1], at: $2) }
+            if let found { return try parent.promote(found) }
         }
-        let found = try key.pendingParent(in: parent) { try $1.bind(values[$0 + 1], at: $2) }
-        if let found { try parent.promote(found) }
+        guard keys.contains(where: { $0.parent == key.child }) else { return }
+        if try !finds(key.parentInTarget, key.count, { try $1.bind(values[$0 + 1], at: $2) }) { newRowBreaksKey = true }
     }
 
     /// Promotes what is at the other ends of a row of `main` that is about to be deleted, or to get another key.
@@ -229,6 +239,8 @@ final class KeyActions {
             let wanted = Wanted(rawValue: values[1].int64),
             values.count == 2 + table.rowNames.count
         else { throw Self.isStale }
+        // The row's children are left without a parent.
+        if wanted == .children { newRowBreaksKey = true }
         let row: RowKey =
             table.schema.hasRowID
             ? .rowID(values[2].int64) : .columns((2..<values.count).map { Self.exact(values[$0].value) })
@@ -265,8 +277,11 @@ final class KeyActions {
     func bringReplaced(_ values: ValueReferences) throws {
         guard values.count > 1, let table = tables[checked: values[0].int64] else { throw Self.isStale }
         let place = Int(values[0].int64)
+        if definitionsReplace || statementReplaces { try bringReplaced(table, place, values) }
         try checkOrphans(of: place, values)
-        guard definitionsReplace || statementReplaces else { return }
+    }
+
+    private func bringReplaced(_ table: KeyTable, _ place: Int, _ values: ValueReferences) throws {
         try table.moving?.resolveConflicts(values, from: 1)
         if table.schema.hasRowID, values[1].storageClass == .integer, values[1].int64 != -1 {
             try bringEnds(of: .rowID(values[1].int64), place, .both)
@@ -292,13 +307,31 @@ final class KeyActions {
 
     /// While violations are outstanding, SQLite counts each child of a row that comes as the end of one, also a child that has had
     /// no parent from the start.
+    ///
+    /// The new row's own violation counts too. Without triggers, SQLite would refuse the row before it counts anything.
     private func checkOrphans(of place: Int, _ values: ValueReferences) throws {
-        guard connection.hasDeferredViolations else { return }
+        let breaksKey = newRowBreaksKey
+        newRowBreaksKey = false
+        guard breaksKey || connection.hasDeferredViolations else { return }
         for key in keys where key.parent == place {
-            guard let child = tables[key.child].moving else { continue }
-            let hasChildren = try key.hasPendingChildren(in: child) { try $1.bind(values[$0 + 1], at: $2) }
-            if hasChildren { try giveUp(place) }
+            func bind(_ place: Int, _ statement: Statement, _ parameter: Int) throws {
+                try statement.bind(values[key.newParentPlaces[place] + 1], at: parameter)
+            }
+            // The children of a row that is replaced are no orphans.
+            if try finds(key.parentInTarget, key.count, bind) { continue }
+            if let child = tables[key.child].moving, try key.hasPendingChildren(in: child, bind) { try giveUp(place) }
+            if breaksKey, try finds(key.orphanInTarget, key.count, bind) { try giveUp(place) }
         }
+    }
+
+    /// Whether a lookup with the values of a key finds a row.
+    private func finds(_ sql: String, _ count: Int, _ bind: (_ place: Int, Statement, _ parameter: Int) throws -> Void)
+        throws -> Bool
+    {
+        let lookup = try statements.statement(sql)
+        defer { lookup.reset() }
+        for place in 0..<count { try bind(place, lookup, place + 1) }
+        return try lookup.step()
     }
 
     private static let isStale = SQLiteError(code: .schema, message: "database schema has changed")
@@ -383,10 +416,7 @@ final class KeyActions {
     private func checkEnds(of key: RowKey, _ place: Int, _ moving: MovingTable) throws {
         for enforced in keys where enforced.child == place {
             let isThere = try withValues(of: enforced, enforced.valuesInSource, key) { values in
-                let lookup = try statements.statement(enforced.parentInTarget)
-                defer { lookup.reset() }
-                for column in 0..<enforced.count { try lookup.bind(column: column, of: values, at: column + 1) }
-                return try lookup.step()
+                try finds(enforced.parentInTarget, enforced.count) { try $1.bind(column: $0, of: values, at: $2) }
             }
             if isThere == false, try !isItsOwnParent(key, enforced, place, moving) { try giveUp(place) }
         }
