@@ -309,6 +309,24 @@ import Testing
         #expect(try BuiltTool.run("cancel", new, "--json").output.contains(#""rows":0"#))
     }
 
+    @Test func aSourceWhoseTargetIsLostIsReleased() throws {
+        let old = try folder.database("old.db", messages(5000))
+        let new = folder.file("new.db")
+        #expect(try BuiltTool.run("release", old).output == "There is nothing to release.\n")
+        #expect(try BuiltTool.run("release", new).error.contains("there is no file"))
+        try beginMigration(old, new)
+        let there = try BuiltTool.run("release", old)
+        #expect(there.status == 1 && there.error.contains("midstream cancel"), "\(there.error)")
+        for suffix in ["", "-wal", "-shm"] { unlink(new + suffix) }
+        let next = try BuiltTool.run("migrate", "--source", old, folder.file("next.db"), "--table", "messages")
+        #expect(next.status == 1 && next.error.contains("midstream release"), "\(next.error)")
+        #expect(try BuiltTool.run("release", old).output == "messages: may be written again\n")
+        #expect(try BuiltTool.run("release", old, "--json").output == "{\"released\":[]}\n")
+        let again = try BuiltTool.run("migrate", "--source", old, folder.file("next.db"), "--table", "messages")
+        #expect(again.status == 0, "\(again.error)")
+        #expect(try folder.value("next.db", "SELECT count(*) FROM messages") == .integer(5000))
+    }
+
     /// Others go on moving, or are on their own way back.
     @Test func onlyTheTablesThatAreNamedReturn() throws {
         let old = try folder.database(

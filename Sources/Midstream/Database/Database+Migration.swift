@@ -108,6 +108,33 @@ extension Database {
         try engine.cancel(tables)
     }
 
+    /// Lets a source be written again, and move into another file, after the file that its rows moved into was lost.
+    ///
+    ///     try Database.releaseSource("old.db")    // ["messages"]
+    ///
+    /// Until all rows have moved, the source has each row as it was when the migration began. What was written since was in the lost
+    /// file alone, and is lost with it. If that file comes back, it is refused to go on
+    /// (``MigrationError/Code/foreignState``), and the source is not touched. A table that was dropped from the source does not come
+    /// back.
+    ///
+    /// - Parameters:
+    ///   - path: The source's file.
+    ///   - key: The key of an encrypted file.
+    /// - Returns: The source's tables that belonged to lost files; none where no target has claims on the file.
+    /// - Throws: ``MigrationError`` with code ``MigrationError/Code/misuse`` when the file that the rows move into is there:
+    ///   ``cancelMigration(of:)`` brings them back. ``MigrationError`` when the source's file is missing, or cannot be read with the key;
+    ///   ``/SQLiteConnection/SQLiteError`` when it cannot be written.
+    /// - Complexity: O(n) in the source's tables.
+    @discardableResult
+    public static func releaseSource(_ path: String, key: EncryptionKey? = nil) throws -> [String] {
+        let connection = try Connection(path: ":memory:")
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 5000)
+        let source = MigrationRecord(id: 0, sourcePath: FilePath.resolved(path), retirement: .keep)
+        try SourceFile.attach(source, to: connection, access: .readWrite, keys: Keyring { _ in key })
+        return try Claims(connection: connection, migration: source).releaseLost()
+    }
+
     /// How far the migrations are.
     public func readMigrationProgress() throws -> MigrationProgress {
         // Others who ask the engine may wait for the block that runs here.

@@ -245,6 +245,7 @@ struct Claims {
             """,
             [record.id, record.source, file, record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
+        if try isKnownByImplicitRowID(record) { try keptRowIDs.keep(record.id) }
         claims.append(
             Claim(
                 id: record.id,
@@ -334,6 +335,7 @@ struct Claims {
             let claims = try all()
             if claims.isEmpty { return }
             try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
+            try forgetRowIDs(of: record)
             let others = claims.filter { $0.id != record.id }
             if others.isEmpty { try connection.execute("DROP TABLE \(table)") }
             if let other = others.first(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) {
@@ -346,6 +348,34 @@ struct Claims {
         for name in Set(fences) {
             try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
         }
+    }
+
+    /// Withdraws the claims of targets whose files are not there any more, for tables that have not been dropped.
+    ///
+    /// - Returns: The source's tables.
+    /// - Throws: ``MigrationError`` with code `misuse` where a target that is there has claims, and no other one has.
+    func releaseLost() throws -> [String] {
+        guard try Self.definition(in: schema, connection) != nil else { return [] }
+        var released: [String] = []
+        try write {
+            let claims = try all().filter { !$0.isDropped }
+            let lost = claims.filter(isStale)
+            if lost.isEmpty, let claim = claims.first {
+                throw MigrationError(
+                    .misuse,
+                    "the target of source table \(claim.sourceTable) is there: \(self.path(of: claim, in: migration.schema)). Open that file, "
+                        + "and bring the rows back by cancelMigration, or let them move",
+                    table: claim.targetTable
+                )
+            }
+            for claim in lost {
+                try withdraw(TableRecord(claim, of: migration))
+                if !released.contains(where: { SQLIdentifier.equal($0, claim.sourceTable) }) {
+                    released.append(claim.sourceTable)
+                }
+            }
+        }
+        return released
     }
 
     /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
@@ -479,6 +509,23 @@ struct Claims {
         }
     }
 
+    /// Keeps VACUUM out of the source's file, where that is another than the target's.
+    private var keptRowIDs: KeptRowIDs {
+        KeptRowIDs(connection: connection, schema: schema, table: KeptRowIDs.claimed)
+    }
+
+    private func forgetRowIDs(of record: TableRecord) throws {
+        try keptRowIDs.forget(record.id)
+        try keptRowIDs.dropUnneeded()
+    }
+
+    /// Whether the engine tells the source's rows by rowids that are no column's.
+    private func isKnownByImplicitRowID(_ record: TableRecord) throws -> Bool {
+        let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        guard let source, source.hasRowID, source.rowIDColumn == nil else { return false }
+        return try SchemaReader(connection: connection, schema: "main").table(record.target)?.hasRowID ?? true
+    }
+
     /// What the claim of a record of this target says.
     func claim(_ record: TableRecord) -> Claim {
         Claim(
@@ -510,14 +557,14 @@ struct Claims {
                 table: record.target
             )
         }
-        guard !isSureToShare(record, other) else { throw Self.belongs(record, to: other.destination) }
+        guard !isSureToShare(record, other) else { throw belongs(record.source, to: other, for: record.target) }
         let conditions = [record.condition, other.condition].map { "(\($0 ?? "1")\n)" }
         let source = "\(schema).\(SQLIdentifier.quoted(record.source))"
         let shared = try connection.fetchValue(
             Int64.self,
             "SELECT 1 FROM \(source) WHERE \(conditions.joined(separator: " AND ")) LIMIT 1"
         )
-        guard shared == nil else { throw Self.belongs(record, to: other.destination) }
+        guard shared == nil else { throw belongs(record.source, to: other, for: record.target) }
     }
 
     /// Whether rows belong to both of two that move at the same time, although none of the source's shows it: it has none, or they
@@ -527,12 +574,24 @@ struct Claims {
         return record.condition == nil || other.condition == nil || Self.isSame(record.condition, other.condition)
     }
 
-    private static func belongs(_ record: TableRecord, to owner: String) -> MigrationError {
+    /// What is told of a source's table whose rows belong to another migration.
+    func belongs(_ source: String, to other: Claim, for target: String) -> MigrationError {
+        guard !isSameFile, isStale(other) else { return Self.belongs(source, to: other.destination, for: target) }
+        return MigrationError(
+            .foreignState,
+            "rows of source table \(source) already belong to the migration into \(other.destination), which is not there any more. "
+                + "Put that file back, and open it. If it is lost, with what was written into it since, give it up by "
+                + "Database.releaseSource(_:key:)",
+            table: target
+        )
+    }
+
+    private static func belongs(_ source: String, to owner: String, for target: String) -> MigrationError {
         MigrationError(
             .foreignState,
-            "rows of source table \(record.source) already belong to the migration into \(owner): give conditions that no row "
+            "rows of source table \(source) already belong to the migration into \(owner): give conditions that no row "
                 + "meets both of, or open that file",
-            table: record.target
+            table: target
         )
     }
 
@@ -552,16 +611,16 @@ struct Claims {
             for other in claims {
                 // Rows that have gone are not there to be compared.
                 guard record.condition != nil, other.condition != nil else {
-                    throw Self.belongs(record, to: other.destination)
+                    throw belongs(record.source, to: other, for: record.target)
                 }
                 try checkDisjoint(record, other)
             }
         }
         for fence in fences {
             if let other = Self.claim(of: fence, targetFile: file(of: migration.schema)) {
-                if !isSameFile { throw Self.belongs(record, to: other.destination) }
+                if !isSameFile { throw belongs(record.source, to: other, for: record.target) }
             } else if claims.isEmpty, fence.strings.count == 1 {
-                throw Self.belongs(record, to: "a table of \(file(of: migration.schema))")
+                throw Self.belongs(record.source, to: "a table of \(file(of: migration.schema))", for: record.target)
             }
         }
     }
@@ -897,6 +956,7 @@ struct Claims {
             "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
             [rows, StateStore.schemaVersion(connection), record.id]
         )
+        try forgetRowIDs(of: record)
     }
 
     /// Where a table has another name by now, its fence has gone with it.

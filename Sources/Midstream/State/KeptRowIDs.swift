@@ -11,16 +11,19 @@ internal import SQLiteConnection
 /// Source: <https://www.sqlite.org/lang_vacuum.html>.
 struct KeptRowIDs {
     static let table = "midstream_kept_rowids"
+    /// The same in the file of a source that is another file, by claim.
+    static let claimed = "midstream_claimed_rowids"
     /// It stands in SQLite's message: `no such collation sequence: …`.
     private static let collation = "midstream_moves_rows_of_this_file_and_VACUUM_must_wait"
 
     let connection: Connection
     /// The schema that the file is attached under.
     var schema = "main"
+    var table = Self.table
 
-    private var name: String { "\(schema).\(Self.table)" }
+    private var name: String { "\(schema).\(table)" }
 
-    private func exists() throws -> Bool { try StateStore(connection: connection, schema: schema).exists(Self.table) }
+    private func exists() throws -> Bool { try StateStore(connection: connection, schema: schema).exists(table) }
 
     /// Notes a move, in the transaction that is open.
     func keep(_ id: Int64) throws {
@@ -43,7 +46,7 @@ struct KeptRowIDs {
     /// Drops the table once no move needs it, in the transaction that is open.
     func dropUnneeded() throws {
         guard try exists(), try connection.fetchOne("SELECT 1 FROM \(name) LIMIT 1") == nil else { return }
-        try connection.dropTable(Self.table, in: SQLIdentifier.unquoted(schema))
+        try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))
     }
 
     /// Lets the connection run a VACUUM, when no table moves any more that it would harm. Another process may have one begin while the

@@ -9,8 +9,7 @@ package enum OwnNames {
     private static let stateTables: Set<String> = [
         "midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns", StateStore.beginnings,
         StateStore.givenUp, WholeFile.copyTable, Returns.table, Unreleased.table, UnfencedClaims.table,
-        KeptRowIDs.table,
-        Stops.table,
+        KeptRowIDs.table, KeptRowIDs.claimed, Stops.table,
         "midstream_claims",
     ]
 

@@ -152,7 +152,7 @@ struct Remainder {
         switch object.type {
         case .table:
             if object.name == "midstream_claims" || object.name == UpgradeRecords.table
-                || object.name == UnfencedClaims.table
+                || object.name == UnfencedClaims.table || object.name == KeptRowIDs.claimed
             {
                 return true
             }

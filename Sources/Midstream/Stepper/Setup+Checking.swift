@@ -152,6 +152,9 @@ extension Setup {
         }
         if same.isEmpty, let other { throw Self.otherRows(other, wish) }
         guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= StateStore.schemaVersion(connection) }) else {
+            if let lost = own.first(where: claims.isStale) {
+                throw claims.belongs(sourceName, to: lost, for: wish.name)
+            }
             throw MigrationError(
                 .foreignState,
                 "the rows of source table \(sourceName) have moved into table \(wish.name) in a newer state of this "

@@ -3,8 +3,8 @@ enum Tool {
     static let version = "0.1.0"
 
     static let commands: [any Command.Type] = [
-        MigrateCommand.self, CancelCommand.self, EncryptCommand.self, DecryptCommand.self, StatusCommand.self,
-        SQLCommand.self, UpgradeCommand.self, DemoCommand.self,
+        MigrateCommand.self, CancelCommand.self, ReleaseCommand.self, EncryptCommand.self, DecryptCommand.self,
+        StatusCommand.self, SQLCommand.self, UpgradeCommand.self, DemoCommand.self,
     ]
 
     static func run(_ arguments: [String], _ output: Output = Output()) -> ExitCode {

@@ -42,6 +42,8 @@ enum CommandWords {
         ("firesTriggers = true", "--fire-triggers"),
         ("firesTriggers = false", "--no-fire-triggers"),
         ("by retirement: .keep", "by midstream migrate --keep-source"),
+        ("give it up by Database.releaseSource(_:key:)", "give it up by midstream release"),
+        ("bring the rows back by cancelMigration", "bring the rows back by midstream cancel"),
         ("give it up by cancelMigration", "give it up by midstream cancel"),
         (", or leave these rows out with unreadableRows = .skip", ""),
         (": say refusedRows = .stop", ""),

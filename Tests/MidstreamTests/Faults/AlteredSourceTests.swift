@@ -284,7 +284,7 @@ import Testing
         try plain(source, "DELETE FROM old_t WHERE rowid < 3")
         let database = try begin()
         try database.execute("UPDATE t SET a = a WHERE rowid = 15")
-        try plain(source, "VACUUM")
+        try Connection(path: source).vacuumAllTheSame()
         try refuse(
             [
                 "INSERT INTO t(rowid, a) VALUES (19, 'n')", "INSERT INTO t(a) VALUES ('n')",
@@ -457,7 +457,7 @@ import Testing
         let before = try database.fetchValue(Int.self, "SELECT count(*) FROM t")
         #expect(before == 16)
         #expect(try database.fetchAll("SELECT a FROM t").count == 16)
-        try plain(source, "VACUUM")
+        try Connection(path: source).vacuumAllTheSame()
         #expect(throws: (any Error).self) { try database.fetchAll("SELECT a FROM t") }
         #expect(throws: (any Error).self) { try database.execute("UPDATE t SET b = 'x' WHERE a = 'a18'") }
         #expect(throws: (any Error).self) { try database.execute("DELETE FROM t WHERE a = 'a18'") }

@@ -198,7 +198,7 @@ import Testing
         Files.copy(source, to: backup)
         if isVacuumed {
             let copy = try Connection(path: backup)
-            try copy.execute("VACUUM")
+            try copy.vacuumAllTheSame()
             copy.close()
         }
         let file = DamagedPages(path: source, pageSize: Self.pageSize)

@@ -432,7 +432,7 @@ import Testing
         try database.execute("CREATE TABLE t(x)")
         try database.addMigration(source: .file(folder.file("old.db"))) { if $0.name == "t" { $0.sourceTable = "s" } }
         try database.stepMigration(rows: 20)
-        try old.execute("VACUUM")
+        try old.vacuumAllTheSame()
         let error = #expect(throws: MigrationError.self) { try database.stepMigration(rows: 20) }
         #expect(error?.code == .sourceChanged)
         #expect(try MovingFixture.count("t", in: database.path) == 20)
@@ -440,6 +440,78 @@ import Testing
         let again = #expect(throws: MigrationError.self) { try Database(path: folder.file("new.db")) }
         #expect(again?.code == .sourceChanged)
         #expect(try MovingFixture.count("s", in: folder.file("old.db")) == 60)
+    }
+
+    @Test(arguments: ["finished", "cancelled"])
+    func aVacuumOfASourceIsRefusedWhileItsRowsAreKnownByRowidsOfNoColumn(_ end: String) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        try old.execute(
+            script: """
+                CREATE TABLE s(x);
+                INSERT INTO s WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 80) SELECT i FROM n;
+                DELETE FROM s WHERE x % 4 = 0;
+                """
+        )
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(x)")
+        let source = MigrationSource.file(folder.file("old.db"))
+        try database.addMigration(source: source, retirement: .keep) { if $0.name == "t" { $0.sourceTable = "s" } }
+        try database.stepMigration(rows: 20)
+        #expect(throws: SQLiteError.self) { try old.execute("VACUUM") }
+        #expect(try old.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
+        if end == "finished" {
+            try finishMigration(database)
+        } else {
+            try database.cancelMigration()
+            while try !database.stepMigration().isFinished {}
+        }
+        try old.execute("VACUUM")
+        #expect(try !MovingFixture.objects(folder.file("old.db")).contains { $0.contains("rowids") })
+        #expect(try old.fetchValue(Int.self, "SELECT count(*) * 10000 + sum(x) FROM s") == 602_400)
+    }
+
+    @Test(arguments: [0, 20, 60]) func aSourceIsReleasedOnceItsTargetIsLost(moved: Int64) throws {
+        let fixture = try MovingFixture(rows: 60)
+        let database = try fixture.open(retirement: .keep)
+        try database.stepMigration(rows: moved)
+        if moved == 60 { try finishMigration(database) }
+        let there = #expect(throws: MigrationError.self) { try Database.releaseSource(fixture.source) }
+        #expect(there?.code == .misuse)
+        database.close()
+        let lost = fixture.folder.file("lost.db")
+        Files.copyDatabase(fixture.target, to: lost)
+        Files.removeDatabase(fixture.target)
+
+        let next = fixture.folder.file("next.db")
+        try Connection(path: next).execute("CREATE TABLE accounts\(MovingFixture.columns)")
+        let other = try Database(path: next)
+        func add() throws {
+            try other.addMigration(source: .file(fixture.source)) { table in
+                if table.name == "accounts" { table.sourceTable = "old_accounts" }
+            }
+        }
+        let refusal = #expect(throws: MigrationError.self) { try add() }
+        #expect(refusal?.code == .foreignState)
+        #expect(refusal?.message.contains("releaseSource") == true, "\(refusal?.message ?? "")")
+        #expect(try Database.releaseSource(fixture.source) == ["old_accounts"])
+        #expect(try Database.releaseSource(fixture.source) == [])
+        try Connection(path: fixture.source).execute("UPDATE old_accounts SET amount = amount + 1")
+        try add()
+        try finishMigration(other)
+        #expect(try other.fetchValue(Int64.self, "SELECT sum(amount) FROM accounts") == fixture.total + 60)
+        other.close()
+
+        // It comes back, and touches nothing.
+        Files.copyDatabase(lost, to: fixture.target)
+        if moved < 60 {
+            let back = #expect(throws: MigrationError.self) {
+                let database = try Database(path: fixture.target)
+                try database.stepMigration(rows: 60)
+            }
+            #expect(back?.code == .foreignState, "\(String(describing: back))")
+        }
+        #expect(try MovingFixture.count("accounts", in: next) == 60)
     }
 
     @Test func anOlderBuildThatCreatesTheTableAnewDoesNotWriteIntoAVoid() throws {

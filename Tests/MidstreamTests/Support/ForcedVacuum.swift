@@ -1,0 +1,13 @@
+import SQLiteConnection
+import Testing
+
+extension Connection {
+    /// Runs VACUUM as a program does that has by chance the collation which keeps others from it.
+    func vacuumAllTheSame() throws {
+        let refusal = #expect(throws: SQLiteError.self) { try execute("VACUUM") }
+        let collation = refusal?.message.split(separator: " ").last.map(String.init) ?? ""
+        #expect(collation.hasSuffix("VACUUM_must_wait"))
+        try createExactCollation(collation)
+        try execute("VACUUM")
+    }
+}
