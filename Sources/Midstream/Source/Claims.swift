@@ -237,7 +237,8 @@ struct Claims {
         }
         claims.forgetDropped(on: record.source)
         try checkOwners(record, among: claims.claims(on: record.source))
-        let rowIDs = try rowIDs(of: record)
+        let tables = try tables(of: record)
+        let rowIDs = try tables.flatMap(rowIDs)
         try connection.execute(
             """
             INSERT INTO \(table)(id, source_table, target_file, target_table, condition, first_rowid, last_rowid)
@@ -245,7 +246,7 @@ struct Claims {
             """,
             [record.id, record.source, file, record.target, record.condition, rowIDs?.first, rowIDs?.last]
         )
-        if try isKnownByImplicitRowID(record) { try keptRowIDs.keep(record.id) }
+        if let tables, Self.isKnownByImplicitRowID(tables) { try keptRowIDs.keep(record.id) }
         claims.append(
             Claim(
                 id: record.id,
@@ -483,14 +484,18 @@ struct Claims {
 
     /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
     /// that one of them is on is damaged.
-    func rowIDs(of record: TableRecord) throws -> RowIDs? {
+    func rowIDs(of record: TableRecord) throws -> RowIDs? { try tables(of: record).flatMap(rowIDs) }
+
+    private func rowIDs(_ tables: (source: TableSchema, target: TableSchema?)) throws -> RowIDs? {
+        guard tables.target?.hasRowID ?? true else { return .unknown }
+        return try rowIDs(of: tables.source)
+    }
+
+    /// The tables of a move as they are; `nil` where the source's is gone.
+    private func tables(of record: TableRecord) throws -> (source: TableSchema, target: TableSchema?)? {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-        else {
-            return nil
-        }
-        let target = try SchemaReader(connection: connection, schema: "main").table(record.target)
-        guard target?.hasRowID ?? true else { return .unknown }
-        return try rowIDs(of: source)
+        else { return nil }
+        return (source, try SchemaReader(connection: connection, schema: "main").table(record.target))
     }
 
     func rowIDs(of source: TableSchema) throws -> RowIDs? {
@@ -520,10 +525,8 @@ struct Claims {
     }
 
     /// Whether the engine tells the source's rows by rowids that are no column's.
-    private func isKnownByImplicitRowID(_ record: TableRecord) throws -> Bool {
-        let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-        guard let source, source.hasRowID, source.rowIDColumn == nil else { return false }
-        return try SchemaReader(connection: connection, schema: "main").table(record.target)?.hasRowID ?? true
+    private static func isKnownByImplicitRowID(_ tables: (source: TableSchema, target: TableSchema?)) -> Bool {
+        tables.source.hasRowID && tables.source.rowIDColumn == nil && tables.target?.hasRowID ?? true
     }
 
     /// What the claim of a record of this target says.

@@ -48,11 +48,11 @@ struct Setup {
 
         /// The tables that were chosen and have rows to come.
         func moving(among records: [TableRecord]) -> [String] {
-            sources.filter { name, source in
-                records.contains { record in
-                    record.phase != .done && SQLIdentifier.equal(record.target, name)
-                        && SQLIdentifier.equal(record.source, source)
-                }
+            let moving = Dictionary(grouping: records.filter { $0.phase != .done }) {
+                SQLIdentifier.lowercased($0.target)
+            }
+            return sources.filter { name, source in
+                moving[SQLIdentifier.lowercased(name)]?.contains { SQLIdentifier.equal($0.source, source) } ?? false
             }.keys.sorted()
         }
     }
