@@ -38,6 +38,7 @@ typedef Target {
     byte schema;            /* schema_version */
     bool ledger[ROWS];      /* keys of source rows that are superseded */
     bool noted[ROWS];       /* keys of the live table that the build has yet to learn of */
+    bool early[ROWS];       /* keys whose rows in the build are not the source's */
     byte cursor;            /* of the slices that are made */
     byte phase;
     byte way;
@@ -145,6 +146,7 @@ inline sync() {
             disk.entry[ROWS + i] = target.entry[ROWS + i];
             disk.ledger[i] = target.ledger[i];
             disk.noted[i] = target.noted[i];
+            disk.early[i] = target.early[i];
             disk.whole[i] = target.whole[i]
         };
         i = 0;
@@ -184,7 +186,8 @@ inline opens(c) {
 inline clear() {
     for (k : 0 .. ROWS - 1) {
         target.row[at(build, k)] = NONE;
-        target.entry[at(build, k)] = NONE
+        target.entry[at(build, k)] = NONE;
+        target.early[k] = false
     };
     k = 0;
     target.cursor = 0
@@ -231,7 +234,7 @@ end_look:
     :: atomic { target.phase == COPIED || target.phase == RETIRING -> working[p] = true }; goto drop
     fi;
 
-    /* ----- A slice of rows. Those that are superseded are left out. ----- */
+    /* ----- A slice of rows, as the application sees them at that moment: the source's, and the live table's. ----- */
 rows:
     if
     :: atomic {
@@ -242,9 +245,15 @@ rows:
         select(upper : from + 1 .. ROWS);
         for (k : 0 .. ROWS - 1) {
             if
-            :: k >= from && k < upper && !target.ledger[k] ->
+            :: k >= from && k < upper ->
                 assert(target.row[at(build, k)] == NONE);       /* or the key would be there twice */
-                target.row[at(build, k)] = source[k]
+                if
+                :: isPending(k) -> target.row[at(build, k)] = source[k]
+                :: else ->
+                    target.row[at(build, k)] = target.row[at(target.live, k)];
+                    target.early[k] = true;
+                    target.noted[k] = false
+                fi
             :: else
             fi
         };
@@ -273,8 +282,8 @@ rows:
     :: atomic { killed(p) }
     fi;
 
-    /* ----- A slice of an index, in its own order: here the other way round. It has the rows that were built. A row that is
-       superseded may have been built before it was, which the build alone tells. ----- */
+    /* ----- A slice of an index, in its own order: here the other way round. Its entries are those of the rows that were built: of
+       the source's index, and for keys that were superseded before they were built, of the build's rows, sorted. ----- */
 entries:
     if
     :: atomic {
@@ -288,15 +297,14 @@ entries:
             :: ROWS - 1 - k >= from && ROWS - 1 - k < upper ->
                 assert(target.entry[at(build, k)] == NONE);
                 if
-#ifdef BUG_INDEX_OF_LEDGER
-                :: !target.ledger[k] -> target.entry[at(build, k)] = source[k]
-                :: else
+#ifdef BUG_INDEX_OF_SOURCE
+                :: true -> target.entry[at(build, k)] = source[k]
 #elif defined(BUG_INDEX_OF_UNION)
-                :: !target.ledger[k] -> target.entry[at(build, k)] = source[k]
+                :: isPending(k) -> target.entry[at(build, k)] = source[k]
                 :: else -> target.entry[at(build, k)] = target.row[at(target.live, k)]
 #else
-                :: !target.ledger[k] || target.row[at(build, k)] != NONE -> target.entry[at(build, k)] = source[k]
-                :: else
+                :: !target.early[k] -> target.entry[at(build, k)] = source[k]
+                :: else -> target.entry[at(build, k)] = target.row[at(build, k)]
 #endif
                 fi
             :: else
@@ -389,8 +397,7 @@ merge:
         clear();
         target.text[build] = target.text[target.live];
         target.way = BUILDING;
-        /* What has been superseded is left out this time. */
-        for (k : 0 .. ROWS - 1) { target.noted[k] = target.ledger[k] || target.row[at(target.live, k)] != NONE };
+        for (k : 0 .. ROWS - 1) { target.noted[k] = false };
         k = 0;
         commit();
         goto begin
@@ -620,6 +627,7 @@ end:
                 target.entry[ROWS + i] = disk.entry[ROWS + i];
                 target.ledger[i] = disk.ledger[i];
                 target.noted[i] = disk.noted[i];
+                target.early[i] = disk.early[i];
                 target.whole[i] = disk.whole[i]
             };
             i = 0;
@@ -656,10 +664,7 @@ init {
             :: /* The live table has rows before the move begins. */
                target.row[i] = NEW;
                target.entry[i] = NEW;
-               target.whole[i] = NEW;
-#ifndef BUG_FIRST_ROWS
-               target.noted[i] = true
-#endif
+               target.whole[i] = NEW
             fi
         };
         i = 0;
