@@ -2,6 +2,7 @@ internal import SQLText
 
 /// The words after ON CONFLICT in a table's definition, and whether a foreign key may be deferred.
 struct ConstraintWords {
+    /// Whether a key says REPLACE, which deletes rows. A column that is NOT NULL gets its default by that word.
     var hasReplace = false
     var hasOthersThanReplace = false
     var hasRollback = false
@@ -10,15 +11,19 @@ struct ConstraintWords {
     init(_ sql: String) {
         let bytes = Array(sql.utf8)
         var follows = false
+        var words = ["", ""]
+        var isOfNull = false
         for token in SQLTokenizer(sql) where !token.isTrivia {
             let word = SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self))
             if word == "deferred" { hasDeferred = true }
             if follows {
-                if word == "replace" { hasReplace = true }
+                if word == "replace", !isOfNull { hasReplace = true }
                 if word == "rollback" { hasRollback = true }
                 if ["ignore", "fail", "rollback"].contains(word) { hasOthersThanReplace = true }
             }
             follows = word == "conflict"
+            isOfNull = words[0] == "null"
+            words = [words[1], word]
         }
     }
 }

@@ -233,6 +233,20 @@ import Testing
         }
     }
 
+    /// REPLACE of a column that is NOT NULL deletes no row, so that SQLite refuses the new row before it inserts that.
+    @Test func aRowThatIsRefusedFirstSetsNoLastInsertRowID() throws {
+        try compare(
+            [
+                "INSERT INTO c(p) VALUES (99)", "BEGIN", "INSERT INTO c(p) VALUES (98)", "COMMIT",
+                "INSERT INTO c(p) VALUES (1)",
+            ],
+            schema: "CREATE TABLE p(id INTEGER PRIMARY KEY); CREATE TABLE c(id INTEGER PRIMARY KEY, "
+                + "p NOT NULL ON CONFLICT REPLACE DEFAULT 1 REFERENCES p)",
+            rows: "INSERT INTO p VALUES (1); INSERT INTO c VALUES (1, 1), (2, 1)",
+            tables: ["p", "c"]
+        )
+    }
+
     /// SQLite finds no parent by its rowid for a REAL column, but finds the child of a parent that is deleted.
     @Test func aChildWhoseColumnIsRealIsDeletedWithItsParent() throws {
         try compare(
