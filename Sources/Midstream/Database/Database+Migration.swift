@@ -115,7 +115,7 @@ extension Database {
     /// Until all rows have moved, the source has each row as it was when the migration began. What was written since was in the lost
     /// file alone, and is lost with it. If that file comes back, it is refused to go on
     /// (``MigrationError/Code/foreignState``), and the source is not touched. A table that was dropped from the source does not come
-    /// back.
+    /// back. Of one that was about to return, the rows that are back have what was written.
     ///
     /// - Parameters:
     ///   - path: The source's file.

@@ -473,7 +473,7 @@ extension DatabaseAccess {
         let before = connection.totalChanges
         if isWrite {
             try overlay.settleChanges()
-            overlay.keyActions.statementReplaces = prepared.route.mayReplace
+            overlay.keyActions.begin(replaces: prepared.route.mayReplace)
         }
         try deferForeignKeys(defersForeignKeys)
         defer {

@@ -22,8 +22,8 @@ final class KeyActions {
     /// Whether a definition or a trigger says REPLACE, which deletes rows without a trigger for it.
     private var definitionsReplace = false
     /// Whether the running statement does.
-    var statementReplaces = false
-    /// Whether the row that is about to come has a parent that is not there.
+    private var statementReplaces = false
+    /// Whether the row that is about to come breaks a key: a parent of it is not there, or it leaves children without one.
     private var newRowBreaksKey = false
     /// The tables that must be drained, since a row of them cannot be promoted by itself.
     private var undone: Set<Int64> = []
@@ -210,6 +210,14 @@ final class KeyActions {
     }
 
     // MARK: What the triggers call
+
+    /// A statement begins to write.
+    ///
+    /// - Parameter replaces: Whether it may say REPLACE.
+    func begin(replaces: Bool) {
+        statementReplaces = replaces
+        newRowBreaksKey = false
+    }
 
     /// Promotes the pending parent of a new row.
     ///

@@ -329,11 +329,13 @@ struct Claims {
     }
 
     /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
-    func withdraw(_ record: TableRecord) throws {
+    ///
+    /// - Parameter claims: All of the file; `nil` where they have yet to be read.
+    func withdraw(_ record: TableRecord, among claims: [Claim]? = nil) throws {
         // It has another name where a program without Midstream has renamed the table.
         var fences = MoveSQL.guards.map { Self.fence($0, record) }
         if !isSameFile {
-            let claims = try all()
+            let claims = try claims ?? all()
             if claims.isEmpty { return }
             try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
             try forgetRowIDs(of: record)
@@ -359,9 +361,10 @@ struct Claims {
         guard try Self.definition(in: schema, connection) != nil else { return [] }
         var released: [String] = []
         try write {
-            let claims = try all().filter { !$0.isDropped }
-            let lost = claims.filter(isStale)
-            if lost.isEmpty, let claim = claims.first {
+            var claims = try all()
+            let kept = claims.filter { !$0.isDropped }
+            let lost = kept.filter(isStale)
+            if lost.isEmpty, let claim = kept.first {
                 throw MigrationError(
                     .misuse,
                     "the target of source table \(claim.sourceTable) is there: \(self.path(of: claim, in: migration.schema)). Open that file, "
@@ -370,7 +373,8 @@ struct Claims {
                 )
             }
             for claim in lost {
-                try withdraw(TableRecord(claim, of: migration))
+                try withdraw(TableRecord(claim, of: migration), among: claims)
+                claims.removeAll { $0.id == claim.id }
                 if !released.contains(where: { SQLIdentifier.equal($0, claim.sourceTable) }) {
                     released.append(claim.sourceTable)
                 }

@@ -271,6 +271,16 @@ import Testing
         }
     }
 
+    /// All rows have moved, and the table has stayed for a trigger that the target lacks.
+    private func moveAudited() throws {
+        try Connection(path: old).execute(script: Self.audited)
+        let database = try Database(path: new)
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE log(x)")
+        try move(database, .drop)
+        try finishMigration(database)
+        database.close()
+    }
+
     /// It was kept for a trigger, and nothing but the target's rows tells that its table is the one that they came to.
     @Test(
         arguments: ends + [
@@ -278,14 +288,9 @@ import Testing
         ]
     )
     func aTableThatWasKeptForATriggerIsDroppedLaterWhereItsRowsAre(_ end: String) throws {
-        try Connection(path: old).execute(script: Self.audited)
-        var database = try Database(path: new)
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE log(x)")
-        try move(database, .drop)
-        try finishMigration(database)
-        database.close()
+        try moveAudited()
         if !end.isEmpty { try Connection(path: new).execute(script: end) }
-        database = try Database(path: new)
+        let database = try Database(path: new)
         let events = Events(database)
         for _ in 0..<2 {
             try database.addMigration(source: .file(old), givingUp: ["audit"], allowsNoTables: true) { table in
@@ -304,12 +309,7 @@ import Testing
         "fence", "PRAGMA writable_schema = 1; DELETE FROM sqlite_master WHERE name LIKE 'midstream_fence_insert%'",
     ])
     func aTableThatWasWrittenSinceIsNotDroppedLater(_ write: String) throws {
-        try Connection(path: old).execute(script: Self.audited)
-        var database = try Database(path: new)
-        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, x); CREATE TABLE log(x)")
-        try move(database, .drop)
-        try finishMigration(database)
-        database.close()
+        try moveAudited()
         var plain = try Connection(path: old)
         if write == "fence" {
             for row in try plain.fetchAll("SELECT name FROM sqlite_master WHERE name LIKE 'midstream_fence_%'") {
@@ -323,7 +323,7 @@ import Testing
         if !write.hasPrefix("DROP") { try plain.execute("INSERT INTO t VALUES (4, 4)") }
         let rows = try plain.fetchValue(Int64.self, "SELECT count(*) FROM t")
         plain.close()
-        database = try Database(path: new)
+        let database = try Database(path: new)
         for _ in 0..<2 {
             try database.addMigration(source: .file(old), givingUp: ["audit"], allowsNoTables: true) { table in
                 if table.name == "t" { table.sourceTable = "t" }
