@@ -1,8 +1,8 @@
 /*
  * The move by a build: all of a table's rows are copied into a hidden table of the target, each of its b-trees in its own
  * order, while the live table has what the application writes; then the two exchange their b-trees in one transaction. Two
- * processes make steps, and any of them dies, or the power fails, at any moment. The engine does not work so yet: Docs/Model.md
- * tells what this model is for. It begins where the table is claimed and fenced, as Model/midstream.pml has it.
+ * processes make steps, and any of them dies, or the power fails, at any moment. The engine does less: Docs/Model.md
+ * tells what. It begins where the table is claimed and fenced, as Model/midstream.pml has it.
  *
  * A transaction of the target is one step of the model, as there.
  */

@@ -25,6 +25,14 @@ static inline void midstream_vtab_trust(sqlite3 *db) {
 #endif
 }
 
+/// Has the next CREATE TABLE of a schema describe the b-tree of page `root` instead of making one; 0 for `root` ends that, and with
+/// `isOn` 0 and `root` 1 the connection forgets all that it knows of schemas. SQLite may be built without it: nothing happens then.
+///
+/// Source: <https://www.sqlite.org/imposter.html>.
+static inline int midstream_imposter(sqlite3 *db, const char *schema, int isOn, int root) {
+    return sqlite3_test_control(SQLITE_TESTCTRL_IMPOSTER, db, schema, isOn, root);
+}
+
 /// A virtual table, as SQLite sees it, followed by the Swift object that implements it.
 typedef struct midstream_vtab {
     sqlite3_vtab base;

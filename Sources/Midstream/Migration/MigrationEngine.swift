@@ -352,8 +352,10 @@ final class MigrationEngine: Sendable {
     ) throws -> MigrationProgress {
         let target = store.connection.fileName(schema: "main") ?? ""
         let paths = Dictionary(state.migrations.map { ($0.id, $0.path(fromFolderOf: target)) }) { first, _ in first }
+        let builds = BuildStore(connection: store.connection, schema: store.schema)
         let tables = try state.tables.map { record in
-            let settled = record.phase == .copying && record.undoStage == nil ? try ledgerCount(record) : 0
+            let settled = record.isMoving ? try ledgerCount(record) : 0
+            let built = record.isMoving && record.watermark == nil ? try builds.shareDone(of: record) : 0
             return MigrationProgress.Table(
                 name: record.target,
                 sourceTable: record.source,
@@ -362,7 +364,7 @@ final class MigrationEngine: Sendable {
                 phase: record.phase,
                 isReturning: record.undoStage != nil,
                 movesOnTo: record.destination,
-                movedRows: record.copied + record.settled + settled,
+                movedRows: max(record.copied + record.settled + settled, built),
                 totalRows: record.total,
                 refusedRowsTable: record.refusedRowsTable,
                 unreadableRowsTable: record.unreadableRowsTable,

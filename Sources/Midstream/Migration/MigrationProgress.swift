@@ -17,7 +17,8 @@ public struct MigrationProgress: Sendable, Hashable {
         /// The table of another file that has taken this move over with the table itself, in words, as `table messages of
         /// archive.db`; `nil` where there is none. Then only that file's steps make progress.
         public var movesOnTo: String?
-        /// Rows that are in the target for good, were deleted since, or set aside. They become fewer while rows return.
+        /// Rows that are in the target for good, were deleted since, or set aside. They become fewer while rows return. Of a table that
+        /// is built beside the live one, and comes in one go, it is the share of the work that is done, in rows.
         public var movedRows: Int64
         /// Rows that belong; `nil` until the first steps have counted them.
         public var totalRows: Int64?

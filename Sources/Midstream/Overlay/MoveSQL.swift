@@ -4,7 +4,7 @@ internal import SQLText
 struct MoveSQL: Sendable {
     let id: Int64
     /// `main."T"`
-    let target: String
+    private(set) var target: String
     let targetName: String
     /// `"schema"."S"`
     let source: String
@@ -30,7 +30,7 @@ struct MoveSQL: Sendable {
     /// The target's columns on a row of the source.
     let columns: MappedColumns
     /// The columns of the target that are written, and what of the source is written into them.
-    private let insertedColumns: String
+    let insertedColumns: String
     private let selected: [String]
     /// Whether a seek in the source compares rowids alone, and reads nothing else of the rows that it passes.
     let seeksRowIDs: Bool
@@ -79,6 +79,13 @@ struct MoveSQL: Sendable {
         insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
         selected = written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
         state = Self.state(record.id, ledger, watermark, key)
+    }
+
+    /// The same with another table of the target's file in the target's place, which has its columns.
+    func into(_ table: String) -> MoveSQL {
+        var sql = self
+        sql.target = "main." + SQLIdentifier.quoted(table)
+        return sql
     }
 
     /// See ``keepsRowIDs``.

@@ -71,8 +71,46 @@ extension Connection {
         let isWritten = try writingSchema {
             try insert(tables.map { ("table", $0.name, $0.name, $0.sql) }, into: "main")
         }
-        if isWritten { return }
-        throw SQLiteError(code: .readOnly, message: "this SQLite does not let sqlite_master be written")
+        guard isWritten else { throw Self.isDefended }
+    }
+
+    /// Exchanges the b-trees of tables, and of indexes, of `main`, in the transaction that is open. No statement of the connection is
+    /// running.
+    ///
+    /// - Throws: `SQLiteError` where this SQLite does not let its schema's table be written.
+    func exchangeRoots(_ pairs: [(String, String)]) throws {
+        let roots = try pairs.map { (try rootPage(of: $0.0), try rootPage(of: $0.1)) }
+        let isWritten = try changingSchema("main") {
+            try writingSchema {
+                try savepoint {
+                    for (pair, root) in zip(pairs, roots) {
+                        try setRoot(of: pair.0, root.1)
+                        try setRoot(of: pair.1, root.0)
+                    }
+                    try raiseSchemaVersion(of: "main")
+                    try readAnew(SchemaReader.master(of: "main"))
+                }
+            }
+        }
+        guard isWritten else { throw Self.isDefended }
+    }
+
+    private func setRoot(of name: String, _ page: Int64) throws {
+        try execute(
+            "UPDATE main.sqlite_master SET rootpage = ?2 WHERE name = ?1 COLLATE NOCASE AND type IN ('table', 'index')",
+            [name, page]
+        )
+        guard changes == 1 else { throw SQLiteError(code: .corrupt, message: "\(name) is described twice") }
+    }
+
+    private static let isDefended = SQLiteError(
+        code: .readOnly,
+        message: "this SQLite does not let sqlite_master be written"
+    )
+
+    /// Whether the schema's table can be written.
+    var canWriteSchema: Bool {
+        get throws { try writingSchema {} }
     }
 
     /// Runs `body`, which may write the tables of schemas.
@@ -102,8 +140,14 @@ extension Connection {
             try insert.bind([row.kind, row.name, row.table, row.sql])
             try insert.run()
         }
+        try raiseSchemaVersion(of: schema)
+    }
+
+    /// - Throws: `SQLiteError` where SQLite leaves it as it is, without a word.
+    private func raiseSchemaVersion(of schema: String) throws {
         let number = try StateStore.schemaVersion(self, of: schema) + 1
         try execute("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version = \(number)")
+        guard try StateStore.schemaVersion(self, of: schema) == number else { throw Self.isDefended }
     }
 
     /// Has the connection itself read the schema again. Call it in a savepoint.

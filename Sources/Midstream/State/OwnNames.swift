@@ -9,7 +9,7 @@ package enum OwnNames {
     private static let stateTables: Set<String> = [
         "midstream_state", "midstream_migrations", "midstream_tables", "midstream_columns", StateStore.beginnings,
         StateStore.givenUp, WholeFile.copyTable, Returns.table, Unreleased.table, UnfencedClaims.table,
-        KeptRowIDs.table, KeptRowIDs.claimed, Stops.table,
+        KeptRowIDs.table, KeptRowIDs.claimed, Stops.table, BuildStore.table, BuildStore.cursors,
         "midstream_claims",
     ]
 
@@ -35,7 +35,17 @@ package enum OwnNames {
     /// Whether a table tells where rows are, or has rows that have yet to move: nobody else may write it.
     static func tellsOfRows(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
-        return name.hasPrefix(prefix) && (stateTables.contains(name) || isNumbered(name, stateOfMoves))
+        return name.hasPrefix(prefix)
+            && (stateTables.contains(name) || isNumbered(name, stateOfMoves) || isBuild(name))
+    }
+
+    /// Whether a table is one in which another's rows, or the entries of one of its indexes, are built.
+    private static func isBuild(_ name: String) -> Bool {
+        guard name.hasPrefix(TableBuild.prefix) else { return false }
+        var rest = name.dropFirst(TableBuild.prefix.utf8.count)
+        if rest.hasSuffix(TableBuild.ofNulls) { rest = rest.dropLast(TableBuild.ofNulls.utf8.count) }
+        let numbers = rest.split(separator: "_", omittingEmptySubsequences: false)
+        return numbers.count <= 2 && numbers.allSatisfy { Int64($0) != nil }
     }
 
     /// Whether a table tells of rows that were set aside, or could not be read. It is the application's to deal with.

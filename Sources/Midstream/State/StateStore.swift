@@ -64,7 +64,10 @@ struct StateStore {
         for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
         }
-        for table in [Returns.table, Self.beginnings, Self.givenUp, KeptRowIDs.table, Stops.table] {
+        for table in [
+            Returns.table, Self.beginnings, Self.givenUp, KeptRowIDs.table, Stops.table, BuildStore.table,
+            BuildStore.cursors,
+        ] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")
         }
     }
@@ -360,6 +363,7 @@ struct StateStore {
         try rowIDs.dropUnneeded()
         try Stops(connection: connection, schema: schema).forget(record.id)
         try UnfencedClaims(connection: connection, schema: schema).remove(record.id)
+        try BuildStore(connection: connection, schema: schema).drop(record.id)
         for trigger in BeginningGuard.drop(record, in: schema) { try connection.execute(trigger) }
         for table in [record.ledger, record.watermarkTable] {
             try connection.execute("DROP TABLE IF EXISTS \(schema).\(table)")

@@ -7,7 +7,7 @@ struct Copying {
     let migration: MigrationRecord
     let sql: MoveSQL
 
-    private var connection: Connection { stepper.connection }
+    var connection: Connection { stepper.connection }
     var store: StateStore { stepper.store }
     var state: State { stepper.copying }
     var clock: ContinuousClock { ContinuousClock() }
@@ -20,6 +20,12 @@ struct Copying {
         var shortBatch = BatchSize(wanted: .microseconds(100))
         /// Until when writers of the process are expected to come, since one has waited for a step.
         var contendedUntil = ContinuousClock().now
+        /// The same for rows and entries that are built.
+        var builtBatch = BatchSize()
+        /// Tables of fewer rows are not built: they have soon moved.
+        var leastBuilt: Int64 = 10_000
+        /// How tables are built, by their ids, and for which schema that was made. Outer `nil`: not known; inner: not at all.
+        var builds: [Int64: (version: Int64, build: TableBuild?)] = [:]
         /// How far the sources' rows are counted, by the tables' ids.
         var counts: [Int64: SourceCount] = [:]
         /// The tables whose source has turned out to be damaged, and their migrations: its rows cannot be counted until all that
@@ -37,7 +43,7 @@ struct Copying {
 
     /// Together with the pages that are in the cache, and those that the WAL has by then, 64 MB at most.
     private static let longTransaction: Int64 = 48 << 20
-    private static let contention = Duration.milliseconds(500)
+    static let contention = Duration.milliseconds(500)
 
     func advance(
         _ record: TableRecord,
@@ -52,6 +58,7 @@ struct Copying {
             if record.isPassed { return (0, .worked) }
             guard case .rows = limit else { return (0, .worked) }
         }
+        if let did = try Building(self).advance(record, limit, start) { return did }
         let copied = try stepper.firing(sql) {
             switch limit {
             case .time(let budget, _): try move(record, until: start + budget)
@@ -83,7 +90,7 @@ struct Copying {
     }
 
     /// Whether a transaction took its time because the disk is slow to sync, which fewer rows would not change.
-    private func isHeldUpBySync(_ time: Duration) -> Bool {
+    func isHeldUpBySync(_ time: Duration) -> Bool {
         stepper.lastCommit.pages < 64 && stepper.lastCommit.time > time / 2
     }
 
@@ -119,7 +126,8 @@ struct Copying {
 
     /// Whether the source has less rows than a batch, and the table can go together with others.
     func isSmall() throws -> Bool {
-        try !sql.firesTriggers && mover.key(at: state.batch.rows - 1, from: .start, isPending: false) == nil
+        let rows = min(state.batch.rows, state.leastBuilt)
+        return try !sql.firesTriggers && mover.key(at: rows - 1, from: .start, isPending: false) == nil
     }
 
     /// Moves all rows of a small table, and ends its copying, in the transaction that is open.
@@ -184,7 +192,7 @@ struct Copying {
 
     /// Makes sure, in the transaction that moves rows, that they have not returned to the source, and have the rowids that
     /// they began with.
-    private func confirm(_ record: TableRecord) throws {
+    func confirm(_ record: TableRecord) throws {
         guard let claims = stepper.claims(of: record) else { return }
         // Within a transaction damage must not be met: SQLite refuses all writes then.
         let looksAtRowIDs = sql.hasImplicitKey && state.damaged[record.id] == nil

@@ -353,6 +353,7 @@ struct Retirement {
         for table in [record.ledger, record.watermarkTable] {
             try connection.dropTable(table, in: "main")
         }
+        try BuildStore(connection: connection).drop(record.id)
         try KeptRowIDs(connection: connection).dropUnneeded()
         try stepper.store.dropIfOver()
         return true

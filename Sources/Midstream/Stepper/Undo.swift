@@ -179,6 +179,7 @@ struct Undo {
         if now.undoStage != nil { return }
         guard now.phase == .copying else { throw Overtaken() }
         try check(now, among: all)
+        try BuildStore(connection: connection).drop(record.id)
         try Returns(connection: connection).create()
         guard let sql = try unlessIrreversible(now, { try stepper.undoSQL(now, migration) }) else {
             // Nothing is there to return, nor is to come.

@@ -193,6 +193,13 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
+    /// Has the next CREATE TABLE describe an existing b-tree, or ends that: see `midstream_imposter`.
+    package func setImposter(schema: String, isOn: Bool, root: Int64) throws(SQLiteError) {
+        try checkOpen()
+        let code = midstream_imposter(db, schema, isOn ? 1 : 0, Int32(truncatingIfNeeded: root))
+        guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
+    }
+
     /// Whether a setting is on; `nil` where this version of SQLite does not know it.
     public func isConfigured(_ setting: Setting) -> Bool? {
         var isOn: Int32 = 0

@@ -38,6 +38,10 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case cancelledRollbackJournal
     /// The file goes, the rows of three files move or rows return, and the application's commits stay.
     case deleteFileFull, chainOfFilesFull, cancelledFull
+    /// Tables are built beside the live ones. The source goes.
+    case built
+    /// The same within one file, and the application's commits stay.
+    case builtFull
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
@@ -54,10 +58,11 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
         [
             .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalFull,
             .rollbackJournalOfSource, .synchronousFull, .split, .severalSources, .mapped, .setAside, .cancelled,
-            .cancelledRollbackJournal, .deleteFileFull, .chainOfFilesFull, .cancelledFull,
+            .cancelledRollbackJournal, .deleteFileFull, .chainOfFilesFull, .cancelledFull, .built, .builtFull,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 
-    var isSameFile: Bool { self == .sameFile || self == .chain }
+    var isSameFile: Bool { [.sameFile, .chain, .builtFull].contains(self) }
+    var isBuilt: Bool { self == .built || self == .builtFull }
 
     var deletesFile: Bool { self == .deleteFile || self == .deleteFileFull }
 
@@ -68,7 +73,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
 
     /// Whether the application's commits are synced, by which alone it differs from another scenario.
     var isFull: Bool {
-        [.synchronousFull, .rollbackJournalFull, .deleteFileFull, .chainOfFilesFull, .cancelledFull].contains(self)
+        [.synchronousFull, .rollbackJournalFull, .deleteFileFull, .chainOfFilesFull, .cancelledFull, .builtFull]
+            .contains(self)
     }
 
     /// Whether the source has a rollback journal once its beginning is over.

@@ -151,6 +151,7 @@ struct CrashWorkload {
 
     func open() throws -> Database {
         let database = try Database(path: target, key: scenario.targetKey, configuration: scenario.configuration)
+        if scenario.isBuilt { try database.buildsAllTables() }
         if scenario.isSameFile || Files.exists(source) || scenario.deletesFile { try addMigrations(database) }
         return database
     }
@@ -318,7 +319,7 @@ struct CrashWorkload {
             expect(ids == Array(Self.refused), "set aside were \(ids)")
         }
         switch scenario {
-        case .sameFile, .chain:
+        case .sameFile, .chain, .builtFull:
             expect(try names(like: "old%").isEmpty && names(like: "middle%").isEmpty, "the source stayed")
         case .deleteFile, .deleteFileFull:
             for suffix in ["", "-wal", "-shm"] { expect(!Files.exists(source + suffix), "source\(suffix) stayed") }

@@ -17,6 +17,8 @@ final class LifeWorld {
     var folders = [TemporaryFolder()]
     var state = LifeState()
     var oracle: Connection
+    /// Whether steps build tables, or move their rows in batches.
+    private var isBuilt = false
     /// Those that are open.
     var databases: [Int: Database] = [:]
     /// What has been done, in words.
@@ -44,6 +46,7 @@ final class LifeWorld {
             encrypts && dice.percent(70) ? TestKeys.cheap("key \(file)") { $0.pageSize = 1024 } : nil
         }
         for _ in 0..<dice.between(1, 3) { try createTable(dice) }
+        isBuilt = dice.percent(50)
     }
 
     deinit {
@@ -79,6 +82,7 @@ final class LifeWorld {
         let database = try faulty("open f\(file)") {
             try Database(path: path(file), key: keys[file], configuration: configuration())
         }
+        if isBuilt { try database.buildsAllTables() }
         databases[file] = database
         return database
     }

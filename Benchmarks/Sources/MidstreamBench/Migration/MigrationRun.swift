@@ -39,17 +39,24 @@ struct MigrationRun {
     ///   - isCompared: Whether each batch is compared with the source, as it is by default.
     ///   - isSourceEncrypted: Whether the source has the benchmark's key.
     ///   - isTargetEncrypted: Whether the target is to have it.
+    ///   - schema: What the target's table is created by.
+    ///   - writes: What the application runs before the first step.
     static func make(
         source: String,
         target: String,
         budget: Int,
         isCompared: Bool = true,
         isSourceEncrypted: Bool = false,
-        isTargetEncrypted: Bool = false
+        isTargetEncrypted: Bool = false,
+        schema: [String] = [Messages.schema, Messages.index],
+        writes: String = ""
     ) throws -> MigrationRun {
-        let output = try ChildProcess.run([
-            argument, source, target, "\(budget)", "\(isCompared)", "\(isSourceEncrypted)", "\(isTargetEncrypted)",
-        ])
+        let output = try ChildProcess.run(
+            [
+                argument, source, target, "\(budget)", "\(isCompared)", "\(isSourceEncrypted)", "\(isTargetEncrypted)",
+                writes,
+            ] + schema
+        )
         let numbers = output.split { $0.isWhitespace }.compactMap { Double(String($0)) }
         guard numbers.count == figures.count else {
             throw SQLiteError(code: .error, message: "a process of the benchmark printed: \(output)")
@@ -61,13 +68,15 @@ struct MigrationRun {
 
     /// What the new process does.
     static func perform(_ arguments: [String]) throws {
-        guard arguments.count == 6, let budget = Int(arguments[2]) else {
+        guard arguments.count > 7, let budget = Int(arguments[2]) else {
             throw UsageError(
                 message:
-                    "\(argument) takes a source, a target, a budget, whether batches are compared, and which is encrypted"
+                    "\(argument) takes a source, a target, a budget, whether batches are compared, which is encrypted, what the "
+                    + "application writes, and what the target's table is created by"
             )
         }
-        let keys = arguments[4...].map { $0 == "true" ? Messages.key : nil }
+        let schema = Array(arguments[7...])
+        let keys = arguments[4..<6].map { $0 == "true" ? Messages.key : nil }
         var run = MigrationRun()
         if budget > 0 {
             try run.migrate(
@@ -75,12 +84,20 @@ struct MigrationRun {
                 target: arguments[1],
                 key: keys[1],
                 budget: .milliseconds(budget),
-                verification: arguments[3] == "true" ? .batches : .count
+                verification: arguments[3] == "true" ? .batches : .count,
+                schema: schema,
+                writes: arguments[6]
             )
         } else if budget < 0 {
             try run.moveSingly(source: arguments[0], target: arguments[1])
         } else {
-            try run.copy(source: arguments[0], sourceKey: keys[0], target: arguments[1], targetKey: keys[1])
+            try run.copy(
+                source: arguments[0],
+                sourceKey: keys[0],
+                target: arguments[1],
+                targetKey: keys[1],
+                schema: schema
+            )
         }
         run.peakMemory = Double(Machine.peakMemory)
         print(figures.map { "\(run[keyPath: $0])" }.joined(separator: " "))
@@ -91,20 +108,22 @@ struct MigrationRun {
         target: String,
         key: EncryptionKey?,
         budget: Duration,
-        verification: MigrationVerification
+        verification: MigrationVerification,
+        schema: [String],
+        writes: String
     ) throws {
         let clock = ContinuousClock()
         let database = try Database(path: target, key: key)
-        try database.execute(Messages.schema)
-        try database.execute(Messages.index)
-        var times: [Double] = []
-        let start = clock.now
-        let processorStart = Machine.processorTime
+        for text in schema { try database.execute(text) }
         try database.addMigration(source: source) { table in
             guard table.name == "messages" else { return }
             table.sourceTable = "messages"
             table.verification = verification
         }
+        if !writes.isEmpty { try database.execute(writes) }
+        var times: [Double] = []
+        let start = clock.now
+        let processorStart = Machine.processorTime
         var isFinished = false
         while !isFinished {
             let before = clock.now
@@ -155,13 +174,13 @@ struct MigrationRun {
         source: String,
         sourceKey: EncryptionKey?,
         target: String,
-        targetKey: EncryptionKey?
+        targetKey: EncryptionKey?,
+        schema: [String]
     ) throws {
         let connection = try Connection(path: target, options: OpenOptions(key: targetKey))
         try connection.execute("PRAGMA journal_mode = WAL")
         try connection.execute("PRAGMA synchronous = NORMAL")
-        try connection.execute(Messages.schema)
-        try connection.execute(Messages.index)
+        for text in schema { try connection.execute(text) }
         try connection.attach(source, as: "source", key: sourceKey)
         try connection.execute("PRAGMA source.synchronous = NORMAL")
         let start = ContinuousClock.now

@@ -15,6 +15,8 @@ struct OracleCase {
     var settings: [String] = []
     /// A table that moves on, and where to.
     var chain: ChainPlan?
+    /// Whether steps build tables, or move their rows in batches.
+    var isBuilt = false
     var operations: [Operation]
 }
 

@@ -81,6 +81,7 @@ struct CaseGenerator {
         oracleCase.sourceKey = dice.below(TestKeys.all.count)
         oracleCase.enforcesForeignKeys = hasForeignKeys && dice.percent(85)
         if hasTriggers, dice.percent(40) { oracleCase.settings.append("PRAGMA recursive_triggers = ON") }
+        oracleCase.isBuilt = dice.percent(50)
         return oracleCase
     }
 

@@ -405,6 +405,8 @@ extension OracleCase {
         configuration.sourceKey = { [keyOfSource, keyOfTarget] path in
             path.hasSuffix("/source.db") ? keyOfSource : keyOfTarget
         }
-        return try Database(path: path, key: keyOfTarget, configuration: configuration)
+        let database = try Database(path: path, key: keyOfTarget, configuration: configuration)
+        if isBuilt { try database.buildsAllTables() }
+        return database
     }
 }

@@ -1,0 +1,492 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Builds a table beside the live one, whose rows and indexes come in their own order, and has the live table adopt them in one
+/// transaction.
+///
+/// What the application writes meanwhile is in the live table, and the keys of the source's rows that are superseded by it are in the
+/// ledger, as before any row has moved. The build has all of the source's rows: those of the ledger leave it, and those of the live table
+/// come in, when the live table has adopted it. `Docs/Model.md` has the protocol.
+struct Building {
+    let copying: Copying
+    let builds: BuildStore
+
+    init(_ copying: Copying) {
+        self.copying = copying
+        builds = BuildStore(connection: copying.connection)
+    }
+
+    var stepper: Stepper { copying.stepper }
+    var connection: Connection { copying.connection }
+    var sql: MoveSQL { copying.sql }
+    private var statements: InternalStatements { stepper.statements }
+
+    /// How many rows the live table may have, and as many superseded keys there may be, when it adopts a build: each comes into
+    /// random places of its indexes while everybody else waits. Where there are more, the rest of the rows is inserted instead.
+    static let mostWritten: Int64 = 2000
+
+    /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check` finds them wrong until
+    /// then, so all that can wait for the end does.
+    private static let mostNulls: Int64 = 2000
+
+    /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
+    private struct GivenUp: Error {}
+    /// The table or an index has another definition than when the build began, which begins anew.
+    private struct Outdated: Error {}
+
+    /// Builds a table further.
+    ///
+    /// - Returns: `nil` where its rows are inserted into the live table instead.
+    func advance(
+        _ record: TableRecord,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
+        // It may just have been counted.
+        guard record.watermark == nil, let record = try copying.store.table(record.id), record.watermark == nil,
+            let total = record.total, total > 0, total >= copying.state.leastBuilt, record.isMoving
+        else { return nil }
+        let parts = try builds.parts(record.id)
+        if parts.first?.number == -1 { return nil }
+        guard let build = try build(record) else {
+            if !parts.isEmpty { return try giveUp(record) }
+            return nil
+        }
+        do {
+            if parts.isEmpty { return try begin(record, build) }
+            if let part = parts.first(where: { $0.stage == .filling }) {
+                return try fill(part, record, build, limit, start)
+            }
+            // Before there are entries with NULLs, which are there for a short time then.
+            var passed = record
+            passed.watermark = .max
+            guard let counted = try copying.countReadable(passed, limit, start) else { return (0, .worked) }
+            let open = parts.filter { $0.stage == .fillingNulls }
+            if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > Self.mostNulls {
+                return try fill(part, record, build, limit, start)
+            }
+            return try finish(record, build, parts, counted)
+        } catch is GivenUp {
+            return try giveUp(record)
+        } catch is Outdated {
+            return try drop(record, isGivenUp: false)
+        } catch let error as SQLiteError where Self.isOfBuild(error) {
+            return try giveUp(record)
+        }
+    }
+
+    /// Whether an error may be one that rows which are inserted one by one do not meet, or are told of by then.
+    private static func isOfBuild(_ error: SQLiteError) -> Bool {
+        error.isRefusal || ResultCode.corrupt ~= error.code || error.code == .error || ResultCode.readOnly ~= error.code
+    }
+
+    /// How the table is built, by its shape as it is now; `nil` where it is not.
+    private func build(_ record: TableRecord) throws -> TableBuild? {
+        let version = try StateStore.schemaVersion(connection)
+        if let known = copying.state.builds[record.id], known.version == version { return known.build }
+        var made: TableBuild?
+        let (_, records) = try stepper.load()
+        // The rows of several sources, or of a chain, come one after the other.
+        let names = [record.target, record.source]
+        let isAlone = !records.contains { other in
+            other.id != record.id && other.phase != .done
+                && names.contains { SQLIdentifier.equal(other.target, $0) || SQLIdentifier.equal(other.source, $0) }
+        }
+        if isAlone, record.refusedRowsTable == nil, record.unreadableRowsTable == nil,
+            let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
+            let source = try SchemaReader(connection: connection, schema: sql.sourceSchema).table(record.source)
+        {
+            made = try TableBuild(sql, target: target, source: source, in: connection)
+        }
+        copying.state.builds[record.id] = (version, made)
+        return made
+    }
+
+    /// Runs `body` in a transaction, with the table's state as it is there; `nil` when the target could not be locked.
+    private func transaction<Result>(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ body: (TableRecord) throws -> Result?
+    ) throws -> Result?? {
+        try stepper.transaction { () throws -> Result? in
+            try copying.confirm(record)
+            guard try stepper.isCurrent(record), let now = try copying.store.table(record.id), now.isMoving,
+                now.watermark == nil,
+                try copying.state.builds[record.id]?.version == StateStore.schemaVersion(connection)
+            else { return nil }
+            if let definition = try builds.definition(record.id), definition != build.definition { throw Outdated() }
+            let result = try body(now)
+            try stepper.checkSourceUnchanged(record)
+            return result
+        }
+    }
+
+    // MARK: Beginning, and giving up
+
+    private func begin(
+        _ record: TableRecord,
+        _ build: TableBuild
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
+        guard try connection.canWriteSchema, try isLittleWritten() else { throw GivenUp() }
+        let begun = try transaction(record, build) { _ -> Bool? in
+            guard try builds.parts(record.id).isEmpty else { return true }
+            try builds.create()
+            try connection.create(in: "main", [build.createTable] + build.parts.flatMap(\.create))
+            guard try isOfShape(build) else { throw GivenUp() }
+            try builds.save(BuildStore.Part(number: 0), of: record.id, definition: build.definition)
+            for part in build.parts { try builds.save(BuildStore.Part(number: part.number), of: record.id) }
+            return true
+        }
+        return (0, begun == nil ? .busy : .worked)
+    }
+
+    /// Whether the hidden table has the live one's columns.
+    private func isOfShape(_ build: TableBuild) throws -> Bool {
+        let reader = SchemaReader(connection: connection, schema: "main")
+        guard let live = try reader.table(sql.targetName), let hidden = try reader.table(build.name) else {
+            return false
+        }
+        return live.columns == hidden.columns && live.rowIDColumn == hidden.rowIDColumn
+            && live.hasRowID == hidden.hasRowID && live.primaryKey == hidden.primaryKey
+            && live.isStrict == hidden.isStrict && hidden.indexes.allSatisfy { !hidden.hasRowID && $0.isPrimaryKey }
+    }
+
+    private func giveUp(_ record: TableRecord) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        try drop(record, isGivenUp: true)
+    }
+
+    private func drop(
+        _ record: TableRecord,
+        isGivenUp: Bool
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        let done: Void? = try stepper.transaction {
+            guard let now = try copying.store.table(record.id), now.isMoving, now.watermark == nil else { return }
+            try builds.create()
+            try builds.drop(record.id, isGivenUp: isGivenUp)
+            try connection.execute("UPDATE main.midstream_tables SET checksum = 0 WHERE id = ?", [record.id])
+        }
+        return (0, done == nil ? .busy : .worked)
+    }
+
+    /// Whether few rows have been written, so that the live table can adopt a build.
+    private func isLittleWritten() throws -> Bool {
+        try [sql.target, sql.ledger].allSatisfy { table in
+            let count: Int64? = try connection.fetchValue(
+                "SELECT count(*) FROM (SELECT 1 FROM \(table) LIMIT \(Self.mostWritten + 1))"
+            )
+            return (count ?? 0) <= Self.mostWritten
+        }
+    }
+
+    // MARK: Filling
+
+    /// Fills a part until the step's time is up, or with so many rows.
+    private func fill(
+        _ part: BuildStore.Part,
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        let state = copying.state
+        let filled = try transaction(record, build) { now -> Int64? in
+            // Another process may be further.
+            let parts = try builds.parts(record.id)
+            guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage else {
+                return nil
+            }
+            var filling = Filling(part: current, others: parts, cursor: try builds.cursor(record.id))
+            let before = current.count
+            switch limit {
+            case .rows(let rows, _): try filling.pass(self, now, build, rows)
+            case .time(let budget, _):
+                let deadline = start + budget
+                while !filling.isOver {
+                    let began = copying.clock.now
+                    try filling.pass(self, now, build, state.builtBatch.rows)
+                    let end = copying.clock.now
+                    state.builtBatch.adapt(took: end - began)
+                    if stepper.gate.isAwaitedByWriters { state.contendedUntil = end + Copying.contention }
+                    if end + (end - began) + stepper.commitTime >= deadline || stepper.gate.isAwaited { break }
+                    if connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay) >= state.longTransaction {
+                        break
+                    }
+                }
+            }
+            if filling.isOver { filling.part.stage = filling.next(build) }
+            try builds.save(cursor: nil, of: record.id)
+            try builds.save(cursor: filling.isOver ? nil : filling.cursor, of: record.id)
+            try builds.save(filling.part, of: record.id)
+            if part.number == 0 { for other in filling.others.dropFirst() { try builds.save(other, of: record.id) } }
+            return part.number == 0 ? filling.part.count - before : 0
+        }
+        guard let filled else { return (0, .busy) }
+        let end = copying.clock.now
+        if case .time(let budget, _) = limit, end > start + budget, !copying.isHeldUpBySync(end - start) {
+            state.builtBatch.shrink()
+        }
+        return (filled ?? 0, .worked)
+    }
+
+    /// A part that is being filled, and how far it is.
+    private struct Filling {
+        var part: BuildStore.Part
+        /// All parts: the rows say what the others are to have.
+        var others: [BuildStore.Part]
+        var cursor: [ExactValue]?
+        var isOver = false
+
+        func next(_ build: TableBuild) -> BuildStore.Part.Stage {
+            part.number > 0 && part.stage == .filling && part.nulls > 0 ? .fillingNulls : .filled
+        }
+
+        /// Fills it with so many rows of the source more, or entries.
+        mutating func pass(_ building: Building, _ record: TableRecord, _ build: TableBuild, _ rows: Int64) throws {
+            guard part.number > 0 else { return try passRows(building, record, build, rows) }
+            let index = build.parts[part.number - 1]
+            if part.stage == .fillingNulls {
+                try passNulls(building, index, rows)
+            } else if let walk = index.walk {
+                try passEntries(building, record, index, walk, rows)
+            } else {
+                try passEntriesOfRows(building, build, index, rows)
+            }
+        }
+
+        private func key(_ sql: MoveSQL) -> RowKey? {
+            cursor.map { values in
+                if sql.key.isRowID, case .integer(let rowID)? = values.first { return .rowID(rowID) }
+                return .columns(values)
+            }
+        }
+
+        private mutating func passRows(
+            _ building: Building,
+            _ record: TableRecord,
+            _ build: TableBuild,
+            _ rows: Int64
+        ) throws {
+            let mover = RowMover(statements: building.statements, sql: build.built)
+            let position = key(build.sql).map(Position.after) ?? .start
+            let upper = try mover.key(at: rows - 1, from: position, isPending: false)
+            let range = build.built.key.range(after: position.key, through: upper)
+            let text = build.built.copyRange(range, withLedger: false, undoing: .transaction)
+            let copied = try mover.copy(text) { try mover.bindRange($0, position, upper) }
+            try mover.verify(record, from: position, through: upper, hasLedger: false, copied: copied)
+            part.count += copied
+            let sum = try building.statements.statement(
+                "SELECT \(KeySQL.list(build.sums)) FROM \(build.rows) WHERE "
+                    + build.sql.key.condition(build.sql.key.target, range)
+            )
+            defer { sum.reset() }
+            try mover.bindRange(sum, position, upper)
+            if try sum.step() {
+                for place in build.parts.indices {
+                    others[place + 1].expected += sum.int64(at: 3 * place)
+                    others[place + 1].nulls += sum.int64(at: 3 * place + 1)
+                    others[place + 1].expectedHashes &+= sum.int64(at: 3 * place + 2)
+                }
+            }
+            for index in build.parts where !index.nullable.isEmpty {
+                let range = (range, position, upper)
+                _ = try insert(index, into: index.waiting, nulls: true, building, build, range)
+            }
+            (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
+        }
+
+        /// Entries of the source's index, in its order.
+        private mutating func passEntries(
+            _ building: Building,
+            _ record: TableRecord,
+            _ index: TableBuild.Part,
+            _ walk: IndexWalk,
+            _ rows: Int64
+        ) throws {
+            let limit = walk.terms.count + 1
+            let before = cursor
+            func bind(_ statement: Statement) throws {
+                try statement.bind(.columns(before ?? walk.terms.map { _ in .null }), at: 1)
+                try statement.bind(rows, at: limit)
+            }
+            var inserted: Int64 = 0
+            var last: [ExactValue]?
+            let filter = index.nullable.isEmpty ? "" : " WHERE " + index.hasNoNullByName
+            for piece in walk.following(before) {
+                inserted += try building.statements.run(
+                    "INSERT INTO \(index.relation) SELECT * FROM (\(walk.entries(piece)))\(filter)",
+                    by: { try $0.stepOfCopy() },
+                    bind
+                )
+                let end = try building.statements.statement(walk.last(piece))
+                defer { end.reset() }
+                try bind(end)
+                guard try end.step() else { continue }
+                last = (0..<walk.terms.count).map { RowReader(end).exactValue(at: $0) }
+                break
+            }
+            part.count += inserted
+            if record.verification != .count {
+                // What was written is read.
+                var read: Int64 = 0
+                let shell = IndexWalk(relation: index.relation, terms: index.terms)
+                for piece in shell.following(before) {
+                    let sum = try building.statements.statement(shell.sum(piece))
+                    defer { sum.reset() }
+                    try bind(sum)
+                    guard try sum.step() else { continue }
+                    read += sum.int64(at: 0)
+                    part.hashes &+= sum.int64(at: 1)
+                }
+                guard read == inserted else { throw GivenUp() }
+            }
+            (cursor, isOver) = (last ?? before, last == nil)
+        }
+
+        /// Entries of rows that are built, in the rows' order.
+        private mutating func passEntriesOfRows(
+            _ building: Building,
+            _ build: TableBuild,
+            _ index: TableBuild.Part,
+            _ rows: Int64
+        ) throws {
+            let key = build.sql.key
+            let mover = RowMover(statements: building.statements, sql: build.built)
+            let position = self.key(build.sql).map(Position.after) ?? .start
+            let upper: RowKey? = try key.nearest(position.key) { shared in
+                let terms = key.terms(key.target, KeyRange(first: position.key == nil ? nil : .after, shared: shared))
+                let statement = try building.statements.statement(
+                    "SELECT \(KeySQL.list(key.target)) FROM \(build.rows)\(build.sql.whereClause(terms, "")) "
+                        + "ORDER BY \(key.order(key.target)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
+                )
+                defer { statement.reset() }
+                try mover.bindRange(statement, position, nil)
+                try statement.bind(rows - 1, at: 2 * key.count + 1)
+                return try statement.step() ? key.read(statement) : nil
+            }
+            part.count += try insert(
+                index,
+                into: index.relation,
+                nulls: false,
+                building,
+                build,
+                (key.range(after: position.key, through: upper), position, upper)
+            )
+            (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
+        }
+
+        /// Inserts the entries that rows of a range have in an index: those with NULLs, or those without.
+        private func insert(
+            _ index: TableBuild.Part,
+            into relation: String,
+            nulls: Bool,
+            _ building: Building,
+            _ build: TableBuild,
+            _ range: (range: KeyRange, position: Position, upper: RowKey?)
+        ) throws -> Int64 {
+            let (belongs, key) = (index.has(nulls: nulls), build.sql.key)
+            let mover = RowMover(statements: building.statements, sql: build.built)
+            return try building.statements.run(
+                "INSERT INTO \(relation) SELECT \(KeySQL.list(index.values)) FROM \(build.rows) "
+                    + "WHERE \(key.condition(key.target, range.range))\(belongs.isEmpty ? "" : " AND " + belongs) "
+                    + "ORDER BY \(index.order(index.values))",
+                by: { try $0.stepOfCopy() }
+            ) { try mover.bindRange($0, range.position, range.upper) }
+        }
+
+        /// Entries with NULLs that have waited, so many of them.
+        private mutating func passNulls(_ building: Building, _ index: TableBuild.Part, _ rows: Int64) throws {
+            let connection = building.connection
+            let last: Int64? = try connection.fetchValue(
+                "SELECT rowid FROM \(index.waiting) ORDER BY rowid LIMIT 1 OFFSET ?",
+                [rows - 1]
+            )
+            try Imposter(connection: connection).describing(index.name, index.createImposter) {
+                try connection.execute(
+                    "INSERT INTO main.\(SQLIdentifier.quoted(Imposter.name)) SELECT * FROM \(index.waiting) WHERE rowid <= ? "
+                        + "ORDER BY \(index.order(index.terms.map(\.name)))",
+                    [last ?? .max]
+                )
+                part.count += connection.changes
+                try connection.execute("DELETE FROM \(index.waiting) WHERE rowid <= ?", [last ?? .max])
+            }
+            building.statements.removeAll()
+            isOver = last == nil
+        }
+    }
+
+    // MARK: The end
+
+    /// Compares what is built with the rows, and has the live table adopt it.
+    private func finish(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ parts: [BuildStore.Part],
+        _ counted: (rows: Int64, hashes: Int64?)
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        let done = try transaction(record, build) { now -> Bool? in
+            guard try builds.parts(record.id) == parts else { return nil }
+            guard try isLittleWritten() else { throw GivenUp() }
+            var parts = parts
+            for (place, part) in parts.enumerated() where part.stage == .fillingNulls {
+                var filling = Filling(part: part, others: parts)
+                try filling.pass(self, now, build, Self.mostNulls + 1)
+                parts[place] = filling.part
+            }
+            let isWhole = zip(build.parts, parts.dropFirst()).allSatisfy { index, part in
+                let hasHashes = index.walk != nil && record.verification != .count
+                return part.count == part.expected && (!hasHashes || part.hashes == part.expectedHashes)
+            }
+            guard isWhole, parts.count == build.parts.count + 1 else { throw GivenUp() }
+            try adopt(now, build, built: parts[0].count, counted)
+            return true
+        }
+        guard let done else { return (0, .busy) }
+        if done != nil {
+            copying.state.counts[record.id] = nil
+            copying.state.builds[record.id] = nil
+        }
+        return (0, .worked)
+    }
+
+    /// Forgets what ANALYZE has found: it was of the few rows that the live table had.
+    private func forgetStatistics() throws {
+        let tables = try connection.fetchAll(
+            "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4')"
+        )
+        for table in try tables.map({ try $0.get(0, as: String.self) }) {
+            try connection.execute("DELETE FROM main.\(table) WHERE tbl = ? COLLATE NOCASE", [sql.targetName])
+        }
+    }
+
+    /// Has the live table take the b-trees that were built, and then what was written meanwhile.
+    private func adopt(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        built: Int64,
+        _ counted: (rows: Int64, hashes: Int64?)
+    ) throws {
+        let superseded = try copying.store.ledgerCount(record)
+        statements.removeAll()
+        connection.clearStatementCache()
+        try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
+        let (key, columns) = (sql.key, sql.insertedColumns)
+        try connection.execute(
+            "DELETE FROM \(sql.target) WHERE \(key.tupleOfSought(key.target)) IN "
+                + "(SELECT \(KeySQL.list(key.ledger)) FROM \(sql.ledger))"
+        )
+        try statements.movingRows(of: sql) {
+            try connection.execute(
+                "INSERT OR ABORT INTO \(sql.target)(\(columns)) SELECT \(columns) FROM \(build.built.target)"
+            )
+        }
+        try connection.execute("DELETE FROM \(sql.ledger) WHERE 1")
+        try forgetStatistics()
+        try connection.execute(
+            "UPDATE main.midstream_tables SET copied = ?2, settled = ?3 WHERE id = ?1",
+            [record.id, built - superseded, superseded]
+        )
+        try builds.drop(record.id)
+        guard let now = try copying.store.table(record.id) else { return }
+        try copying.mover.complete(now, counted: counted.rows, hashed: counted.hashes)
+    }
+}

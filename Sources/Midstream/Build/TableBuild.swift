@@ -1,0 +1,238 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// How a table's rows are built beside it: a hidden table for the rows, and one for the entries of each of its indexes. Their
+/// b-trees have the form that the table's own have, so that in the end the table adopts them as its own.
+///
+/// The hidden tables are ordinary ones, which other programs check, dump and vacuum as such. That of the rows has the table's columns and
+/// CHECK constraints, and no index. That of an index has no rowids, and the index's terms and the row's key as its primary key: the
+/// records are the same, but that a primary key has no NULLs. Entries with NULLs wait in a table of their own, and come last, past
+/// SQLite's check of that.
+struct TableBuild {
+    let sql: MoveSQL
+    /// The same with the hidden table in the target's place.
+    let built: MoveSQL
+    let name: String
+    let createTable: String
+    let parts: [Part]
+    /// The texts of the table and its indexes, which must be the same when it adopts what was built.
+    let definition: String
+
+    /// An index of the table.
+    struct Part {
+        let number: Int
+        let index: String
+        /// The hidden table's name.
+        let name: String
+        /// The columns behind its name: its text but for the primary key.
+        fileprivate let columns: String
+        /// What it has of a row, and in which order.
+        let values: [String]
+        let terms: [IndexWalk.Term]
+        fileprivate let keyCount: Int
+        /// Which rows it has; `nil` for all.
+        let condition: String?
+        /// Those of the values that may be NULL.
+        let nullable: [String]
+        /// The index of the source that has the same entries.
+        let walk: IndexWalk?
+
+        var relation: String { "main." + SQLIdentifier.quoted(name) }
+        /// The table in which entries with NULLs wait for the end.
+        var waiting: String { "main." + SQLIdentifier.quoted(name + TableBuild.ofNulls) }
+
+        /// - Parameter isUnique: Whether the index's own terms are the key, so that none is there twice.
+        private func create(_ name: String, keys: Int) -> String {
+            let terms = KeySQL.list(terms.prefix(keys).map(\.ordered))
+            // Of an imposter, SQLite takes no schema's name.
+            return "CREATE TABLE \(SQLIdentifier.quoted(name))(\(columns), PRIMARY KEY(\(terms))) WITHOUT ROWID"
+        }
+
+        var create: [String] {
+            [create(name, keys: keyCount)] + (nullable.isEmpty ? [] : ["CREATE TABLE \(waiting)(\(columns))"])
+        }
+        /// The table by which entries with NULLs are written. In a unique index they may be there several times.
+        var createImposter: String { create(Imposter.name, keys: terms.count) }
+
+        /// Whether a row's entry has no NULL, as a condition; `nil` where none has.
+        var hasNoNull: String? {
+            nullable.isEmpty ? nil : nullable.map { "(\($0)) IS NOT NULL" }.joined(separator: " AND ")
+        }
+
+        /// Whether a row has an entry, with NULLs or without.
+        func has(nulls: Bool) -> String {
+            let belongs = condition.map { ["(\($0)\n)"] } ?? []
+            let isOfPass = nulls ? hasNoNull.map { "NOT (\($0))" } ?? "0" : hasNoNull
+            return (belongs + [isOfPass].compactMap(\.self)).joined(separator: " AND ")
+        }
+
+        /// The same of an entry.
+        var hasNoNullByName: String {
+            zip(values, terms).filter { nullable.contains($0.0) }.map { "\($1.name) IS NOT NULL" }
+                .joined(separator: " AND ")
+        }
+
+        /// The order of its entries, by the rows that have them, or by its own names.
+        func order(_ names: [String]) -> String {
+            zip(names, terms).map { name, term in
+                IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending).ordered
+            }.joined(separator: ", ")
+        }
+    }
+
+    static let prefix = OwnNames.prefix + "build_"
+    static let ofNulls = "_nulls"
+    static func name(_ id: Int64) -> String { "\(prefix)\(id)" }
+    static func name(_ id: Int64, _ part: Int) -> String { "\(prefix)\(id)_\(part)" }
+
+    /// - Returns: `nil` where the rows are to be inserted into the table itself.
+    init?(_ sql: MoveSQL, target: TableSchema, source: TableSchema, in connection: Connection) throws {
+        let indexes = target.indexes.filter { target.hasRowID || !$0.isPrimaryKey }
+        guard !sql.firesTriggers, !indexes.isEmpty,
+            let definition = try SchemaReader(connection: connection, schema: "main").definition(of: target.name),
+            let text = Self.createTable(target, named: Self.name(sql.id))
+        else { return nil }
+        self.sql = sql
+        self.definition = definition
+        name = Self.name(sql.id)
+        createTable = text
+        built = sql.into(name)
+        var parts: [Part] = []
+        for (offset, index) in indexes.enumerated() {
+            guard let part = try Self.part(offset + 1, index, sql, target, source, connection) else { return nil }
+            parts.append(part)
+        }
+        self.parts = parts
+    }
+
+    /// The table's rows, by its own name.
+    var rows: String { "main.\(SQLIdentifier.quoted(name)) AS \(SQLIdentifier.quoted(sql.targetName))" }
+
+    /// For each index: how many entries rows have in it, how many of these have NULLs, and the sum of the hashes of those that are walked
+    /// through.
+    var sums: [String] {
+        parts.flatMap { part in
+            func count(_ condition: String) -> String { "sum(CASE WHEN \(condition) THEN 1 ELSE 0 END)" }
+            let belongs = part.condition.map { "(\($0)\n)" }
+            let nulls = part.hasNoNull == nil ? "0" : count(part.has(nulls: true))
+            let hash = "sum(CASE WHEN \(part.hasNoNull ?? "1") THEN \(RowHash.call(part.values)) END)"
+            return [belongs.map(count) ?? "count(*)", nulls, part.walk == nil ? "0" : hash]
+        }
+    }
+
+    /// The text of the table without what makes indexes, and without foreign keys, by which others would change its rows.
+    private static func createTable(_ target: TableSchema, named name: String) -> String? {
+        guard let definition = CreateTable(target.sql) else { return nil }
+        var kinds: Set<CreateTable.Kind> = [.unique, .foreignKey]
+        if target.hasRowID, target.rowIDColumn == nil {
+            // Of a STRICT table, it would take NULL in the primary key.
+            if target.isStrict, target.indexes.contains(where: \.isPrimaryKey) { return nil }
+            kinds.insert(.primaryKey)
+        }
+        return CreateTable(definition.removing(kinds))?.named(name)
+    }
+
+    private static func part(
+        _ number: Int,
+        _ index: TableSchema.Index,
+        _ sql: MoveSQL,
+        _ target: TableSchema,
+        _ source: TableSchema,
+        _ connection: Connection
+    ) throws -> Part? {
+        let text: String? = try connection.fetchValue(
+            "SELECT sql FROM main.sqlite_master WHERE type = 'index' AND name = ?",
+            [index.name]
+        )
+        let texts = text.map { IndexTerms($0) }
+        guard texts.map({ $0.terms.count == index.terms.count && ($0.condition != nil) == index.isPartial }) != false
+        else { return nil }
+        var (values, types, nullable): ([String], [String], [String]) = ([], [], [])
+        func add(_ column: Int) {
+            let value = column < 0 ? target.rowIDName ?? "rowid" : SQLIdentifier.quoted(target.columns[column].name)
+            values.append(value)
+            types.append(column < 0 ? "INTEGER" : target.columns[column].affinity.typeName)
+            if column >= 0, column != target.rowIDColumn, !target.columns[column].isNotNull { nullable.append(value) }
+        }
+        var terms: [IndexWalk.Term] = []
+        for (place, term) in index.terms.enumerated() {
+            if let column = term.column {
+                add(column)
+            } else {
+                guard let texts else { return nil }
+                values.append("(\(texts.terms[place]))")
+                types.append("")
+                nullable.append(values[place])
+            }
+            let name = "c\(place)"
+            terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
+        }
+        for term in target.hasRowID ? [.init(column: -1, isDescending: false, collation: "BINARY")] : target.primaryKey
+        {
+            guard let column = term.column else { return nil }
+            if target.hasRowID || !index.terms.contains(where: { $0.column == column }) {
+                add(column)
+                let name = "c\(terms.count)"
+                terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
+            } else if !index.terms.contains(where: {
+                $0.column == column && SQLIdentifier.equal($0.collation, term.collation)
+            }) {
+                // Whether the key has it once more depends on SQLite's version.
+                return nil
+            }
+        }
+        let columns = zip(terms, types).map { $1.isEmpty ? $0.name : "\($0.name) \($1)" }
+        return Part(
+            number: number,
+            index: index.name,
+            name: name(sql.id, number),
+            columns: KeySQL.list(columns),
+            values: values,
+            terms: terms,
+            keyCount: index.isUnique ? index.terms.count : terms.count,
+            condition: texts?.condition,
+            nullable: nullable,
+            walk: walk(index, terms, sql, target, source)
+        )
+    }
+
+    /// A walk through an index of the source that has the same entries in the same order.
+    private static func walk(
+        _ index: TableSchema.Index,
+        _ terms: [IndexWalk.Term],
+        _ sql: MoveSQL,
+        _ target: TableSchema,
+        _ source: TableSchema
+    ) -> IndexWalk? {
+        // The rows have the same keys on both sides, and all belong.
+        guard sql.condition.isEmpty, sql.key.belonging.isEmpty, !index.isPartial, target.hasRowID, sql.seeksRowIDs,
+            let rowID = source.rowIDName
+        else { return nil }
+        /// The source's column that a term has unchanged.
+        func origin(_ term: TableSchema.Index.Term) -> Int? {
+            guard let column = term.column else { return nil }
+            if column < 0 { return column }
+            guard let plain = sql.columns[column].plain else { return nil }
+            let isSame = target.columns[column].affinity == source.columns[plain].affinity
+            return isSame && source.columns[plain].generation == nil ? plain : nil
+        }
+        func isSame(_ term: TableSchema.Index.Term, _ own: TableSchema.Index.Term) -> Bool {
+            term.column != nil && term.column == origin(own) && term.isDescending == own.isDescending
+                && SQLIdentifier.equal(term.collation, own.collation)
+        }
+        let same = source.indexes.first { other in
+            !other.isPartial && other.terms.count == index.terms.count
+                && zip(other.terms, index.terms).allSatisfy(isSame)
+        }
+        guard let same else { return nil }
+        let names =
+            same.terms.compactMap(\.column)
+            .map { $0 < 0 ? rowID : SQLIdentifier.quoted(source.columns[$0].name) } + [rowID]
+        return IndexWalk(
+            relation: "\(sql.source) INDEXED BY \(SQLIdentifier.quoted(same.name))",
+            terms: zip(terms, names).map { term, name in
+                IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending)
+            }
+        )
+    }
+}

@@ -1,0 +1,332 @@
+import SQLiteConnection
+import Testing
+
+@testable import Midstream
+
+/// Tables that are built beside the live one, and adopted by it.
+struct BuildTests {
+    private let folder = TemporaryFolder()
+
+    /// A table with indexes, in two files.
+    private struct Shape: CustomTestStringConvertible, Sendable {
+        var table: String
+        var indexes: [String] = []
+        /// The source's, where those are others.
+        var sourceIndexes: [String]?
+        var testDescription: String { "\(table) \(indexes)" }
+    }
+
+    private static let columns = "n INTEGER, s TEXT, r REAL, v, u TEXT"
+    private static let shapes: [Shape] = [
+        Shape(table: "(id INTEGER PRIMARY KEY, \(columns))", indexes: ["i ON t(n, s)"]),
+        Shape(table: "(id INTEGER PRIMARY KEY AUTOINCREMENT, \(columns), UNIQUE (u))", indexes: ["i ON t(s DESC, n)"]),
+        Shape(table: "(\(columns))", indexes: ["i ON t(v, r DESC, s COLLATE NOCASE)"]),
+        Shape(
+            table: "(id INTEGER PRIMARY KEY, \(columns))",
+            indexes: ["i ON t(n) WHERE s > 'b'", "j ON t(n + 1, lower(s))"]
+        ),
+        Shape(table: "(id INTEGER PRIMARY KEY, \(columns))", indexes: ["i ON t(r)", "j ON t(v)"], sourceIndexes: []),
+        Shape(table: "(k TEXT PRIMARY KEY, id, \(columns))", indexes: ["i ON t(n)"]),
+        Shape(
+            table: "(id INTEGER, \(columns), PRIMARY KEY (s, id)) WITHOUT ROWID",
+            indexes: ["i ON t(n DESC, s)", "j ON t(v)"]
+        ),
+        Shape(
+            table: "(id INTEGER PRIMARY KEY, \(columns), g AS (n * 2) STORED, h AS (s || 'x'), CHECK (id > 0))",
+            indexes: ["i ON t(g, h)", "j ON t(h COLLATE NOCASE)"]
+        ),
+        Shape(
+            table: "(id INTEGER PRIMARY KEY, \(columns.replacingNulls))",
+            indexes: ["i ON t(n, s)", "j ON t(r DESC)"]
+        ),
+        Shape(
+            table: "(id INTEGER PRIMARY KEY, \(columns))",
+            indexes: ["i ON t(n, n, id)", "j ON t(u)"],
+            sourceIndexes: ["j ON t(u)"]
+        ),
+    ]
+
+    private static let rows = 400
+
+    private static func fill(_ connection: Connection, _ shape: Shape) throws {
+        let hasKey = shape.table.contains("k TEXT")
+        let isNotNull = shape.table.contains("NOT NULL") || shape.table.contains("WITHOUT ROWID")
+        let key = shape.table.hasPrefix("(n") ? "" : "id, "
+        for id in 1...rows {
+            func orNull(_ isNull: Bool, _ value: String) -> String { isNull && !isNotNull ? "NULL" : value }
+            let values = [
+                orNull(id % 5 == 0, "\(id * 7919 % 97)"), orNull(id % 7 == 0, "'\(["a", "B", "b", "c"][id % 4])'"),
+                id % 3 == 0 ? "\(id % 9)" : "\(Double(id % 13) / 4)",
+                orNull(id % 4 == 0, id % 4 == 1 ? "'x\(id % 10)'" : id % 4 == 2 ? "\(id % 10)" : "x'0\(id % 10)'"),
+                "'\(id * 104_729 % 10_007)'",
+            ]
+            try connection.execute(
+                "INSERT INTO t(\(hasKey ? "k, " : "")\(key)n, s, r, v, u) VALUES (\(hasKey ? "'k\(id * 7919 % 10_007)', " : "")"
+                    + "\(key.isEmpty ? "" : "\(id), ")\(values.joined(separator: ", ")))"
+            )
+        }
+    }
+
+    private static func create(_ path: String, _ shape: Shape, _ indexes: [String]) throws -> Connection {
+        let connection = try Connection(path: path)
+        try connection.execute("CREATE TABLE t\(shape.table)")
+        for index in indexes { try connection.execute("CREATE INDEX \(index)") }
+        return connection
+    }
+
+    private static let isModern = Connection.libraryVersionNumber >= 3_031_000
+
+    /// What is written while the table is built.
+    private static let writes = [
+        "UPDATE t SET s = 'z', n = n + 1 WHERE u IN (SELECT u FROM t ORDER BY u LIMIT 7)",
+        "DELETE FROM t WHERE u IN (SELECT u FROM t ORDER BY u DESC LIMIT 5)",
+        "UPDATE t SET u = 'other' || u WHERE n = 11",
+    ]
+
+    @Test(arguments: shapes.indices, [1, 7, 100])
+    func whatIsAdoptedIsWhatSQLiteMakes(_ number: Int, _ rowsPerStep: Int64) throws {
+        let shape = Self.shapes[number]
+        if shape.table.contains(" AS "), !Self.isModern { return }
+        let source = try Self.create(folder.file("old.db"), shape, shape.sourceIndexes ?? shape.indexes)
+        try Self.fill(source, shape)
+        let native = try Self.create(folder.file("native.db"), shape, shape.indexes)
+        try Self.fill(native, shape)
+        _ = try Self.create(folder.file("new.db"), shape, shape.indexes)
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        try database.engine.withStepper { $0.copying.leastBuilt = 1 }
+        var (steps, wasBuilt) = (0, false)
+        var writes = Self.writes
+        while try !database.stepMigration(rows: rowsPerStep).isFinished {
+            steps += 1
+            let hidden = "SELECT 1 FROM main.sqlite_master WHERE name LIKE 'midstream\\_build\\_%' ESCAPE '\\'"
+            if try database.fetchOne(hidden) != nil {
+                wasBuilt = true
+                #expect(try database.fetchOne("SELECT 1 FROM main.midstream_builds WHERE part < 0") == nil)
+            }
+            if steps.isMultiple(of: 3), !writes.isEmpty {
+                let text = writes.removeFirst()
+                try database.execute(text)
+                try native.execute(text)
+            }
+            let whole = "SELECT count(*), sum(n), group_concat(u) FROM (SELECT n, u FROM t ORDER BY u)"
+            if steps < 60 { #expect(try database.fetchOne(whole) == native.fetchOne(whole)) }
+            if steps > 20_000 { Issue.record("it does not end"); break }
+        }
+        #expect(wasBuilt)
+        database.close()
+        let adopted = try Connection(path: folder.file("new.db"))
+        #expect(try adopted.fetchAll("PRAGMA integrity_check").map { try $0.get(0, as: String.self) } == ["ok"])
+        let names = try adopted.fetchAll("SELECT name FROM sqlite_master").map { try $0.get(0, as: String.self) }
+        #expect(!names.contains { $0.hasPrefix("midstream") })
+        let order = shape.table.contains("WITHOUT ROWID") ? "s, id" : "rowid"
+        func same(_ sql: String) throws {
+            #expect(try adopted.fetchAll(sql) == native.fetchAll(sql), "\(sql)")
+        }
+        if !shape.table.contains("WITHOUT ROWID") { try same("SELECT rowid, * FROM t ORDER BY rowid") }
+        try same("SELECT *, typeof(n), typeof(s), typeof(r), typeof(v) FROM t NOT INDEXED ORDER BY \(order)")
+        // Before, an index that has not all columns is used for no scan.
+        for index in try !Self.isModern
+            ? [] : native.fetchAll("PRAGMA index_list(t)").map({ try $0.get(1, as: String.self) })
+        {
+            if index == "i", shape.indexes.contains(where: { $0.contains("WHERE") }) {
+                try same("SELECT u FROM t INDEXED BY i WHERE s > 'b' ORDER BY n, \(order)")
+            } else {
+                try same("SELECT u FROM t INDEXED BY \(index)")
+            }
+        }
+        // It goes on as any table does.
+        try adopted.execute("DELETE FROM t WHERE n % 2")
+        try adopted.execute("UPDATE t SET n = -1, s = 'new', u = u || 'new'")
+        #expect(try adopted.fetchAll("PRAGMA integrity_check").map { try $0.get(0, as: String.self) } == ["ok"])
+    }
+}
+
+// MARK: -
+
+/// What others do while tables are built.
+struct BuildBesideOthersTests {
+    private let folder = TemporaryFolder()
+    private static let rows = 300
+    private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, s TEXT UNIQUE, b)"
+    private static let index = "CREATE INDEX i ON t(n, b)"
+    private static let fill =
+        "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < \(rows)) INSERT INTO t "
+        + "SELECT i, i * 7919 % 101, hex(i * 104729 % 10007), CASE WHEN i % 3 THEN i % 5 END FROM c"
+
+    private func begin(_ settings: [String] = []) throws -> Database {
+        for (file, isFilled) in [("old.db", true), ("new.db", false)] {
+            let connection = try Connection(path: folder.file(file))
+            for setting in settings { try connection.execute(setting) }
+            try connection.execute(Self.schema)
+            try connection.execute(Self.index)
+            if isFilled { try connection.execute(Self.fill) }
+        }
+        let database = try Database(path: folder.file("new.db"))
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        try database.buildsAllTables()
+        return database
+    }
+
+    /// A program without Midstream.
+    private func other<Result>(_ body: (Connection) throws -> Result) throws -> Result {
+        let connection = try Connection(path: folder.file("new.db"))
+        defer { connection.close() }
+        return try body(connection)
+    }
+
+    private func check() throws -> [String] {
+        try other { try $0.fetchAll("PRAGMA integrity_check").map { try $0.get(0, as: String.self) } }
+    }
+
+    private var hidden: Int {
+        get throws {
+            try other {
+                try $0.fetchValue(
+                    Int.self,
+                    "SELECT count(*) FROM sqlite_master WHERE name LIKE 'midstream\\_build\\_%' ESCAPE '\\'"
+                ) ?? 0
+            }
+        }
+    }
+
+    private func finish(_ database: Database, rows: Int = rows) throws {
+        var steps = 0
+        while try !database.stepMigration(rows: 40).isFinished {
+            steps += 1
+            try #require(steps < 1000)
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == rows)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t NOT INDEXED") == rows)
+        database.close()
+        #expect(try check() == ["ok"])
+        #expect(try hidden == 0)
+    }
+
+    /// Whatever the files are like, other programs find them sound at each moment.
+    @Test(
+        arguments: [
+            [], ["PRAGMA auto_vacuum = FULL"], ["PRAGMA auto_vacuum = INCREMENTAL"], ["PRAGMA encoding = 'UTF-16le'"],
+            ["PRAGMA page_size = 512"], ["PRAGMA page_size = 65536"],
+        ]
+    )
+    func filesAreSoundAtEachStep(_ settings: [String]) throws {
+        let database = try begin(settings)
+        var steps = 0
+        while try !database.stepMigration(rows: 25).isFinished {
+            steps += 1
+            #expect(try check() == ["ok"])
+            #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE n >= 0") == Self.rows)
+            try #require(steps < 1000)
+        }
+        #expect(steps > 12)
+        try finish(database)
+    }
+
+    @Test(
+        arguments: [
+            "CREATE INDEX j ON t(b)", "DROP INDEX i", "ALTER TABLE t ADD COLUMN more DEFAULT 7",
+            "CREATE TABLE other(a); INSERT INTO other VALUES (1)", "CREATE VIEW v AS SELECT n FROM t", "DROP TABLE t",
+        ],
+        [2, 9, 16]
+    )
+    func theSchemaMayChange(_ change: String, _ before: Int) throws {
+        let database = try begin()
+        for _ in 0..<before { try database.stepMigration(rows: 40) }
+        #expect(try hidden > 0)
+        for text in change.split(separator: ";") { try database.execute(String(text)) }
+        if change.hasPrefix("DROP TABLE") {
+            database.close()
+            #expect(try check() == ["ok"])
+            return
+        }
+        if change.hasPrefix("ALTER") {
+            #expect(try database.fetchValue(Int.self, "SELECT sum(more) FROM t") == 7 * Self.rows)
+        }
+        try finish(database)
+    }
+
+    @Test(arguments: [2, 9, 16], ["VACUUM", "REINDEX", "ANALYZE", "PRAGMA wal_checkpoint(TRUNCATE)"])
+    func otherProgramsMayLookAfterTheFile(_ before: Int, _ command: String) throws {
+        let database = try begin()
+        for _ in 0..<before { try database.stepMigration(rows: 40) }
+        try other { try $0.execute(command) }
+        #expect(try check() == ["ok"])
+        try database.execute("UPDATE t SET n = 1000 WHERE id = 5")
+        try finish(database)
+    }
+
+    @Test(arguments: [2, 9, 16]) func whatIsBuiltGoesWhenTheMigrationIsCancelled(_ before: Int) throws {
+        let database = try begin()
+        for _ in 0..<before { try database.stepMigration(rows: 40) }
+        try database.execute("UPDATE t SET n = 1000 WHERE id = 5")
+        try database.execute("DELETE FROM t WHERE id = 6")
+        try database.cancelMigration()
+        #expect(try hidden == 0)
+        while try !database.stepMigration().isFinished {}
+        #expect(try check() == ["ok"])
+        let old = try Connection(path: folder.file("old.db"))
+        #expect(try old.fetchValue(Int.self, "SELECT count(*) FROM t") == Self.rows - 1)
+        #expect(try old.fetchValue(Int.self, "SELECT n FROM t WHERE id = 5") == 1000)
+    }
+
+    /// Within its own transaction, a connection cannot adopt anything.
+    @Test(arguments: [2, 9, 16]) func whatIsBuiltGoesWhenTheTableIsDrained(_ before: Int) throws {
+        let database = try begin()
+        for _ in 0..<before { try database.stepMigration(rows: 40) }
+        try database.execute("CREATE TEMP TRIGGER x AFTER INSERT ON main.t BEGIN SELECT 1; END")
+        #expect(!database.migrationStatistics.drained.isEmpty)
+        try finish(database)
+    }
+
+    /// Where much has been written, what is left is inserted.
+    @Test func manyWrittenRowsAreNotBroughtInAtOnce() throws {
+        let database = try begin()
+        for _ in 0..<5 { try database.stepMigration(rows: 40) }
+        #expect(try hidden > 0)
+        try database.execute(
+            "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i <= \(Building.mostWritten)) "
+                + "INSERT INTO t(n, s) SELECT i, 'new' || i FROM c"
+        )
+        try finish(database, rows: Self.rows + Int(Building.mostWritten) + 1)
+    }
+
+    /// The source's index lacks an entry, or has one too many, of which its table tells nothing.
+    @Test(arguments: ["DELETE FROM broken WHERE n = 50", "INSERT INTO broken VALUES (50, 1, 999)"])
+    func aDamagedIndexOfTheSourceIsNotAdopted(_ damage: String) throws {
+        let database = try begin()
+        let old = try Connection(path: folder.file("old.db"))
+        let root = try #require(
+            try old.fetchValue(Int64.self, "SELECT rootpage FROM sqlite_master WHERE name = 'i'")
+        )
+        try old.setImposter(schema: "main", isOn: true, root: root)
+        try old.execute(script: "CREATE TABLE broken(n, b, r, PRIMARY KEY (n, b, r)) WITHOUT ROWID")
+        try old.setImposter(schema: "main", isOn: false, root: 0)
+        try old.execute(damage)
+        old.close()
+        // The rows are counted by it once more.
+        let error = #expect(throws: MigrationError.self) { try finish(database) }
+        #expect(error?.code == .sourceChanged)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t NOT INDEXED") == Self.rows)
+        #expect(try check() == ["ok"])
+    }
+
+    @Test func progressGrowsWhileATableIsBuilt() throws {
+        let database = try begin()
+        var moved: [Int64] = []
+        while true {
+            let progress = try database.stepMigration(rows: 40)
+            guard !progress.isFinished, let table = progress.tables.first else { break }
+            if let total = table.totalRows { #expect(table.movedRows <= total) }
+            moved.append(table.movedRows)
+        }
+        #expect(moved == moved.sorted())
+        #expect(Set(moved).count > 15)
+    }
+}
+
+extension String {
+    fileprivate var replacingNulls: String {
+        split(separator: ",").map { $0 + " NOT NULL" }.joined(separator: ",")
+    }
+}
