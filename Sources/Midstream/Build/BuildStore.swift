@@ -11,13 +11,14 @@ struct BuildStore {
     /// The schema that the target is attached under.
     var schema = "main"
 
-    /// What a part of a build has come to. The first one is the rows, the others are the indexes.
+    /// What a part of a build has come to. The first one is the rows, the next ones are the indexes, and the last one is the rows that
+    /// are merged: those of superseded keys leave while it is filled, and those of the live table come in while NULLs are.
     struct Part: Equatable {
         var number: Int
         var stage = Stage.filling
-        /// The rows, or entries, that it has.
+        /// The rows, or entries without NULLs, that it was filled with; how often rows were merged.
         var count: Int64 = 0
-        /// The entries that it is to have by the rows, and of these the ones with NULLs; of the rows, none.
+        /// The entries that it was to have by the rows, and of these the ones with NULLs; of the rows, none.
         var expected: Int64 = 0
         var nulls: Int64 = 0
         /// The sums of the hashes of entries that have come from an index of the source, and of those that the rows have.
@@ -26,7 +27,7 @@ struct BuildStore {
 
         enum Stage: Int64 {
             case filling = 0
-            /// Entries with NULLs.
+            /// Entries with NULLs, or rows that were written.
             case fillingNulls = 1
             case filled = 2
         }
@@ -76,9 +77,10 @@ struct BuildStore {
 
     /// How much of the work of a build is done, as so many of the table's rows: those and the entries of its indexes are alike.
     func shareDone(of record: TableRecord) throws -> Int64 {
-        let parts = try parts(record.id).filter { $0.number >= 0 }
+        let parts = try parts(record.id).filter { $0.number >= 0 }.dropLast()
         guard let total = record.total, !parts.isEmpty else { return 0 }
-        let expected = parts.reduce(0) { $0 + ($1.number > 0 && parts[0].stage == .filled ? $1.expected : total) }
+        let isExpected = parts[0].stage == .filled
+        let expected = parts.reduce(0) { $0 + ($1.number > 0 && isExpected ? $1.expected - $1.nulls : total) }
         let done = parts.reduce(0) { $0 + $1.count }
         return expected > 0 ? Int64(Double(total) * min(1, Double(done) / Double(expected))) : 0
     }
@@ -140,7 +142,7 @@ struct BuildStore {
         guard try exists() else { return }
         for part in try parts(id) where part.number >= 0 {
             let name = part.number == 0 ? TableBuild.name(id) : TableBuild.name(id, part.number)
-            for table in [name, name + TableBuild.ofNulls] {
+            for table in [name, name + TableBuild.ofNulls, name + TableBuild.ofMerged] {
                 try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))
             }
         }

@@ -6,7 +6,7 @@ internal import SQLiteConnection
 ///
 /// What the application writes meanwhile is in the live table, and the keys of the source's rows that are superseded by it are in the
 /// ledger, as before any row has moved. The build has all of the source's rows: those of the ledger leave it, and those of the live table
-/// come in, when the live table has adopted it. `Docs/Model.md` has the protocol.
+/// come in, when the live table adopts it, or before: see ``Merging``. `Docs/Architecture.md` has the protocol.
 struct Building {
     let copying: Copying
     let builds: BuildStore
@@ -21,9 +21,12 @@ struct Building {
     var sql: MoveSQL { copying.sql }
     private var statements: InternalStatements { stepper.statements }
 
-    /// How many rows the live table may have, and as many superseded keys there may be, when it adopts a build: each comes into
-    /// random places of its indexes while everybody else waits. Where there are more, the rest of the rows is inserted instead.
-    static let mostWritten: Int64 = 2000
+    /// How many rows the live table may have, and as many superseded keys there may be: each is looked up once more when the live table
+    /// adopts the build. Where there are more, the rest of the rows is inserted instead.
+    static let mostWritten: Int64 = 20_000
+
+    /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
+    private static let mostMerges: Int64 = 8
 
     /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check` finds them wrong until
     /// then, so all that can wait for the end does.
@@ -33,6 +36,8 @@ struct Building {
     private struct GivenUp: Error {}
     /// The table or an index has another definition than when the build began, which begins anew.
     private struct Outdated: Error {}
+    /// More has been written than may come in while all others wait.
+    private struct Unmerged: Error {}
 
     /// Builds a table further.
     ///
@@ -54,18 +59,42 @@ struct Building {
         }
         do {
             if parts.isEmpty { return try begin(record, build) }
-            if let part = parts.first(where: { $0.stage == .filling }) {
+            guard parts.count == build.parts.count + 2, let merge = parts.last else { throw GivenUp() }
+            let filled = parts.dropLast()
+            if let part = filled.first(where: { $0.stage == .filling }) {
                 return try fill(part, record, build, limit, start)
+            }
+            let isWhole = zip(build.parts, filled.dropFirst()).allSatisfy { index, part in
+                let hasHashes = index.walk != nil && record.verification != .count
+                return part.count == part.expected - part.nulls && (!hasHashes || part.hashes == part.expectedHashes)
+            }
+            guard isWhole else { throw GivenUp() }
+            if merge.stage != .filled {
+                do {
+                    return try self.merge(record, build, limit, start)
+                } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                    // A row that has come since has the value of one that has left since.
+                    return try mergeAgain(record, build)
+                }
             }
             // Before there are entries with NULLs, which are there for a short time then.
             var passed = record
             passed.watermark = .max
             guard let counted = try copying.countReadable(passed, limit, start) else { return (0, .worked) }
-            let open = parts.filter { $0.stage == .fillingNulls }
-            if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > Self.mostNulls {
-                return try fill(part, record, build, limit, start)
+            let open = filled.filter { $0.stage == .fillingNulls }
+            // Once entries with NULLs are in their indexes, no row leaves a build.
+            let hasNulls = zip(build.parts, filled.dropFirst()).contains { !$0.nullable.isEmpty && $1.stage == .filled }
+            let most = copying.state.mostUnmerged
+            do {
+                if !hasNulls, try Merging(self, build).count(atMost: most) > most { throw Unmerged() }
+                if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > Self.mostNulls {
+                    return try fill(part, record, build, limit, start)
+                }
+                return try finish(record, build, parts, counted)
+            } catch is Unmerged {
+                if hasNulls { throw GivenUp() }
+                return try mergeAgain(record, build)
             }
-            return try finish(record, build, parts, counted)
         } catch is GivenUp {
             return try giveUp(record)
         } catch is Outdated {
@@ -131,10 +160,11 @@ struct Building {
         let begun = try transaction(record, build) { _ -> Bool? in
             guard try builds.parts(record.id).isEmpty else { return true }
             try builds.create()
-            try connection.create(in: "main", [build.createTable] + build.parts.flatMap(\.create))
+            try connection.create(in: "main", build.create)
             guard try isOfShape(build) else { throw GivenUp() }
             try builds.save(BuildStore.Part(number: 0), of: record.id, definition: build.definition)
             for part in build.parts { try builds.save(BuildStore.Part(number: part.number), of: record.id) }
+            try builds.save(BuildStore.Part(number: build.parts.count + 1, stage: .filled), of: record.id)
             return true
         }
         return (0, begun == nil ? .busy : .worked)
@@ -217,7 +247,9 @@ struct Building {
             try builds.save(cursor: nil, of: record.id)
             try builds.save(cursor: filling.isOver ? nil : filling.cursor, of: record.id)
             try builds.save(filling.part, of: record.id)
-            if part.number == 0 { for other in filling.others.dropFirst() { try builds.save(other, of: record.id) } }
+            if part.number == 0 {
+                for other in filling.others.dropFirst().dropLast() { try builds.save(other, of: record.id) }
+            }
             return part.number == 0 ? filling.part.count - before : 0
         }
         guard let filled else { return (0, .busy) }
@@ -237,7 +269,9 @@ struct Building {
         var isOver = false
 
         func next(_ build: TableBuild) -> BuildStore.Part.Stage {
-            part.number > 0 && part.stage == .filling && part.nulls > 0 ? .fillingNulls : .filled
+            // Rows that are merged may bring NULLs where there were none.
+            let isNullable = part.number > 0 && !build.parts[part.number - 1].nullable.isEmpty
+            return isNullable && part.stage == .filling ? .fillingNulls : .filled
         }
 
         /// Fills it with so many rows of the source more, or entries.
@@ -396,6 +430,7 @@ struct Building {
         /// Entries with NULLs that have waited, so many of them.
         private mutating func passNulls(_ building: Building, _ index: TableBuild.Part, _ rows: Int64) throws {
             let connection = building.connection
+            guard try connection.fetchOne("SELECT 1 FROM \(index.waiting) LIMIT 1") != nil else { return isOver = true }
             let last: Int64? = try connection.fetchValue(
                 "SELECT rowid FROM \(index.waiting) ORDER BY rowid LIMIT 1 OFFSET ?",
                 [rows - 1]
@@ -406,12 +441,62 @@ struct Building {
                         + "ORDER BY \(index.order(index.terms.map(\.name)))",
                     [last ?? .max]
                 )
-                part.count += connection.changes
                 try connection.execute("DELETE FROM \(index.waiting) WHERE rowid <= ?", [last ?? .max])
             }
             building.statements.removeAll()
             isOver = last == nil
         }
+    }
+
+    // MARK: Merging
+
+    /// Has what was written since be merged in slices, before the live table can adopt the build.
+    private func mergeAgain(
+        _ record: TableRecord,
+        _ build: TableBuild
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        let done = try transaction(record, build) { _ -> Bool? in
+            guard var merge = try builds.parts(record.id).last, merge.number > 0 else { return nil }
+            guard build.merges, merge.count < Self.mostMerges else { throw GivenUp() }
+            merge.stage = .filling
+            merge.count += 1
+            try builds.save(cursor: nil, of: record.id)
+            try builds.save(merge, of: record.id)
+            return true
+        }
+        return (0, done == nil ? .busy : .worked)
+    }
+
+    private func merge(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        let done = try transaction(record, build) { _ -> Bool? in
+            guard var merge = try builds.parts(record.id).last, merge.stage != .filled else { return nil }
+            let merging = Merging(self, build)
+            var (cursor, left) = (try builds.cursor(record.id), Int64.max)
+            if case .rows(let rows, _) = limit { left = rows }
+            while left > 0 {
+                let last = try merging.mergeOne(after: cursor, comingIn: merge.stage == .fillingNulls)
+                cursor = last.map { [.integer($0)] }
+                left -= 1
+                if last == nil {
+                    merge.stage = merge.stage == .filling ? .fillingNulls : .filled
+                    if merge.stage == .filled { break }
+                }
+                guard case .time(let budget, _) = limit else { continue }
+                if copying.clock.now + stepper.commitTime >= start + budget || stepper.gate.isAwaited { break }
+                let pages = connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay)
+                if pages >= copying.state.longTransaction { break }
+            }
+            try builds.save(cursor: nil, of: record.id)
+            try builds.save(cursor: cursor, of: record.id)
+            try builds.save(merge, of: record.id)
+            return true
+        }
+        return (0, done == nil ? .busy : .worked)
     }
 
     // MARK: The end
@@ -426,17 +511,10 @@ struct Building {
         let done = try transaction(record, build) { now -> Bool? in
             guard try builds.parts(record.id) == parts else { return nil }
             guard try isLittleWritten() else { throw GivenUp() }
-            var parts = parts
-            for (place, part) in parts.enumerated() where part.stage == .fillingNulls {
+            for part in parts.dropLast() where part.stage == .fillingNulls {
                 var filling = Filling(part: part, others: parts)
-                try filling.pass(self, now, build, Self.mostNulls + 1)
-                parts[place] = filling.part
+                while !filling.isOver { try filling.pass(self, now, build, Self.mostNulls + 1) }
             }
-            let isWhole = zip(build.parts, parts.dropFirst()).allSatisfy { index, part in
-                let hasHashes = index.walk != nil && record.verification != .count
-                return part.count == part.expected && (!hasHashes || part.hashes == part.expectedHashes)
-            }
-            guard isWhole, parts.count == build.parts.count + 1 else { throw GivenUp() }
             try adopt(now, build, built: parts[0].count, counted)
             return true
         }
@@ -469,16 +547,15 @@ struct Building {
         statements.removeAll()
         connection.clearStatementCache()
         try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
-        let (key, columns) = (sql.key, sql.insertedColumns)
-        try connection.execute(
-            "DELETE FROM \(sql.target) WHERE \(key.tupleOfSought(key.target)) IN "
-                + "(SELECT \(KeySQL.list(key.ledger)) FROM \(sql.ledger))"
-        )
-        try statements.movingRows(of: sql) {
-            try connection.execute(
-                "INSERT OR ABORT INTO \(sql.target)(\(columns)) SELECT \(columns) FROM \(build.built.target)"
-            )
+        // The build has the live table's rows now.
+        let merging = Merging(self, build, live: build.built.target, built: sql.target)
+        var changes: Int64 = 0
+        for text in [merging.deleteOutdated, merging.insertMissing] {
+            try statements.movingRows(of: sql) { try connection.execute(text) }
+            changes += connection.changes
         }
+        // It has been counted before, but not in this transaction.
+        if changes > 2 * copying.state.mostUnmerged { throw Unmerged() }
         try connection.execute("DELETE FROM \(sql.ledger) WHERE 1")
         try forgetStatistics()
         try connection.execute(

@@ -48,8 +48,10 @@ struct TableBuild {
             return "CREATE TABLE \(SQLIdentifier.quoted(name))(\(columns), PRIMARY KEY(\(terms))) WITHOUT ROWID"
         }
 
-        var create: [String] {
-            [create(name, keys: keyCount)] + (nullable.isEmpty ? [] : ["CREATE TABLE \(waiting)(\(columns))"])
+        /// - Parameter key: The key that entries with NULLs are found by while they wait, besides the columns; nothing where the order
+        ///   in which they have come is enough.
+        func create(key: String) -> [String] {
+            [create(name, keys: keyCount)] + (nullable.isEmpty ? [] : ["CREATE TABLE \(waiting)(\(columns)\(key))"])
         }
         /// The table by which entries with NULLs are written. In a unique index they may be there several times.
         var createImposter: String { create(Imposter.name, keys: terms.count) }
@@ -72,6 +74,12 @@ struct TableBuild {
                 .joined(separator: " AND ")
         }
 
+        /// Whether an entry is the one with the values ?1, ?2, ….
+        var isEntry: String {
+            terms.enumerated().map { "\($1.name) COLLATE \(SQLIdentifier.quoted($1.collation)) = ?\($0 + 1)" }
+                .joined(separator: " AND ")
+        }
+
         /// The order of its entries, by the rows that have them, or by its own names.
         func order(_ names: [String]) -> String {
             zip(names, terms).map { name, term in
@@ -82,6 +90,7 @@ struct TableBuild {
 
     static let prefix = OwnNames.prefix + "build_"
     static let ofNulls = "_nulls"
+    static let ofMerged = "_merged"
     static func name(_ id: Int64) -> String { "\(prefix)\(id)" }
     static func name(_ id: Int64, _ part: Int) -> String { "\(prefix)\(id)_\(part)" }
 
@@ -103,6 +112,21 @@ struct TableBuild {
             parts.append(part)
         }
         self.parts = parts
+    }
+
+    /// Whether rows that were written can be merged into the build before it is adopted: where they are found by one number.
+    var merges: Bool { sql.key.isRowID }
+
+    /// The keys of the rows that were merged.
+    var merged: String { "main." + SQLIdentifier.quoted(name + Self.ofMerged) }
+
+    var create: [String] {
+        let all =
+            [createTable]
+            + parts.flatMap { part in
+                part.create(key: merges ? ", PRIMARY KEY(\(part.terms.last?.name ?? "c0"))" : "")
+            }
+        return merges ? all + ["CREATE TABLE \(merged)(\(sql.key.ledgerColumns))"] : all
     }
 
     /// The table's rows, by its own name.

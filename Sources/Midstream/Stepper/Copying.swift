@@ -24,6 +24,9 @@ struct Copying {
         var builtBatch = BatchSize()
         /// Tables of fewer rows are not built: they have soon moved.
         var leastBuilt: Int64 = 10_000
+        /// How many rows may have been written that a build has not, when the live table adopts it: each comes into random places of the
+        /// indexes while everybody else waits. More are merged before that.
+        var mostUnmerged: Int64 = 1000
         /// How tables are built, by their ids, and for which schema that was made. Outer `nil`: not known; inner: not at all.
         var builds: [Int64: (version: Int64, build: TableBuild?)] = [:]
         /// How far the sources' rows are counted, by the tables' ids.

@@ -22,7 +22,7 @@ struct VerificationSQL {
     }
 
     /// Terms, all of which must hold. Expressions may be 1,000 deep, and a table may have 2,000 columns.
-    private static func conjunctions(_ terms: [String]) -> [String] {
+    static func conjunctions(_ terms: [String]) -> [String] {
         stride(from: 0, to: terms.count, by: 100)
             .map { "(\(terms[$0..<min($0 + 100, terms.count)].joined(separator: " AND ")))" }
     }

@@ -19,33 +19,35 @@ struct RandomKeysBenchmark {
     private static let columns =
         "id INTEGER PRIMARY KEY, uuid TEXT NOT NULL, conversation INTEGER NOT NULL, created_at INTEGER NOT NULL, "
         + "a INTEGER NOT NULL, b INTEGER NOT NULL, c TEXT NOT NULL, body TEXT NOT NULL"
-    private static let kinds = [
-        Kind(
-            name: "a random uuid and an index",
-            table: "CREATE TABLE messages(\(columns), UNIQUE (uuid))",
-            indexes: [byConversation]
-        ),
-        Kind(
-            name: "five indexes in no order",
-            table: "CREATE TABLE messages(\(columns), UNIQUE (uuid))",
-            indexes: ["a", "b", "c", "b, c"].map {
-                "CREATE INDEX by_\($0.split { ", ".contains($0) }.joined()) ON messages(\($0))"
-            }
-        ),
-        Kind(
-            name: "the first, without them in the source",
-            table: "CREATE TABLE messages(\(columns))",
-            indexes: ["CREATE INDEX by_uuid ON messages(uuid)", byConversation],
-            isSourceIndexed: false
-        ),
-    ] + [1000, 100, 10].map { share in
-        Kind(
-            name: "the first, one row in \(share) written",
-            table: "CREATE TABLE messages(\(columns), UNIQUE (uuid))",
-            indexes: [byConversation],
-            writes: "UPDATE messages SET created_at = created_at + 1 WHERE id % \(share) = 0"
-        )
-    }
+    private static let kinds =
+        [
+            Kind(
+                name: "a random uuid and an index",
+                table: "CREATE TABLE messages(\(columns), UNIQUE (uuid))",
+                indexes: [byConversation]
+            ),
+            Kind(
+                name: "five indexes in no order",
+                table: "CREATE TABLE messages(\(columns), UNIQUE (uuid))",
+                indexes: ["a", "b", "c", "b, c"].map {
+                    "CREATE INDEX by_\($0.split { ", ".contains($0) }.joined()) ON messages(\($0))"
+                }
+            ),
+            Kind(
+                name: "the first, without them in the source",
+                table: "CREATE TABLE messages(\(columns))",
+                indexes: ["CREATE INDEX by_uuid ON messages(uuid)", byConversation],
+                isSourceIndexed: false
+            ),
+        ]
+        + [1000, 100, 10].map { share in
+            Kind(
+                name: "the first, one row in \(share) written",
+                table: "CREATE TABLE messages(\(columns), UNIQUE (uuid))",
+                indexes: [byConversation],
+                writes: "UPDATE messages SET created_at = created_at + 1 WHERE id % \(share) = 0"
+            )
+        }
 
     static func run(_ options: Options, _ report: Report) throws {
         var lines: [[String]] = []
