@@ -18,10 +18,11 @@ struct BuildStore {
         var stage = Stage.filling
         /// The rows, or entries without NULLs, that it was filled with; how often rows were merged.
         var count: Int64 = 0
-        /// The entries that it was to have by the rows, and of these the ones with NULLs; of the rows, none.
+        /// The entries that it was to have by the rows, and of these the ones with NULLs; of the rows, none. Of the last part, the second
+        /// is 1 once entries with NULLs are in their indexes, from where no row leaves any more.
         var expected: Int64 = 0
         var nulls: Int64 = 0
-        /// The sums of the hashes of entries that have come from an index of the source, and of those that the rows have.
+        /// The sums of the hashes of rows, or of entries that have come from an index of the source, and of those that the rows have.
         var hashes: Int64 = 0
         var expectedHashes: Int64 = 0
 
@@ -140,6 +141,10 @@ struct BuildStore {
     /// - Parameter isGivenUp: Whether no other is to begin.
     func drop(_ id: Int64, isGivenUp: Bool = false) throws {
         guard try exists() else { return }
+        // Debian's SQLite overwrites what is deleted, which would make this as long as a copy.
+        let mode: Int64 = try connection.fetchValue("PRAGMA \(schema).secure_delete") ?? 0
+        try connection.execute("PRAGMA \(schema).secure_delete = FAST")
+        defer { try? connection.execute("PRAGMA \(schema).secure_delete = \(mode == 2 ? "FAST" : "\(mode)")") }
         for part in try parts(id) where part.number >= 0 {
             let name = part.number == 0 ? TableBuild.name(id) : TableBuild.name(id, part.number)
             for table in [name, name + TableBuild.ofNulls, name + TableBuild.ofMerged] {

@@ -28,10 +28,6 @@ struct Building {
     /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
     private static let mostMerges: Int64 = 8
 
-    /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check` finds them wrong until
-    /// then, so all that can wait for the end does.
-    private static let mostNulls: Int64 = 2000
-
     /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
     private struct GivenUp: Error {}
     /// The table or an index has another definition than when the build began, which begins anew.
@@ -57,8 +53,10 @@ struct Building {
             if !parts.isEmpty { return try giveUp(record) }
             return nil
         }
+        if case .rows(..<1, _) = limit { return (0, .worked) }
         do {
             if parts.isEmpty { return try begin(record, build) }
+            if try builds.definition(record.id) != build.definition { throw Outdated() }
             guard parts.count == build.parts.count + 2, let merge = parts.last else { throw GivenUp() }
             let filled = parts.dropLast()
             if let part = filled.first(where: { $0.stage == .filling }) {
@@ -83,11 +81,11 @@ struct Building {
             guard let counted = try copying.countReadable(passed, limit, start) else { return (0, .worked) }
             let open = filled.filter { $0.stage == .fillingNulls }
             // Once entries with NULLs are in their indexes, no row leaves a build.
-            let hasNulls = zip(build.parts, filled.dropFirst()).contains { !$0.nullable.isEmpty && $1.stage == .filled }
+            let hasNulls = merge.nulls > 0
             let most = copying.state.mostUnmerged
             do {
                 if !hasNulls, try Merging(self, build).count(atMost: most) > most { throw Unmerged() }
-                if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > Self.mostNulls {
+                if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > copying.state.mostNulls {
                     return try fill(part, record, build, limit, start)
                 }
                 return try finish(record, build, parts, counted)
@@ -106,7 +104,9 @@ struct Building {
 
     /// Whether an error may be one that rows which are inserted one by one do not meet, or are told of by then.
     private static func isOfBuild(_ error: SQLiteError) -> Bool {
-        error.isRefusal || ResultCode.corrupt ~= error.code || error.code == .error || ResultCode.readOnly ~= error.code
+        if error.isInterruption { return false }
+        return error.isRefusal || ResultCode.corrupt ~= error.code || error.code == .error
+            || ResultCode.readOnly ~= error.code
     }
 
     /// How the table is built, by its shape as it is now; `nil` where it is not.
@@ -193,7 +193,6 @@ struct Building {
             guard let now = try copying.store.table(record.id), now.isMoving, now.watermark == nil else { return }
             try builds.create()
             try builds.drop(record.id, isGivenUp: isGivenUp)
-            try connection.execute("UPDATE main.midstream_tables SET checksum = 0 WHERE id = ?", [record.id])
         }
         return (0, done == nil ? .busy : .worked)
     }
@@ -222,8 +221,12 @@ struct Building {
         let filled = try transaction(record, build) { now -> Int64? in
             // Another process may be further.
             let parts = try builds.parts(record.id)
-            guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage else {
-                return nil
+            guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage,
+                var merge = parts.last, merge.stage == .filled
+            else { return nil }
+            if part.stage == .fillingNulls, merge.nulls == 0 {
+                merge.nulls = 1
+                try builds.save(merge, of: record.id)
             }
             var filling = Filling(part: current, others: parts, cursor: try builds.cursor(record.id))
             let before = current.count
@@ -306,10 +309,14 @@ struct Building {
             let range = build.built.key.range(after: position.key, through: upper)
             let text = build.built.copyRange(range, withLedger: false, undoing: .transaction)
             let copied = try mover.copy(text) { try mover.bindRange($0, position, upper) }
-            try mover.verify(record, from: position, through: upper, hasLedger: false, copied: copied)
+            // The checksum is the build's until it is adopted: the table may be drained before.
+            let isSummedUp = record.verification == .complete
+            var compared = record
+            if isSummedUp { compared.verification = .batches }
+            try mover.verify(compared, from: position, through: upper, hasLedger: false, copied: copied)
             part.count += copied
             let sum = try building.statements.statement(
-                "SELECT \(KeySQL.list(build.sums)) FROM \(build.rows) WHERE "
+                "SELECT \(KeySQL.list(build.sums + (isSummedUp ? [build.sumOfRows] : []))) FROM \(build.rows) WHERE "
                     + build.sql.key.condition(build.sql.key.target, range)
             )
             defer { sum.reset() }
@@ -321,6 +328,7 @@ struct Building {
                     others[place + 1].expectedHashes &+= sum.int64(at: 3 * place + 2)
                 }
             }
+            if isSummedUp { part.hashes &+= sum.int64(at: 3 * build.parts.count) }
             for index in build.parts where !index.nullable.isEmpty {
                 let range = (range, position, upper)
                 _ = try insert(index, into: index.waiting, nulls: true, building, build, range)
@@ -457,7 +465,7 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let done = try transaction(record, build) { _ -> Bool? in
             guard var merge = try builds.parts(record.id).last, merge.number > 0 else { return nil }
-            guard build.merges, merge.count < Self.mostMerges else { throw GivenUp() }
+            guard build.merges, merge.nulls == 0, merge.count < Self.mostMerges else { throw GivenUp() }
             merge.stage = .filling
             merge.count += 1
             try builds.save(cursor: nil, of: record.id)
@@ -513,9 +521,9 @@ struct Building {
             guard try isLittleWritten() else { throw GivenUp() }
             for part in parts.dropLast() where part.stage == .fillingNulls {
                 var filling = Filling(part: part, others: parts)
-                while !filling.isOver { try filling.pass(self, now, build, Self.mostNulls + 1) }
+                while !filling.isOver { try filling.pass(self, now, build, 2000) }
             }
-            try adopt(now, build, built: parts[0].count, counted)
+            try adopt(now, build, built: parts[0], counted)
             return true
         }
         guard let done else { return (0, .busy) }
@@ -540,7 +548,7 @@ struct Building {
     private func adopt(
         _ record: TableRecord,
         _ build: TableBuild,
-        built: Int64,
+        built: BuildStore.Part,
         _ counted: (rows: Int64, hashes: Int64?)
     ) throws {
         let superseded = try copying.store.ledgerCount(record)
@@ -559,8 +567,8 @@ struct Building {
         try connection.execute("DELETE FROM \(sql.ledger) WHERE 1")
         try forgetStatistics()
         try connection.execute(
-            "UPDATE main.midstream_tables SET copied = ?2, settled = ?3 WHERE id = ?1",
-            [record.id, built - superseded, superseded]
+            "UPDATE main.midstream_tables SET copied = ?2, settled = ?3, checksum = ?4 WHERE id = ?1",
+            [record.id, built.count - superseded, superseded, built.hashes]
         )
         try builds.drop(record.id)
         guard let now = try copying.store.table(record.id) else { return }

@@ -134,6 +134,11 @@ struct Merging {
                 }
             } else if let name = index.terms.last?.name, !index.nullable.isEmpty {
                 try run("DELETE FROM \(index.waiting) WHERE \(name) = ?1", row)
+                let isGone = building.connection.changes == 1
+                let hasEntry = "\(build.rows) WHERE \(key.target[0]) = ?1 AND \(index.has(nulls: true))"
+                if try !isGone && holds(hasEntry, row) {
+                    throw SQLiteError(code: .corrupt, message: "an entry is not where it was built")
+                }
             }
         }
         try run("DELETE FROM \(built) WHERE \(key.target[0]) = ?1", row)

@@ -26,6 +26,8 @@ struct TableBuild {
         let name: String
         /// The columns behind its name: its text but for the primary key.
         fileprivate let columns: String
+        /// The same of the table in which entries wait. Where rows have one number, they are found by that.
+        fileprivate let columnsOfWaiting: String
         /// What it has of a row, and in which order.
         let values: [String]
         let terms: [IndexWalk.Term]
@@ -48,11 +50,11 @@ struct TableBuild {
             return "CREATE TABLE \(SQLIdentifier.quoted(name))(\(columns), PRIMARY KEY(\(terms))) WITHOUT ROWID"
         }
 
-        /// - Parameter key: The key that entries with NULLs are found by while they wait, besides the columns; nothing where the order
-        ///   in which they have come is enough.
-        func create(key: String) -> [String] {
-            [create(name, keys: keyCount)] + (nullable.isEmpty ? [] : ["CREATE TABLE \(waiting)(\(columns)\(key))"])
+        var create: [String] {
+            let waiting = nullable.isEmpty ? [] : ["CREATE TABLE \(waiting)(\(columnsOfWaiting))"]
+            return [create(name, keys: keyCount)] + waiting
         }
+
         /// The table by which entries with NULLs are written. In a unique index they may be there several times.
         var createImposter: String { create(Imposter.name, keys: terms.count) }
 
@@ -97,7 +99,7 @@ struct TableBuild {
     /// - Returns: `nil` where the rows are to be inserted into the table itself.
     init?(_ sql: MoveSQL, target: TableSchema, source: TableSchema, in connection: Connection) throws {
         let indexes = target.indexes.filter { target.hasRowID || !$0.isPrimaryKey }
-        guard !sql.firesTriggers, !indexes.isEmpty,
+        guard !sql.firesTriggers, !indexes.isEmpty, !target.columns.indices.contains(where: target.mayHoldTruthValues),
             let definition = try SchemaReader(connection: connection, schema: "main").definition(of: target.name),
             let text = Self.createTable(target, named: Self.name(sql.id))
         else { return nil }
@@ -121,16 +123,17 @@ struct TableBuild {
     var merged: String { "main." + SQLIdentifier.quoted(name + Self.ofMerged) }
 
     var create: [String] {
-        let all =
-            [createTable]
-            + parts.flatMap { part in
-                part.create(key: merges ? ", PRIMARY KEY(\(part.terms.last?.name ?? "c0"))" : "")
-            }
+        let all = [createTable] + parts.flatMap(\.create)
         return merges ? all + ["CREATE TABLE \(merged)(\(sql.key.ledgerColumns))"] : all
     }
 
     /// The table's rows, by its own name.
     var rows: String { "main.\(SQLIdentifier.quoted(name)) AS \(SQLIdentifier.quoted(sql.targetName))" }
+
+    /// The sum of the rows' hashes, as `VerificationSQL` has them of the source's.
+    var sumOfRows: String {
+        "sum(\(RowHash.call(sql.key.target + sql.writtenColumns.map(SQLIdentifier.quoted))))"
+    }
 
     /// For each index: how many entries rows have in it, how many of these have NULLs, and the sum of the hashes of those that are walked
     /// through.
@@ -175,7 +178,9 @@ struct TableBuild {
         func add(_ column: Int) {
             let value = column < 0 ? target.rowIDName ?? "rowid" : SQLIdentifier.quoted(target.columns[column].name)
             values.append(value)
-            types.append(column < 0 ? "INTEGER" : target.columns[column].affinity.typeName)
+            // A key of one column that is an INTEGER would be the rowid's kind of key.
+            let affinity = column < 0 ? .integer : target.columns[column].affinity
+            types.append(affinity == .integer ? "INT" : affinity.typeName)
             if column >= 0, column != target.rowIDColumn, !target.columns[column].isNotNull { nullable.append(value) }
         }
         var terms: [IndexWalk.Term] = []
@@ -191,26 +196,20 @@ struct TableBuild {
             let name = "c\(place)"
             terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
         }
-        for term in target.hasRowID ? [.init(column: -1, isDescending: false, collation: "BINARY")] : target.primaryKey
-        {
+        for term in index.rest {
             guard let column = term.column else { return nil }
-            if target.hasRowID || !index.terms.contains(where: { $0.column == column }) {
-                add(column)
-                let name = "c\(terms.count)"
-                terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
-            } else if !index.terms.contains(where: {
-                $0.column == column && SQLIdentifier.equal($0.collation, term.collation)
-            }) {
-                // Whether the key has it once more depends on SQLite's version.
-                return nil
-            }
+            add(column)
+            let name = "c\(terms.count)"
+            terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
         }
         let columns = zip(terms, types).map { $1.isEmpty ? $0.name : "\($0.name) \($1)" }
+        let last = "\(terms.last?.name ?? "") INTEGER PRIMARY KEY"
         return Part(
             number: number,
             index: index.name,
             name: name(sql.id, number),
             columns: KeySQL.list(columns),
+            columnsOfWaiting: KeySQL.list(sql.key.isRowID ? columns.dropLast() + [last] : columns),
             values: values,
             terms: terms,
             keyCount: index.isUnique ? index.terms.count : terms.count,
@@ -253,9 +252,14 @@ struct TableBuild {
             same.terms.compactMap(\.column)
             .map { $0 < 0 ? rowID : SQLIdentifier.quoted(source.columns[$0].name) } + [rowID]
         return IndexWalk(
-            relation: "\(sql.source) INDEXED BY \(SQLIdentifier.quoted(same.name))",
+            relation: "\(sql.source) AS midstream_source INDEXED BY \(SQLIdentifier.quoted(same.name))",
             terms: zip(terms, names).map { term, name in
-                IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending)
+                // In ORDER BY, a name alone would mean what is selected by that name.
+                IndexWalk.Term(
+                    name: "midstream_source.\(name)",
+                    collation: term.collation,
+                    isDescending: term.isDescending
+                )
             }
         )
     }

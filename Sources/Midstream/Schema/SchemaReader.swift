@@ -267,21 +267,22 @@ struct SchemaReader {
         try connection.mapRows(once: "PRAGMA \(prefix).index_list(\(quoted))") { row in
             let name: String = try row.read(at: 1)
             let terms = try connection.mapRows(once: "PRAGMA \(prefix).index_xinfo(\(SQLIdentifier.quoted(name)))") {
-                term -> TableSchema.Index.Term? in
-                guard term.int64(at: 5) == 1 else { return nil }
+                term -> (isOfIndex: Bool, term: TableSchema.Index.Term) in
                 let column = term.int64(at: 1)
-                return TableSchema.Index.Term(
+                let made = TableSchema.Index.Term(
                     column: column == -2 ? nil : Int(column),
                     isDescending: term.int64(at: 3) == 1,
                     collation: try term.read(String?.self, at: 4) ?? "BINARY"
                 )
+                return (term.int64(at: 5) == 1, made)
             }
             return TableSchema.Index(
                 name: name,
                 isUnique: row.int64(at: 2) == 1,
                 isPrimaryKey: row.text(at: 3) == "pk",
                 isPartial: row.int64(at: 4) == 1,
-                terms: terms.compactMap(\.self)
+                terms: terms.filter(\.isOfIndex).map(\.term),
+                rest: terms.filter { !$0.isOfIndex }.map(\.term)
             )
         }
     }

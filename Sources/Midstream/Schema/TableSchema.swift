@@ -83,6 +83,8 @@ struct TableSchema: Hashable {
         var isPartial: Bool
         /// Columns by index; `nil` where the index has an expression, -1 for the rowid.
         var terms: [Term]
+        /// The columns of the row's key that an entry has behind those.
+        var rest: [Term] = []
 
         struct Term: Hashable {
             var column: Int?

@@ -27,6 +27,9 @@ struct Copying {
         /// How many rows may have been written that a build has not, when the live table adopts it: each comes into random places of the
         /// indexes while everybody else waits. More are merged before that.
         var mostUnmerged: Int64 = 1000
+        /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check` finds them wrong until
+        /// then, so all that can wait for the end does.
+        var mostNulls: Int64 = 2000
         /// How tables are built, by their ids, and for which schema that was made. Outer `nil`: not known; inner: not at all.
         var builds: [Int64: (version: Int64, build: TableBuild?)] = [:]
         /// How far the sources' rows are counted, by the tables' ids.

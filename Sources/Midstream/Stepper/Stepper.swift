@@ -593,6 +593,7 @@ final class Stepper {
         )
         if case .time = limit, emptyLongWAL() { return (.worked, 0) }
         statements.forgetSome()
+        try dropBuilds(records)
         let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
         // Another file's stepper moves what that has taken over.
         var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
@@ -654,6 +655,16 @@ final class Stepper {
         }
         if let failure { throw failure }
         return (outcome, moved)
+    }
+
+    /// Drops what was built of tables whose rows have moved otherwise, or return.
+    private func dropBuilds(_ records: [TableRecord]) throws {
+        let builds = BuildStore(connection: connection)
+        let ids = try builds.ids().filter { id in
+            records.contains { $0.id == id && !($0.isMoving && $0.watermark == nil) }
+        }
+        if ids.isEmpty { return }
+        _ = try transaction { for id in ids { try builds.drop(id) } }
     }
 
     /// Whether an error may be one table's or one source's, and others go on: not where it is the caller's, the memory's, or
