@@ -108,7 +108,8 @@ struct BuildTests {
         _ = try Self.create(folder.file("new.db"), shape, shape.indexes)
         let database = try Database(path: folder.file("new.db"))
         try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
-        try database.buildsAllTables()
+        // Without rowids, nothing is merged in slices.
+        try database.buildsAllTables(mostUnmerged: shape.table.contains("WITHOUT ROWID") ? 1000 : 2)
         var (steps, wasBuilt) = (0, false)
         var writes = Self.writes
         while try !database.stepMigration(rows: rowsPerStep).isFinished {
@@ -116,7 +117,10 @@ struct BuildTests {
             let hidden = "SELECT 1 FROM main.sqlite_master WHERE name LIKE 'midstream\\_build\\_%' ESCAPE '\\'"
             if try database.fetchOne(hidden) != nil {
                 wasBuilt = true
-                #expect(try database.fetchOne("SELECT 1 FROM main.midstream_builds WHERE part < 0") == nil)
+            }
+            if try database.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = 'midstream_builds'") != nil {
+                let isGivenUp = "SELECT count(*) FROM main.midstream_builds WHERE part < 0"
+                #expect(try database.fetchValue(Int.self, isGivenUp) == 0)
             }
             if steps.isMultiple(of: 3), !writes.isEmpty {
                 let text = writes.removeFirst()
