@@ -28,7 +28,7 @@ func benchmark(_ arguments: [String]) throws -> Int32 {
     )
     var isGood = true
     if options.wants(table: "migration") { try migrationBenchmark(options, report) }
-    if options.wants(table: "keys") { try RandomKeysBenchmark.run(options, report) }
+    if options.wants(table: "random") { try RandomKeysBenchmark.run(options, report) }
     if options.wants(table: "operations") { try OperationsBenchmark.run(options, report) }
     if options.wants(table: "deletion") { try deletionBenchmark(options, report) }
     if options.wants(table: "latency") { try LatencyBenchmark.run(options, report) }

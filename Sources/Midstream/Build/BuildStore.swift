@@ -115,11 +115,10 @@ struct BuildStore {
     }
 
     func save(cursor values: [ExactValue]?, of id: Int64) throws {
-        guard let values else {
-            return try connection.execute("DELETE FROM \(schema).\(Self.cursors) WHERE id = ?", [id])
-        }
+        try connection.execute("DELETE FROM \(schema).\(Self.cursors) WHERE id = ?", [id])
+        guard let values else { return }
         let statement = try connection.cachedStatement(
-            "INSERT OR REPLACE INTO \(schema).\(Self.cursors)(id, place, value) VALUES (?, ?, ?)"
+            "INSERT INTO \(schema).\(Self.cursors)(id, place, value) VALUES (?, ?, ?)"
         )
         defer { statement.reset() }
         for (place, value) in values.enumerated() {
@@ -141,14 +140,12 @@ struct BuildStore {
     /// - Parameter isGivenUp: Whether no other is to begin.
     func drop(_ id: Int64, isGivenUp: Bool = false) throws {
         guard try exists() else { return }
-        // Debian's SQLite overwrites what is deleted, which would make this as long as a copy.
-        let mode: Int64 = try connection.fetchValue("PRAGMA \(schema).secure_delete") ?? 0
-        try connection.execute("PRAGMA \(schema).secure_delete = FAST")
-        defer { try? connection.execute("PRAGMA \(schema).secure_delete = \(mode == 2 ? "FAST" : "\(mode)")") }
-        for part in try parts(id) where part.number >= 0 {
-            let name = part.number == 0 ? TableBuild.name(id) : TableBuild.name(id, part.number)
-            for table in [name, name + TableBuild.ofNulls, name + TableBuild.ofMerged] {
-                try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))
+        try connection.withoutOverwriting(schema) {
+            for part in try parts(id) where part.number >= 0 {
+                let name = part.number == 0 ? TableBuild.name(id) : TableBuild.name(id, part.number)
+                for table in [name, name + TableBuild.ofNulls, name + TableBuild.ofMerged] {
+                    try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))
+                }
             }
         }
         try connection.execute("DELETE FROM \(schema).\(Self.table) WHERE id = ?", [id])

@@ -19,7 +19,7 @@ struct Building {
     var stepper: Stepper { copying.stepper }
     var connection: Connection { copying.connection }
     var sql: MoveSQL { copying.sql }
-    private var statements: InternalStatements { stepper.statements }
+    var statements: InternalStatements { stepper.statements }
 
     /// How many rows the live table may have, and as many superseded keys there may be: each is looked up once more when the live table
     /// adopts the build. Where there are more, the rest of the rows is inserted instead.
@@ -29,7 +29,7 @@ struct Building {
     private static let mostMerges: Int64 = 8
 
     /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
-    private struct GivenUp: Error {}
+    struct GivenUp: Error {}
     /// The table or an index has another definition than when the build began, which begins anew.
     private struct Outdated: Error {}
     /// More has been written than may come in while all others wait.
@@ -228,26 +228,28 @@ struct Building {
                 merge.nulls = 1
                 try builds.save(merge, of: record.id)
             }
-            var filling = Filling(part: current, others: parts, cursor: try builds.cursor(record.id))
+            var filling = Filling(
+                building: self,
+                build: build,
+                record: now,
+                part: current,
+                others: parts,
+                cursor: try builds.cursor(record.id)
+            )
             let before = current.count
             switch limit {
-            case .rows(let rows, _): try filling.pass(self, now, build, rows)
+            case .rows(let rows, _): try filling.pass(rows)
             case .time(let budget, _):
                 let deadline = start + budget
                 while !filling.isOver {
                     let began = copying.clock.now
-                    try filling.pass(self, now, build, state.builtBatch.rows)
-                    let end = copying.clock.now
-                    state.builtBatch.adapt(took: end - began)
-                    if stepper.gate.isAwaitedByWriters { state.contendedUntil = end + Copying.contention }
-                    if end + (end - began) + stepper.commitTime >= deadline || stepper.gate.isAwaited { break }
-                    if connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay) >= state.longTransaction {
-                        break
-                    }
+                    try filling.pass(state.builtBatch.rows)
+                    let time = copying.clock.now - began
+                    state.builtBatch.adapt(took: time)
+                    if copying.isToCommit(by: deadline, beforeAnother: time) { break }
                 }
             }
-            if filling.isOver { filling.part.stage = filling.next(build) }
-            try builds.save(cursor: nil, of: record.id)
+            if filling.isOver { filling.part.stage = filling.next }
             try builds.save(cursor: filling.isOver ? nil : filling.cursor, of: record.id)
             try builds.save(filling.part, of: record.id)
             if part.number == 0 {
@@ -261,199 +263,6 @@ struct Building {
             state.builtBatch.shrink()
         }
         return (filled ?? 0, .worked)
-    }
-
-    /// A part that is being filled, and how far it is.
-    private struct Filling {
-        var part: BuildStore.Part
-        /// All parts: the rows say what the others are to have.
-        var others: [BuildStore.Part]
-        var cursor: [ExactValue]?
-        var isOver = false
-
-        func next(_ build: TableBuild) -> BuildStore.Part.Stage {
-            // Rows that are merged may bring NULLs where there were none.
-            let isNullable = part.number > 0 && !build.parts[part.number - 1].nullable.isEmpty
-            return isNullable && part.stage == .filling ? .fillingNulls : .filled
-        }
-
-        /// Fills it with so many rows of the source more, or entries.
-        mutating func pass(_ building: Building, _ record: TableRecord, _ build: TableBuild, _ rows: Int64) throws {
-            guard part.number > 0 else { return try passRows(building, record, build, rows) }
-            let index = build.parts[part.number - 1]
-            if part.stage == .fillingNulls {
-                try passNulls(building, index, rows)
-            } else if let walk = index.walk {
-                try passEntries(building, record, index, walk, rows)
-            } else {
-                try passEntriesOfRows(building, build, index, rows)
-            }
-        }
-
-        private func key(_ sql: MoveSQL) -> RowKey? {
-            cursor.map { values in
-                if sql.key.isRowID, case .integer(let rowID)? = values.first { return .rowID(rowID) }
-                return .columns(values)
-            }
-        }
-
-        private mutating func passRows(
-            _ building: Building,
-            _ record: TableRecord,
-            _ build: TableBuild,
-            _ rows: Int64
-        ) throws {
-            let mover = RowMover(statements: building.statements, sql: build.built)
-            let position = key(build.sql).map(Position.after) ?? .start
-            let upper = try mover.key(at: rows - 1, from: position, isPending: false)
-            let range = build.built.key.range(after: position.key, through: upper)
-            let text = build.built.copyRange(range, withLedger: false, undoing: .transaction)
-            let copied = try mover.copy(text) { try mover.bindRange($0, position, upper) }
-            // The checksum is the build's until it is adopted: the table may be drained before.
-            let isSummedUp = record.verification == .complete
-            var compared = record
-            if isSummedUp { compared.verification = .batches }
-            try mover.verify(compared, from: position, through: upper, hasLedger: false, copied: copied)
-            part.count += copied
-            let sum = try building.statements.statement(
-                "SELECT \(KeySQL.list(build.sums + (isSummedUp ? [build.sumOfRows] : []))) FROM \(build.rows) WHERE "
-                    + build.sql.key.condition(build.sql.key.target, range)
-            )
-            defer { sum.reset() }
-            try mover.bindRange(sum, position, upper)
-            if try sum.step() {
-                for place in build.parts.indices {
-                    others[place + 1].expected += sum.int64(at: 3 * place)
-                    others[place + 1].nulls += sum.int64(at: 3 * place + 1)
-                    others[place + 1].expectedHashes &+= sum.int64(at: 3 * place + 2)
-                }
-            }
-            if isSummedUp { part.hashes &+= sum.int64(at: 3 * build.parts.count) }
-            for index in build.parts where !index.nullable.isEmpty {
-                let range = (range, position, upper)
-                _ = try insert(index, into: index.waiting, nulls: true, building, build, range)
-            }
-            (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
-        }
-
-        /// Entries of the source's index, in its order.
-        private mutating func passEntries(
-            _ building: Building,
-            _ record: TableRecord,
-            _ index: TableBuild.Part,
-            _ walk: IndexWalk,
-            _ rows: Int64
-        ) throws {
-            let limit = walk.terms.count + 1
-            let before = cursor
-            func bind(_ statement: Statement) throws {
-                try statement.bind(.columns(before ?? walk.terms.map { _ in .null }), at: 1)
-                try statement.bind(rows, at: limit)
-            }
-            var inserted: Int64 = 0
-            var last: [ExactValue]?
-            let filter = index.nullable.isEmpty ? "" : " WHERE " + index.hasNoNullByName
-            for piece in walk.following(before) {
-                inserted += try building.statements.run(
-                    "INSERT INTO \(index.relation) SELECT * FROM (\(walk.entries(piece)))\(filter)",
-                    by: { try $0.stepOfCopy() },
-                    bind
-                )
-                let end = try building.statements.statement(walk.last(piece))
-                defer { end.reset() }
-                try bind(end)
-                guard try end.step() else { continue }
-                last = (0..<walk.terms.count).map { RowReader(end).exactValue(at: $0) }
-                break
-            }
-            part.count += inserted
-            if record.verification != .count {
-                // What was written is read.
-                var read: Int64 = 0
-                let shell = IndexWalk(relation: index.relation, terms: index.terms)
-                for piece in shell.following(before) {
-                    let sum = try building.statements.statement(shell.sum(piece))
-                    defer { sum.reset() }
-                    try bind(sum)
-                    guard try sum.step() else { continue }
-                    read += sum.int64(at: 0)
-                    part.hashes &+= sum.int64(at: 1)
-                }
-                guard read == inserted else { throw GivenUp() }
-            }
-            (cursor, isOver) = (last ?? before, last == nil)
-        }
-
-        /// Entries of rows that are built, in the rows' order.
-        private mutating func passEntriesOfRows(
-            _ building: Building,
-            _ build: TableBuild,
-            _ index: TableBuild.Part,
-            _ rows: Int64
-        ) throws {
-            let key = build.sql.key
-            let mover = RowMover(statements: building.statements, sql: build.built)
-            let position = self.key(build.sql).map(Position.after) ?? .start
-            let upper: RowKey? = try key.nearest(position.key) { shared in
-                let terms = key.terms(key.target, KeyRange(first: position.key == nil ? nil : .after, shared: shared))
-                let statement = try building.statements.statement(
-                    "SELECT \(KeySQL.list(key.target)) FROM \(build.rows)\(build.sql.whereClause(terms, "")) "
-                        + "ORDER BY \(key.order(key.target)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
-                )
-                defer { statement.reset() }
-                try mover.bindRange(statement, position, nil)
-                try statement.bind(rows - 1, at: 2 * key.count + 1)
-                return try statement.step() ? key.read(statement) : nil
-            }
-            part.count += try insert(
-                index,
-                into: index.relation,
-                nulls: false,
-                building,
-                build,
-                (key.range(after: position.key, through: upper), position, upper)
-            )
-            (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
-        }
-
-        /// Inserts the entries that rows of a range have in an index: those with NULLs, or those without.
-        private func insert(
-            _ index: TableBuild.Part,
-            into relation: String,
-            nulls: Bool,
-            _ building: Building,
-            _ build: TableBuild,
-            _ range: (range: KeyRange, position: Position, upper: RowKey?)
-        ) throws -> Int64 {
-            let (belongs, key) = (index.has(nulls: nulls), build.sql.key)
-            let mover = RowMover(statements: building.statements, sql: build.built)
-            return try building.statements.run(
-                "INSERT INTO \(relation) SELECT \(KeySQL.list(index.values)) FROM \(build.rows) "
-                    + "WHERE \(key.condition(key.target, range.range))\(belongs.isEmpty ? "" : " AND " + belongs) "
-                    + "ORDER BY \(index.order(index.values))",
-                by: { try $0.stepOfCopy() }
-            ) { try mover.bindRange($0, range.position, range.upper) }
-        }
-
-        /// Entries with NULLs that have waited, so many of them.
-        private mutating func passNulls(_ building: Building, _ index: TableBuild.Part, _ rows: Int64) throws {
-            let connection = building.connection
-            guard try connection.fetchOne("SELECT 1 FROM \(index.waiting) LIMIT 1") != nil else { return isOver = true }
-            let last: Int64? = try connection.fetchValue(
-                "SELECT rowid FROM \(index.waiting) ORDER BY rowid LIMIT 1 OFFSET ?",
-                [rows - 1]
-            )
-            try Imposter(connection: connection).describing(index.name, index.createImposter) {
-                try connection.execute(
-                    "INSERT INTO main.\(SQLIdentifier.quoted(Imposter.name)) SELECT * FROM \(index.waiting) WHERE rowid <= ? "
-                        + "ORDER BY \(index.order(index.terms.map(\.name)))",
-                    [last ?? .max]
-                )
-                try connection.execute("DELETE FROM \(index.waiting) WHERE rowid <= ?", [last ?? .max])
-            }
-            building.statements.removeAll()
-            isOver = last == nil
-        }
     }
 
     // MARK: Merging
@@ -495,11 +304,8 @@ struct Building {
                     if merge.stage == .filled { break }
                 }
                 guard case .time(let budget, _) = limit else { continue }
-                if copying.clock.now + stepper.commitTime >= start + budget || stepper.gate.isAwaited { break }
-                let pages = connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay)
-                if pages >= copying.state.longTransaction { break }
+                if copying.isToCommit(by: start + budget, beforeAnother: .zero) { break }
             }
-            try builds.save(cursor: nil, of: record.id)
             try builds.save(cursor: cursor, of: record.id)
             try builds.save(merge, of: record.id)
             return true
@@ -520,8 +326,8 @@ struct Building {
             guard try builds.parts(record.id) == parts else { return nil }
             guard try isLittleWritten() else { throw GivenUp() }
             for part in parts.dropLast() where part.stage == .fillingNulls {
-                var filling = Filling(part: part, others: parts)
-                while !filling.isOver { try filling.pass(self, now, build, 2000) }
+                var filling = Filling(building: self, build: build, record: now, part: part, others: parts)
+                try filling.pass(.max)
             }
             try adopt(now, build, built: parts[0], counted)
             return true
@@ -556,7 +362,7 @@ struct Building {
         connection.clearStatementCache()
         try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
         // The build has the live table's rows now.
-        let merging = Merging(self, build, live: build.built.target, built: sql.target)
+        let merging = Merging(self, build, isExchanged: true)
         var changes: Int64 = 0
         for text in [merging.deleteOutdated, merging.insertMissing] {
             try statements.movingRows(of: sql) { try connection.execute(text) }

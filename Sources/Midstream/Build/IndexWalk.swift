@@ -12,6 +12,9 @@ struct IndexWalk: Sendable {
         var collation: String
         var isDescending = false
 
+        /// The same of another column.
+        func named(_ name: String) -> Term { Term(name: name, collation: collation, isDescending: isDescending) }
+
         fileprivate var sought: String { "\(name) COLLATE \(SQLIdentifier.quoted(collation))" }
         var ordered: String { sought + (isDescending ? " DESC" : "") }
     }

@@ -12,11 +12,12 @@ struct Merging {
     private let live: String
     private let built: String
 
-    init(_ building: Building, _ build: TableBuild, live: String? = nil, built: String? = nil) {
+    /// - Parameter isExchanged: Whether the live table has what was built by now, and the build has the live rows.
+    init(_ building: Building, _ build: TableBuild, isExchanged: Bool = false) {
         self.building = building
         self.build = build
-        self.live = live ?? build.sql.target
-        self.built = built ?? build.built.target
+        let (live, built) = (build.sql.target, build.built.target)
+        (self.live, self.built) = isExchanged ? (built, live) : (live, built)
     }
 
     private var key: KeySQL { build.sql.key }

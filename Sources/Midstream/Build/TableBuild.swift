@@ -43,7 +43,7 @@ struct TableBuild {
         /// The table in which entries with NULLs wait for the end.
         var waiting: String { "main." + SQLIdentifier.quoted(name + TableBuild.ofNulls) }
 
-        /// - Parameter isUnique: Whether the index's own terms are the key, so that none is there twice.
+        /// - Parameter keys: How many of the terms are the primary key: of a unique index its own, so that none is there twice.
         private func create(_ name: String, keys: Int) -> String {
             let terms = KeySQL.list(terms.prefix(keys).map(\.ordered))
             // Of an imposter, SQLite takes no schema's name.
@@ -85,7 +85,7 @@ struct TableBuild {
         /// The order of its entries, by the rows that have them, or by its own names.
         func order(_ names: [String]) -> String {
             zip(names, terms).map { name, term in
-                IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending).ordered
+                term.named(name).ordered
             }.joined(separator: ", ")
         }
     }
@@ -184,22 +184,16 @@ struct TableBuild {
             if column >= 0, column != target.rowIDColumn, !target.columns[column].isNotNull { nullable.append(value) }
         }
         var terms: [IndexWalk.Term] = []
-        for (place, term) in index.terms.enumerated() {
+        for (place, term) in (index.terms + index.rest).enumerated() {
             if let column = term.column {
                 add(column)
             } else {
-                guard let texts else { return nil }
+                guard let texts, place < texts.terms.count else { return nil }
                 values.append("(\(texts.terms[place]))")
                 types.append("")
                 nullable.append(values[place])
             }
             let name = "c\(place)"
-            terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
-        }
-        for term in index.rest {
-            guard let column = term.column else { return nil }
-            add(column)
-            let name = "c\(terms.count)"
             terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
         }
         let columns = zip(terms, types).map { $1.isEmpty ? $0.name : "\($0.name) \($1)" }
@@ -255,11 +249,7 @@ struct TableBuild {
             relation: "\(sql.source) AS midstream_source INDEXED BY \(SQLIdentifier.quoted(same.name))",
             terms: zip(terms, names).map { term, name in
                 // In ORDER BY, a name alone would mean what is selected by that name.
-                IndexWalk.Term(
-                    name: "midstream_source.\(name)",
-                    collation: term.collation,
-                    isDescending: term.isDescending
-                )
+                term.named("midstream_source.\(name)")
             }
         )
     }

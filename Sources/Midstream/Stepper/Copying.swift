@@ -49,7 +49,7 @@ struct Copying {
 
     /// Together with the pages that are in the cache, and those that the WAL has by then, 64 MB at most.
     private static let longTransaction: Int64 = 48 << 20
-    static let contention = Duration.milliseconds(500)
+    private static let contention = Duration.milliseconds(500)
 
     func advance(
         _ record: TableRecord,
@@ -95,6 +95,15 @@ struct Copying {
         }
     }
 
+    /// Whether the transaction that is open is to end, rather than to do for so long what it has just done: for the time, for somebody who
+    /// waits, or for the WAL.
+    func isToCommit(by deadline: ContinuousClock.Instant, beforeAnother time: Duration) -> Bool {
+        let now = clock.now
+        if stepper.gate.isAwaitedByWriters { state.contendedUntil = now + Self.contention }
+        return now + time + stepper.commitTime >= deadline || stepper.gate.isAwaited
+            || connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay) >= state.longTransaction
+    }
+
     /// Whether a transaction took its time because the disk is slow to sync, which fewer rows would not change.
     func isHeldUpBySync(_ time: Duration) -> Bool {
         stepper.lastCommit.pages < 64 && stepper.lastCommit.time > time / 2
@@ -120,11 +129,9 @@ struct Copying {
                     undoing: .transaction
                 )
                 guard upper != nil else { break }
-                let now = clock.now
-                batch.adapt(took: now - start)
-                if stepper.gate.isAwaitedByWriters { state.contendedUntil = now + Self.contention }
-                if now + (now - start) + stepper.commitTime >= deadline || stepper.gate.isAwaited { break }
-                if connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay) >= state.longTransaction { break }
+                let time = clock.now - start
+                batch.adapt(took: time)
+                if isToCommit(by: deadline, beforeAnother: time) { break }
             }
             return moved
         }

@@ -327,11 +327,7 @@ struct Retirement {
             return "\(rows - claimed) of its rows \(verb) to no migration"
         }
         if let reason = try migration.remainder(connection).reasonToKeep(record) { return reason }
-        // Debian's SQLite overwrites what is deleted, which would make this as long as a copy.
-        let overwrites: Int64 = try connection.fetchValue("PRAGMA main.secure_delete") ?? 0
-        try connection.execute("PRAGMA main.secure_delete = FAST")
-        defer { try? connection.execute("PRAGMA main.secure_delete = \(overwrites == 1 ? 1 : 0)") }
-        try connection.dropTable(record.source, in: "main")
+        try connection.withoutOverwriting("main") { try connection.dropTable(record.source, in: "main") }
         return nil
     }
 

@@ -53,7 +53,7 @@ struct RandomKeysBenchmark {
         var lines: [[String]] = []
         for kind in kinds {
             let folder = try WorkFolder(below: options.folder)
-            Report.note("keys: making \(options.rows.grouped) rows with \(kind.name)")
+            Report.note("random: making \(options.rows.grouped) rows with \(kind.name)")
             try make(folder.file("rows.db"), kind, options.rows)
             var first: MigrationRun?
             for (name, budget) in [("INSERT … SELECT, DROP", 0), ("steps of 10 ms", 10), ("steps of 1 s", 1000)] {
@@ -76,7 +76,7 @@ struct RandomKeysBenchmark {
                 ])
             }
         }
-        report.section("keys", "\(options.rows.grouped) rows of 250 bytes, from one file to another")
+        report.section("random", "\(options.rows.grouped) rows of 250 bytes, from one file to another")
         report.table(
             [
                 "table", "way", "time", "rows/s", "times one go", "p99", "longest step", "peak WAL", "peak RSS",

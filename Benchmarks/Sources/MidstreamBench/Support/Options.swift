@@ -3,7 +3,7 @@ struct Options {
     /// The tables in the order in which they are printed. Those of the latency, the pace, the growth, the memory and the launch take
     /// long and are printed when asked for.
     static let tables = [
-        "migration", "keys", "operations", "deletion", "latency", "pace", "opening", "tables", "decode", "statements",
+        "migration", "random", "operations", "deletion", "latency", "pace", "opening", "tables", "decode", "statements",
         "growth",
         "cipher", "memory", "launch",
     ]
@@ -43,7 +43,7 @@ struct Options {
           --seconds S    measure each cell of the operations for about S seconds (0.3)
           --memory ROWS  only the memory that moving so many rows takes; --only memory is the same with 5000000
           --launch ROWS  only the launch with a file of so many rows to upgrade; --only launch is the same with 5000000
-          --only NAME    one of migration, keys, operations, deletion, latency, pace, opening, tables, decode, statements, growth,
+          --only NAME    one of migration, random, operations, deletion, latency, pace, opening, tables, decode, statements, growth,
                          cipher, memory, launch, or the operations whose name contains NAME; may be repeated
           --state NAME   only the operations with so much moved: 0, 1, 50, ledger, 99 or after; may be repeated
           --cpu          compare the operations and decoding by processor time, which other programs disturb less
