@@ -65,11 +65,11 @@ final class KnownSchema {
         let dropped = objects(of: table).filter(isDropped).sorted { $0.rowID > $1.rowID }
         for object in dropped {
             objects[object.rowID] = nil
-            // SQLite gives the next one the largest number and one.
-            if object.rowID == lastRowID { lastRowID -= 1 }
             rowIDsOfTables[Self.key(object.table)]?.removeAll { $0 == object.rowID }
             rowIDsOfNames[Self.key(object.name)]?.removeAll { $0 == object.rowID }
         }
+        // SQLite gives the next one the largest number that there is then, and one.
+        while lastRowID > 0, objects[lastRowID] == nil { lastRowID -= 1 }
         descriptions[Self.key(table)] = nil
     }
 
