@@ -430,12 +430,19 @@ final class MigrationEngine: Sendable {
         guard !listeners.withLock(\.isClosed) else { return }
         auto.start(pace) { [weak self] in
             guard let self else { return false }
-            if let throttle, !throttle() { return true }
-            // An error has been reported; the next step tries again.
-            guard let progress = try? step(.time(pace.budget, table: nil)) else { return true }
-            if !progress.isFinished { return true }
-            // Who was told of the end may have begun another migration.
-            return (try? readProgress())?.isFinished == false
+            // Steps that have little to do, such as those that sync, make room for others.
+            let end = ContinuousClock.now + pace.budget
+            var left = pace.budget
+            while left >= pace.budget / 4 {
+                if let throttle, !throttle() { return true }
+                // An error has been reported; the next step tries again.
+                guard let progress = try? step(.time(left, table: nil)) else { return true }
+                // Who was told of the end may have begun another migration.
+                if progress.isFinished { return (try? readProgress())?.isFinished == false }
+                if progress.outcome != .worked { return true }
+                left = end - .now
+            }
+            return true
         }
         // Who closes the database on another thread has stopped the timer that ran before this one.
         if listeners.withLock(\.isClosed) { auto.stop() }

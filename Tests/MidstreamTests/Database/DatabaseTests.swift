@@ -216,6 +216,17 @@ import Testing
         #expect(try pair.database.fetchValue(Int64.self, "SELECT count(*) FROM messages") == 100)
     }
 
+    /// A step that has little to do does not cost an interval.
+    @Test func stepsOfAutoMigrationFillTheirBudget() async throws {
+        let pair = try Self.messages()
+        let progress = pair.database.migrationProgress
+        pair.database.startAutoMigration(pace: MigrationPace(budget: .seconds(60), interval: .seconds(3600)))
+        var steps = 0
+        for await _ in progress { steps += 1 }
+        #expect(steps > 1)
+        #expect(pair.database.isMigrated)
+    }
+
     /// Who is told of the end begins another migration, and has it step too.
     @Test(arguments: [true, false]) func autoMigrationGoesOnWithWhatIsBegunAtItsEnd(isStartedAnew: Bool) async throws {
         let fixture = try MovingFixture(rows: 50)
