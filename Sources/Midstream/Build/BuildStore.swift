@@ -56,12 +56,27 @@ struct BuildStore {
         )
     }
 
-    /// The parts of a table's build; empty where there is none. One that was given up has none but the first, of a negative number.
+    /// What is noted of a table besides the parts of its build, in the place of a part of that number.
+    enum Mark: Int {
+        /// No build is to begin.
+        case givenUp = -1
+        /// The build has the source's rows alone: those that the application had written when they came, each at its time, had the same
+        /// values in a unique index.
+        case ofSourceAlone = -2
+    }
+
+    func has(_ mark: Mark, _ id: Int64) throws -> Bool {
+        guard try exists() else { return false }
+        let sql = "SELECT 1 FROM \(schema).\(Self.table) WHERE id = ? AND part = ?"
+        return try connection.fetchOne(sql, [id, Int64(mark.rawValue)]) != nil
+    }
+
+    /// The parts of a table's build; empty where there is none.
     func parts(_ id: Int64) throws -> [Part] {
         guard try exists() else { return [] }
         return try connection.mapRows(
             "SELECT part, stage, count, expected, nulls, hashes, expected_hashes FROM \(schema).\(Self.table) "
-                + "WHERE id = ? ORDER BY part",
+                + "WHERE id = ? AND part >= 0 ORDER BY part",
             [id]
         ) { row in
             Part(
@@ -78,7 +93,7 @@ struct BuildStore {
 
     /// How much of the work of a build is done, as so many of the table's rows: those and the entries of its indexes are alike.
     func shareDone(of record: TableRecord) throws -> Int64 {
-        let parts = try parts(record.id).filter { $0.number >= 0 }.dropLast()
+        let parts = try parts(record.id).dropLast()
         guard let total = record.total, !parts.isEmpty else { return 0 }
         let isExpected = parts[0].stage == .filled
         let expected = parts.reduce(0) { $0 + ($1.number > 0 && isExpected ? $1.expected - $1.nulls : total) }
@@ -137,21 +152,21 @@ struct BuildStore {
 
     /// Drops a table's build, in the transaction that is open.
     ///
-    /// - Parameter isGivenUp: Whether no other is to begin.
-    func drop(_ id: Int64, isGivenUp: Bool = false) throws {
+    /// - Parameter mark: What is to be noted for the next one.
+    func drop(_ id: Int64, noting mark: Mark? = nil) throws {
         guard try exists() else { return }
         try connection.withoutOverwriting(schema) {
-            for part in try parts(id) where part.number >= 0 {
+            for part in try parts(id) {
                 let name = part.number == 0 ? TableBuild.name(id) : TableBuild.name(id, part.number)
-                for table in [name, name + TableBuild.ofNulls, name + TableBuild.ofMerged] {
+                for table in [name] + TableBuild.suffixes.map({ name + $0 }) {
                     try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))
                 }
             }
         }
         try connection.execute("DELETE FROM \(schema).\(Self.table) WHERE id = ?", [id])
         try save(cursor: nil, of: id)
-        if isGivenUp {
-            try save(Part(number: -1), of: id)
+        if let mark {
+            try save(Part(number: mark.rawValue), of: id)
         } else if try ids().isEmpty {
             for table in [Self.table, Self.cursors] {
                 try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))

@@ -21,12 +21,17 @@ struct Building {
     var sql: MoveSQL { copying.sql }
     var statements: InternalStatements { stepper.statements }
 
-    /// How many rows the live table may have, and as many superseded keys there may be: each is looked up once more when the live table
-    /// adopts the build. Where there are more, the rest of the rows is inserted instead.
-    static let mostWritten: Int64 = 20_000
+    /// How many rows are compared at once, those in the live table and superseded ones, where nobody waits. More are in slices.
+    static let mostCompared: Int64 = 5000
+
+    /// The same where others wait. Where more have been written, while they were compared, the rows are inserted instead.
+    static let mostWritten: Int64 = 40_000
 
     /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
     private static let mostMerges: Int64 = 8
+
+    /// The keys that are merged before somebody is looked for who waits.
+    private static let mergedAtOnce: Int64 = 64
 
     /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
     struct GivenUp: Error {}
@@ -47,8 +52,8 @@ struct Building {
         guard record.watermark == nil, let record = try copying.store.table(record.id), record.watermark == nil,
             let total = record.total, total > 0, total >= copying.state.leastBuilt, record.isMoving
         else { return nil }
+        if try builds.has(.givenUp, record.id) { return nil }
         let parts = try builds.parts(record.id)
-        if parts.first?.number == -1 { return nil }
         guard let build = try build(record) else {
             if !parts.isEmpty { return try giveUp(record) }
             return nil
@@ -62,8 +67,8 @@ struct Building {
             if let part = filled.first(where: { $0.stage == .filling }) {
                 return try fill(part, record, build, limit, start)
             }
-            let isWhole = zip(build.parts, filled.dropFirst()).allSatisfy { index, part in
-                let hasHashes = index.walk != nil && record.verification != .count
+            let isWhole = try zip(build.parts, filled.dropFirst()).allSatisfy { index, part in
+                let hasHashes = try walk(index) != nil && record.verification != .count
                 return part.count == part.expected - part.nulls && (!hasHashes || part.hashes == part.expectedHashes)
             }
             guard isWhole else { throw GivenUp() }
@@ -82,9 +87,8 @@ struct Building {
             let open = filled.filter { $0.stage == .fillingNulls }
             // Once entries with NULLs are in their indexes, no row leaves a build.
             let hasNulls = merge.nulls > 0
-            let most = copying.state.mostUnmerged
             do {
-                if !hasNulls, try Merging(self, build).count(atMost: most) > most { throw Unmerged() }
+                if !hasNulls { try findUnmerged(record, build, merge) }
                 if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > copying.state.mostNulls {
                     return try fill(part, record, build, limit, start)
                 }
@@ -96,10 +100,17 @@ struct Building {
         } catch is GivenUp {
             return try giveUp(record)
         } catch is Outdated {
-            return try drop(record, isGivenUp: false)
+            return try drop(record)
         } catch let error as SQLiteError where Self.isOfBuild(error) {
-            return try giveUp(record)
+            let mayBeOfTimes =
+                try ResultCode.constraint ~= error.code && hasWritten(build) && !builds.has(.ofSourceAlone, record.id)
+            return try drop(record, noting: mayBeOfTimes ? .ofSourceAlone : .givenUp)
         }
+    }
+
+    /// Whether the build has rows that are not the source's.
+    private func hasWritten(_ build: TableBuild) throws -> Bool {
+        try build.merges && connection.fetchOne("SELECT 1 FROM \(build.merged) LIMIT 1") != nil
     }
 
     /// Whether an error may be one that rows which are inserted one by one do not meet, or are told of by then.
@@ -116,10 +127,10 @@ struct Building {
         var made: TableBuild?
         let (_, records) = try stepper.load()
         // The rows of several sources, or of a chain, come one after the other.
-        let names = [record.target, record.source]
         let isAlone = !records.contains { other in
             other.id != record.id && other.phase != .done
-                && names.contains { SQLIdentifier.equal(other.target, $0) || SQLIdentifier.equal(other.source, $0) }
+                && (SQLIdentifier.equal(other.target, record.target) || SQLIdentifier.equal(other.target, record.source)
+                    || SQLIdentifier.equal(other.source, record.target))
         }
         if isAlone, record.refusedRowsTable == nil, record.unreadableRowsTable == nil,
             let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
@@ -156,7 +167,8 @@ struct Building {
         _ record: TableRecord,
         _ build: TableBuild
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
-        guard try connection.canWriteSchema, try isLittleWritten() else { throw GivenUp() }
+        let written = try build.merges ? 0 : Merging(self, build).written(atMost: Self.mostWritten)
+        guard try connection.canWriteSchema, written <= Self.mostWritten else { throw GivenUp() }
         let begun = try transaction(record, build) { _ -> Bool? in
             guard try builds.parts(record.id).isEmpty else { return true }
             try builds.create()
@@ -182,29 +194,19 @@ struct Building {
     }
 
     private func giveUp(_ record: TableRecord) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
-        try drop(record, isGivenUp: true)
+        try drop(record, noting: .givenUp)
     }
 
     private func drop(
         _ record: TableRecord,
-        isGivenUp: Bool
+        noting mark: BuildStore.Mark? = nil
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let done: Void? = try stepper.transaction {
             guard let now = try copying.store.table(record.id), now.isMoving, now.watermark == nil else { return }
             try builds.create()
-            try builds.drop(record.id, isGivenUp: isGivenUp)
+            try builds.drop(record.id, noting: mark)
         }
         return (0, done == nil ? .busy : .worked)
-    }
-
-    /// Whether few rows have been written, so that the live table can adopt a build.
-    private func isLittleWritten() throws -> Bool {
-        try [sql.target, sql.ledger].allSatisfy { table in
-            let count: Int64? = try connection.fetchValue(
-                "SELECT count(*) FROM (SELECT 1 FROM \(table) LIMIT \(Self.mostWritten + 1))"
-            )
-            return (count ?? 0) <= Self.mostWritten
-        }
     }
 
     // MARK: Filling
@@ -234,6 +236,7 @@ struct Building {
                 record: now,
                 part: current,
                 others: parts,
+                isOfSourceAlone: try builds.has(.ofSourceAlone, record.id),
                 cursor: try builds.cursor(record.id)
             )
             let before = current.count
@@ -265,22 +268,58 @@ struct Building {
         return (filled ?? 0, .worked)
     }
 
+    /// The index of the source whose entries an index gets; `nil` where it gets those of the rows, in their order.
+    func walk(_ index: TableBuild.Part) throws -> IndexWalk? {
+        guard let walk = index.walk else { return nil }
+        return try walk.hasRanges || !hasEdits(index) ? walk : nil
+    }
+
+    /// Whether an index of the source has not just the entries that the rows have which were built.
+    func hasEdits(_ index: TableBuild.Part) throws -> Bool {
+        let statement = try statements.statement("SELECT EXISTS (SELECT 1 FROM \(index.edits))")
+        defer { statement.reset() }
+        return try statement.step() && statement.int64(at: 0) != 0
+    }
+
     // MARK: Merging
+
+    /// Looks whether little enough is left to merge for the live table to adopt the build.
+    private func findUnmerged(_ record: TableRecord, _ build: TableBuild, _ merge: BuildStore.Part) throws {
+        let merging = Merging(self, build)
+        // Both of one snapshot.
+        let isEnough = try connection.readingTransaction {
+            let version = try dataVersion()
+            if copying.state.mergedAt.removeValue(forKey: record.id) == version {
+                copying.state.mergedAt[record.id] = version
+                return true
+            }
+            let isMuch = try build.merges && merging.written(atMost: Self.mostCompared) > Self.mostCompared
+            if isMuch, merge.count < Self.mostMerges { return false }
+            let unmerged = try merging.count(atMost: copying.state.mostUnmerged)
+            if unmerged == 0 { copying.state.mergedAt[record.id] = version }
+            return unmerged <= copying.state.mostUnmerged
+        }
+        if !isEnough { throw Unmerged() }
+    }
 
     /// Has what was written since be merged in slices, before the live table can adopt the build.
     private func mergeAgain(
         _ record: TableRecord,
         _ build: TableBuild
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        var version: Int64?
         let done = try transaction(record, build) { _ -> Bool? in
             guard var merge = try builds.parts(record.id).last, merge.number > 0 else { return nil }
             guard build.merges, merge.nulls == 0, merge.count < Self.mostMerges else { throw GivenUp() }
             merge.stage = .filling
             merge.count += 1
+            version = try dataVersion()
             try builds.save(cursor: nil, of: record.id)
             try builds.save(merge, of: record.id)
             return true
         }
+        // When the slices are over, it is another one if anybody has written since. Not before this is committed.
+        copying.state.mergedAt[record.id] = done == nil ? nil : version
         return (0, done == nil ? .busy : .worked)
     }
 
@@ -296,9 +335,14 @@ struct Building {
             var (cursor, left) = (try builds.cursor(record.id), Int64.max)
             if case .rows(let rows, _) = limit { left = rows }
             while left > 0 {
-                let last = try merging.mergeOne(after: cursor, comingIn: merge.stage == .fillingNulls)
+                let rows = min(left, Self.mergedAtOnce)
+                let last = try merging.merge(
+                    after: cursor,
+                    comingIn: merge.stage == .fillingNulls,
+                    atMost: rows
+                )
                 cursor = last.map { [.integer($0)] }
-                left -= 1
+                left -= rows
                 if last == nil {
                     merge.stage = merge.stage == .filling ? .fillingNulls : .filled
                     if merge.stage == .filled { break }
@@ -324,21 +368,39 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let done = try transaction(record, build) { now -> Bool? in
             guard try builds.parts(record.id) == parts else { return nil }
-            guard try isLittleWritten() else { throw GivenUp() }
             for part in parts.dropLast() where part.stage == .fillingNulls {
-                var filling = Filling(building: self, build: build, record: now, part: part, others: parts)
+                var filling = Filling(
+                    building: self,
+                    build: build,
+                    record: now,
+                    part: part,
+                    others: parts,
+                    isOfSourceAlone: true
+                )
                 try filling.pass(.max)
             }
-            try adopt(now, build, built: parts[0], counted)
+            try adopt(
+                now,
+                build,
+                built: parts[0],
+                counted,
+                isMerged: copying.state.mergedAt[record.id] == dataVersion()
+            )
             return true
         }
         guard let done else { return (0, .busy) }
         if done != nil {
             copying.state.counts[record.id] = nil
             copying.state.builds[record.id] = nil
+            copying.state.mergedAt[record.id] = nil
         }
         return (0, .worked)
     }
+
+    /// A number that is another one when another connection has written the target since.
+    ///
+    /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
+    private func dataVersion() throws -> Int64 { try connection.fetchValue("PRAGMA main.data_version") ?? 0 }
 
     /// Forgets what ANALYZE has found: it was of the few rows that the live table had.
     private func forgetStatistics() throws {
@@ -355,20 +417,22 @@ struct Building {
         _ record: TableRecord,
         _ build: TableBuild,
         built: BuildStore.Part,
-        _ counted: (rows: Int64, hashes: Int64?)
+        _ counted: (rows: Int64, hashes: Int64?),
+        isMerged: Bool
     ) throws {
         let superseded = try copying.store.ledgerCount(record)
+        if !isMerged, try Merging(self, build).written(atMost: Self.mostWritten) > Self.mostWritten { throw Unmerged() }
         statements.removeAll()
         connection.clearStatementCache()
         try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
         // The build has the live table's rows now.
         let merging = Merging(self, build, isExchanged: true)
         var changes: Int64 = 0
-        for text in [merging.deleteOutdated, merging.insertMissing] {
+        for text in isMerged ? [] : [merging.deleteOutdated, merging.insertMissing] {
             try statements.movingRows(of: sql) { try connection.execute(text) }
             changes += connection.changes
         }
-        // It has been counted before, but not in this transaction.
+        // They have been counted before, but not in this transaction.
         if changes > 2 * copying.state.mostUnmerged { throw Unmerged() }
         try connection.execute("DELETE FROM \(sql.ledger) WHERE 1")
         try forgetStatistics()

@@ -9,6 +9,8 @@ struct Filling {
     var part: BuildStore.Part
     /// All parts: the rows say what the others are to have.
     var others: [BuildStore.Part]
+    /// Whether rows are the source's, whatever has superseded them.
+    let isOfSourceAlone: Bool
     var cursor: [ExactValue]?
     var isOver = false
 
@@ -29,7 +31,7 @@ struct Filling {
         let index = build.parts[part.number - 1]
         if part.stage == .fillingNulls {
             try passNulls(index, rows)
-        } else if let walk = index.walk {
+        } else if let walk = try building.walk(index) {
             try passEntries(index, walk, rows)
         } else {
             try passEntriesOfRows(index, rows)
@@ -45,20 +47,33 @@ struct Filling {
 
     private mutating func passRows(_ rows: Int64) throws {
         let position = key.map(Position.after) ?? .start
-        let upper = try mover.key(at: rows - 1, from: position, isPending: false)
+        var upper = try mover.key(at: rows - 1, from: position, isPending: false)
+        let written = try keysOfWritten(position, &upper, atMost: rows)
         let range = build.built.key.range(after: position.key, through: upper)
-        let text = build.built.copyRange(range, withLedger: false, undoing: .transaction)
-        let copied = try mover.copy(text) { try mover.bindRange($0, position, upper) }
         // The checksum is the build's until it is adopted: the table may be drained before.
         let isSummedUp = record.verification == .complete
-        var compared = record
-        if isSummedUp { compared.verification = .batches }
-        try mover.verify(compared, from: position, through: upper, hasLedger: false, copied: copied)
+        var from = position
+        var copied: Int64 = 0
+        // What is copied in the order of the keys makes the build dense.
+        if !written.isEmpty {
+            let live = try statements.statement(build.copyLive)
+            let between = try Comparison(self, .after(.rowID(0)), .rowID(0))
+            let first = try position == .start ? Comparison(self, position, .rowID(0)) : between
+            for key in written {
+                if key > .min, from.key != .rowID(key - 1) {
+                    copied += try (from == position ? first : between).copy(from, .rowID(key - 1))
+                }
+                _ = try statements.run(live, by: { try $0.stepOfCopy() }) { try $0.bind(key, at: 1) }
+                from = .after(.rowID(key))
+            }
+        }
+        if upper == nil || from.key != upper { copied += try Comparison(self, from, upper).copy(from, upper) }
         part.count += copied
-        let sum = try statements.statement(
+        if !written.isEmpty { try note(index: range, position, upper) }
+        let sum = try statement(isSummedUp ? "sums of all" : "sums", range) {
             "SELECT \(KeySQL.list(build.sums + (isSummedUp ? [build.sumOfRows] : []))) FROM \(build.rows) WHERE "
                 + build.sql.key.condition(build.sql.key.target, range)
-        )
+        }
         defer { sum.reset() }
         try mover.bindRange(sum, position, upper)
         if try sum.step() {
@@ -76,39 +91,121 @@ struct Filling {
         (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
     }
 
+    /// Copies the source's rows of a range, whatever has superseded them, and compares them.
+    private struct Comparison {
+        private let filling: Filling
+        private let copy: Statement
+        private let check: Statement?
+
+        /// - Parameters: Ends that ranges like those have which are copied.
+        init(_ filling: Filling, _ position: Position, _ upper: RowKey?) throws {
+            self.filling = filling
+            let sql = filling.build.built
+            let range = sql.key.range(after: position.key, through: upper)
+            copy = try filling.statement("copy", range) {
+                sql.copyRange(range, withLedger: false, undoing: .transaction)
+            }
+            let isCompared = filling.record.verification != .count
+            check =
+                try isCompared
+                ? filling.statement("check", range) {
+                    VerificationSQL(sql).equalRows(range, withLedger: false, hashes: false)
+                } : nil
+        }
+
+        func copy(_ position: Position, _ upper: RowKey?) throws -> Int64 {
+            let mover = filling.mover
+            let copied = try filling.statements.run(copy, by: { try $0.stepOfCopy() }) {
+                try mover.bindRange($0, position, upper)
+            }
+            guard let check else { return copied }
+            defer { check.reset() }
+            try mover.bindRange(check, position, upper)
+            if try !check.step() || check.int64(at: 0) != copied {
+                var record = filling.record
+                record.verification = .batches
+                try mover.verify(record, from: position, through: upper, hasLedger: false, copied: copied)
+            }
+            return copied
+        }
+    }
+
+    // MARK: What has been written
+
+    /// The keys of a range that the live table has, or that are superseded, where rows are merged.
+    ///
+    /// - Parameter upper: The range's end, which is that of the last of those keys if there are as many as are asked for.
+    private func keysOfWritten(_ position: Position, _ upper: inout RowKey?, atMost rows: Int64) throws -> [Int64] {
+        guard build.merges, !isOfSourceAlone else { return [] }
+        let range = build.sql.key.range(after: position.key, through: upper)
+        let statement = try statement("written", range) { "\(selectWritten(range)) ORDER BY 1 LIMIT ?3" }
+        defer { statement.reset() }
+        try mover.bindRange(statement, position, upper)
+        try statement.bind(rows, at: 3)
+        var keys: [Int64] = []
+        while try statement.step() { keys.append(statement.int64(at: 0)) }
+        if keys.count == rows, let last = keys.last { upper = .rowID(last) }
+        return keys
+    }
+
+    private func selectWritten(_ range: KeyRange) -> String {
+        let key = build.sql.key
+        return [(key.ledger, build.sql.ledger), (key.target, build.sql.target)].map { names, table in
+            "SELECT \(names[0]) FROM \(table) WHERE \(key.condition(names, range))"
+        }.joined(separator: " UNION ")
+    }
+
+    /// Notes which of the rows of a range are not the source's, and by which entries indexes differ from the source's for it.
+    private mutating func note(index range: KeyRange, _ position: Position, _ upper: RowKey?) throws {
+        let key = build.sql.key
+        func run(_ name: String, _ text: () -> String) throws {
+            _ = try statements.run(statement(name, range, text)) { try mover.bindRange($0, position, upper) }
+        }
+        let superseded = try statement("superseded", range) {
+            "SELECT count(*) FROM \(build.sql.ledger) WHERE \(key.condition(key.ledger, range))"
+        }
+        defer { superseded.reset() }
+        try mover.bindRange(superseded, position, upper)
+        if try superseded.step() { part.count += superseded.int64(at: 0) }
+        if record.verification == .complete {
+            let text = VerificationSQL(build.built).settledHashes(range)
+            guard let sum = try mover.sumOfHashes(text, position, upper) else { throw Building.GivenUp() }
+            part.hashes &+= sum
+        }
+        try run("note") { "INSERT OR IGNORE INTO \(build.merged) \(selectWritten(range))" }
+        for index in build.parts {
+            guard let walk = index.walk else { continue }
+            let isWritten = "IN (SELECT key FROM \(build.merged) WHERE \(key.condition(key.ledger, range)))"
+            try run("leaving \(index.number)") { index.leaving(build, walk, "\(key.source[0]) \(isWritten)") }
+            try run("coming \(index.number)") { index.coming(build, walk, "\(key.target[0]) \(isWritten)") }
+        }
+    }
+
+    private func statement(_ name: String, _ range: KeyRange, _ text: () throws -> String) throws -> Statement {
+        try statements.statement(build.texts.text(name, range, text))
+    }
+
+    // MARK: Entries
+
     /// Entries of the source's index, in its order.
     private mutating func passEntries(
         _ index: TableBuild.Part,
         _ walk: IndexWalk,
         _ rows: Int64
     ) throws {
-        let limit = walk.terms.count + 1
         let before = cursor
+        let (inserted, last) =
+            try building.hasEdits(index) ? copyAroundEdits(index, walk, rows) : copyEntries(index, walk, rows)
+        let limit = walk.terms.count + 1
         func bind(_ statement: Statement) throws {
             try statement.bind(.columns(before ?? walk.terms.map { _ in .null }), at: 1)
             try statement.bind(rows, at: limit)
-        }
-        var inserted: Int64 = 0
-        var last: [ExactValue]?
-        let filter = index.nullable.isEmpty ? "" : " WHERE " + index.hasNoNullByName
-        for piece in walk.following(before) {
-            inserted += try statements.run(
-                "INSERT INTO \(index.relation) SELECT * FROM (\(walk.entries(piece)))\(filter)",
-                by: { try $0.stepOfCopy() },
-                bind
-            )
-            let end = try statements.statement(walk.last(piece))
-            defer { end.reset() }
-            try bind(end)
-            guard try end.step() else { continue }
-            last = (0..<walk.terms.count).map { RowReader(end).exactValue(at: $0) }
-            break
         }
         part.count += inserted
         if record.verification != .count {
             // What was written is read.
             var read: Int64 = 0
-            let shell = IndexWalk(relation: index.relation, terms: index.terms)
+            let shell = IndexWalk(table: index.relation, terms: index.terms)
             for piece in shell.following(before) {
                 let sum = try statements.statement(shell.sum(piece))
                 defer { sum.reset() }
@@ -120,6 +217,99 @@ struct Filling {
             guard read == inserted else { throw Building.GivenUp() }
         }
         (cursor, isOver) = (last ?? before, last == nil)
+    }
+
+    /// Copies so many entries of the source's index.
+    ///
+    /// - Returns: The last one, if there are as many.
+    private func copyEntries(
+        _ index: TableBuild.Part,
+        _ walk: IndexWalk,
+        _ rows: Int64
+    ) throws -> (inserted: Int64, last: [ExactValue]?) {
+        let (before, count) = (cursor, walk.terms.count)
+        func bind(_ statement: Statement) throws {
+            try statement.bind(.columns(before ?? walk.terms.map { _ in .null }), at: 1)
+            try statement.bind(rows, at: count + 1)
+        }
+        let filter = index.nullable.isEmpty ? "" : " WHERE " + index.hasNoNullByName
+        var inserted: Int64 = 0
+        for piece in walk.following(before) {
+            inserted += try statements.run(
+                "INSERT INTO \(index.relation) SELECT * FROM (\(walk.entries(piece)))\(filter)",
+                by: { try $0.stepOfCopy() },
+                bind
+            )
+            let end = try statements.statement(walk.last(piece))
+            defer { end.reset() }
+            try bind(end)
+            if try end.step() { return (inserted, (0..<count).map { RowReader(end).exactValue(at: $0) }) }
+        }
+        return (inserted, nil)
+    }
+
+    /// Copies so many entries of the source's index but for those that rows which were built have not, and with those that they have
+    /// instead, each in its place.
+    private func copyAroundEdits(
+        _ index: TableBuild.Part,
+        _ walk: IndexWalk,
+        _ rows: Int64
+    ) throws -> (inserted: Int64, last: [ExactValue]?) {
+        var (place, left, inserted) = (cursor, rows, Int64(0))
+        let (edits, count) = (IndexWalk(table: index.edits, terms: index.terms), walk.terms.count)
+        let insert = try statement("edit \(index.number)", KeyRange()) {
+            "INSERT INTO \(index.relation) VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
+        }
+        var copies: [KeyRange: (copy: Statement, last: Statement)] = [:]
+        for edited in edits.following(place) + [nil] {
+            let reading = try edited.map { try statements.statement(edits.entries($0, with: "is_built")) }
+            defer { reading?.reset() }
+            if let place { try reading?.bind(.columns(place), at: 1) }
+            try reading?.bind(rows, at: count + 1)
+            while true {
+                var edit: (entry: [ExactValue], isBuilt: Bool)?
+                if let reading {
+                    guard try reading.step() else { break }
+                    let row = RowReader(reading)
+                    edit = ((0..<count).map { row.exactValue(at: $0) }, row.int64(at: count) != 0)
+                }
+                let range = KeyRange(first: place.map { _ in .after }, second: edit.map { _ in .before })
+                if copies[range] == nil {
+                    func piece() -> IndexWalk.Piece { walk.between(range, notNull: index.nullablePlaces) }
+                    copies[range] = (
+                        try statement("entries \(index.number)", range) {
+                            "INSERT INTO \(index.relation) \(walk.entries(piece()))"
+                        },
+                        try statement("last entry \(index.number)", range) { walk.last(piece()) }
+                    )
+                }
+                guard let (copy, last) = copies[range] else { break }
+                func bind(_ statement: Statement) throws {
+                    if let place { try statement.bind(.columns(place), at: 1) }
+                    try statement.bind(left, at: count + 1)
+                    if let edit { try statement.bind(.columns(edit.entry), at: count + 2) }
+                }
+                let found = try statements.run(copy, by: { try $0.stepOfCopy() }, bind)
+                inserted += found
+                if found == left {
+                    defer { last.reset() }
+                    try bind(last)
+                    guard try last.step() else { throw SQLiteError(code: .corrupt, message: "an entry is gone") }
+                    return (inserted, (0..<count).map { RowReader(last).exactValue(at: $0) })
+                }
+                left -= found
+                guard let edit else { return (inserted, nil) }
+                place = edit.entry
+                left -= 1
+                if edit.isBuilt {
+                    inserted += try statements.run(insert, by: { try $0.stepOfCopy() }) {
+                        try $0.bind(.columns(edit.entry), at: 1)
+                    }
+                }
+                if left <= 0 { return (inserted, place) }
+            }
+        }
+        return (inserted, nil)
     }
 
     /// Entries of rows that are built, in the rows' order.

@@ -19,9 +19,15 @@ struct IndexWalk: Sendable {
         var ordered: String { sought + (isDescending ? " DESC" : "") }
     }
 
-    /// The table, and by which index it is read.
-    let relation: String
+    /// The table, and the index by which it is read; `nil` where it has that order itself.
+    let table: String
+    var index: String?
     let terms: [Term]
+    /// Whether what is between two entries is one range for SQLite: where all terms go in one direction, by their columns' own
+    /// collations.
+    var hasRanges = false
+
+    private var relation: String { index.map { "\(table) INDEXED BY \(SQLIdentifier.quoted($0))" } ?? table }
 
     /// A piece of what follows an entry: the conditions of its entries, whose parameters are the entry's values.
     struct Piece {
@@ -50,6 +56,20 @@ struct IndexWalk: Sendable {
 
     private func order(from place: Int) -> String { KeySQL.list(terms[place...].map(\.ordered)) }
 
+    /// What is between two entries, the first of which is that of the parameters ?1…, and the second that of the parameters behind
+    /// the one of ``entries(_:)``. Either may be missing. Neither has NULLs.
+    ///
+    /// - Parameter places: Those of the terms that may be NULL, and are not in what is between.
+    func between(_ range: KeyRange, notNull places: [Int]) -> Piece {
+        func parameters(_ first: Int) -> String { KeySQL.tuple(terms.indices.map { "?\(first + $0)" }) }
+        let (isDescending, entry) = (terms[0].isDescending, KeySQL.tuple(names))
+        let ends =
+            (range.first != nil ? ["\(entry) \(isDescending ? "<" : ">") \(parameters(1))"] : [])
+            + (range.second != nil ? ["\(entry) \(isDescending ? ">" : "<") \(parameters(terms.count + 2))"] : [])
+        let isWhole = places.map { "\(terms[$0].name) IS NOT NULL" }
+        return Piece(condition: (ends + isWhole + ["1"]).joined(separator: " AND "), order: order(from: 0))
+    }
+
     /// The names of the terms.
     var names: [String] { terms.map(\.name) }
 
@@ -58,6 +78,18 @@ struct IndexWalk: Sendable {
         let columns = terms.enumerated().map { "\($1.name) AS c\($0)" }
         return "SELECT \(KeySQL.list(columns)) FROM \(relation) WHERE \(piece.condition) ORDER BY \(piece.order) "
             + "LIMIT ?\(terms.count + 1)"
+    }
+
+    /// The first entries of a piece, with a column more.
+    func entries(_ piece: Piece, with column: String) -> String {
+        "SELECT \(KeySQL.list(names + [column])) FROM \(relation) WHERE \(piece.condition) ORDER BY \(piece.order) "
+            + "LIMIT ?\(terms.count + 1)"
+    }
+
+    /// The entries that rows have which are found by another way than the index, as `c0`, `c1`, ….
+    func entries(where condition: String) -> String {
+        let columns = terms.enumerated().map { "\($1.name) AS c\($0)" }
+        return "SELECT \(KeySQL.list(columns)) FROM \(table) WHERE \(condition)"
     }
 
     /// The last of those entries, if there are as many.

@@ -31,8 +31,11 @@ struct Merging {
         let (own, other) = (names(columns, of: "midstream_built"), names(columns, of: "midstream_live"))
         let equal = zip(own, other).map { "\($0) COLLATE BINARY IS \($1) AND typeof(\($0)) = typeof(\($1))" }
         let keys = key.equals(names(key.target, of: "midstream_built"), names(key.target, of: "midstream_live"))
-        return ([keys, "\(RowHash.call(own)) = \(RowHash.call(other))"] + VerificationSQL.conjunctions(equal))
-            .joined(separator: " AND ")
+        // To SQLite, 0.0 and -0.0 are equal.
+        let real = columns.indices.filter { build.mayBeReal(columns[$0]) }
+        let hashes =
+            real.isEmpty ? [] : ["\(RowHash.call(real.map { own[$0] })) = \(RowHash.call(real.map { other[$0] }))"]
+        return ([keys] + VerificationSQL.conjunctions(equal) + hashes).joined(separator: " AND ")
     }
 
     /// The keys whose rows in the build may be others than the live ones.
@@ -42,8 +45,8 @@ struct Merging {
     }
 
     /// What follows FROM for the rows that have to leave.
-    private var outdated: String {
-        "\(built) AS midstream_built WHERE \(key.tupleOfSought(names(key.target, of: "midstream_built"))) IN (\(written)) "
+    private func outdated(among keys: String) -> String {
+        "\(built) AS midstream_built WHERE \(key.tupleOfSought(names(key.target, of: "midstream_built"))) IN (\(keys)) "
             + "AND NOT EXISTS (SELECT 1 FROM \(live) AS midstream_live WHERE \(isSame))"
     }
 
@@ -55,7 +58,8 @@ struct Merging {
 
     var deleteOutdated: String {
         let keys = KeySQL.list(names(key.target, of: "midstream_built"))
-        return "DELETE FROM \(built) WHERE \(key.tupleOfSought(key.target)) IN (SELECT \(keys) FROM \(outdated))"
+        return
+            "DELETE FROM \(built) WHERE \(key.tupleOfSought(key.target)) IN (SELECT \(keys) FROM \(outdated(among: written)))"
     }
 
     /// After those have left.
@@ -64,37 +68,60 @@ struct Merging {
         return "INSERT OR ABORT INTO \(built)(\(columns)) SELECT \(columns) FROM \(missing)"
     }
 
+    /// How many rows are to be compared, as far as they are not more than that.
+    func written(atMost most: Int64) throws -> Int64 {
+        let tables = [live, build.sql.ledger] + (build.merges ? [build.merged] : [])
+        return try tables.reduce(0) { sum, table in
+            let sql = "SELECT count(*) FROM (SELECT 1 FROM \(table) LIMIT \(most + 1))"
+            return sum + (try building.connection.fetchValue(Int64.self, sql) ?? 0)
+        }
+    }
+
     /// How many rows have to leave or to come, as far as they are not more than that.
     func count(atMost most: Int64) throws -> Int64 {
-        try [outdated, missing].reduce(0) { sum, rows in
+        try [outdated(among: written), missing].reduce(0) { sum, rows in
             let sql = "SELECT count(*) FROM (SELECT 1 FROM \(rows) LIMIT \(most + 1))"
             return sum + (try building.connection.fetchValue(Int64.self, sql) ?? 0)
         }
     }
 
-    // MARK: One by one
+    // MARK: In slices, by one number
 
-    /// Sees to the next key, if its row has to leave, or to come.
+    /// Merges the rows of so many keys: has those leave that are not the live ones, or those come that are not there.
     ///
-    /// - Returns: The key; `nil` behind the last one.
-    func mergeOne(after cursor: [ExactValue]?, comingIn: Bool) throws -> Int64? {
-        let tables =
-            comingIn
-            ? [(live, key.target[0])]
-            : [(build.sql.ledger, KeySQL.list(key.ledger)), (build.merged, KeySQL.list(key.ledger))]
-        let nearest = tables.map { "SELECT min(\($1)) AS key FROM \($0) WHERE \($1) >= ?1" }
-        let next = try statements.statement("SELECT min(key) FROM (\(nearest.joined(separator: " UNION ALL ")))")
-        defer { next.reset() }
+    /// - Parameter cursor: The key after which they are.
+    /// - Returns: The last key; `nil` where there are not so many.
+    func merge(after cursor: [ExactValue]?, comingIn: Bool, atMost rows: Int64) throws -> Int64? {
         var first = Int64.min
         if case .integer(let last)? = cursor?.first {
             guard last < .max else { return nil }
             first = last + 1
         }
-        try next.bind(first, at: 1)
-        guard try next.step(), !next.isNull(at: 0) else { return nil }
-        let row = next.int64(at: 0)
-        if comingIn { try comeIn(row) } else { try leave(row) }
-        return row
+        let isInRange = "BETWEEN ?1 AND ?2"
+        let (name, ledger) = (key.target[0], key.ledger[0])
+        let keys =
+            comingIn
+            ? "SELECT \(name) FROM \(live) WHERE \(name) \(isInRange)"
+            : [build.sql.ledger, build.merged].map { "SELECT \(ledger) FROM \($0) WHERE \(ledger) \(isInRange)" }
+                .joined(separator: " UNION ")
+        let end = try statements.statement("\(keys) ORDER BY 1 LIMIT 1 OFFSET ?3")
+        defer { end.reset() }
+        try end.bind(first, at: 1)
+        try end.bind(Int64.max, at: 2)
+        try end.bind(rows - 1, at: 3)
+        let last = try end.step() ? end.int64(at: 0) : nil
+        let found = try statements.statement(
+            comingIn
+                ? "SELECT midstream_live.\(name) FROM \(missing) AND midstream_live.\(name) \(isInRange)"
+                : "SELECT midstream_built.\(name) FROM \(outdated(among: keys))"
+        )
+        defer { found.reset() }
+        try found.bind(first, at: 1)
+        try found.bind(last ?? .max, at: 2)
+        var rows: [Int64] = []
+        while try found.step() { rows.append(found.int64(at: 0)) }
+        for row in rows { try comingIn ? comeIn(row) : leave(row) }
+        return last
     }
 
     private func holds(_ condition: String, _ row: Int64) throws -> Bool {
@@ -109,13 +136,6 @@ struct Merging {
     }
 
     private func leave(_ row: Int64) throws {
-        let isIt = "midstream_built.\(key.target[0]) = ?1"
-        guard
-            try holds(
-                "\(built) AS midstream_built WHERE \(isIt) AND NOT EXISTS (SELECT 1 FROM \(live) AS midstream_live WHERE \(isSame))",
-                row
-            )
-        else { return }
         for index in build.parts {
             let values = KeySQL.list(index.values)
             let belongs = index.has(nulls: false)
@@ -146,9 +166,7 @@ struct Merging {
     }
 
     private func comeIn(_ row: Int64) throws {
-        if try holds("\(built) WHERE \(key.target[0]) = ?1", row) { return }
-        let columns = build.sql.insertedColumns
-        try run("INSERT INTO \(built)(\(columns)) SELECT \(columns) FROM \(live) WHERE \(key.target[0]) = ?1", row)
+        try run(build.copyLive, row)
         for index in build.parts {
             for (table, nulls) in [(index.relation, false), (index.waiting, true)]
             where !nulls || !index.nullable.isEmpty {

@@ -15,8 +15,32 @@ struct TableBuild {
     let name: String
     let createTable: String
     let parts: [Part]
+    /// The columns that may have other numbers than integers, as SQL writes them.
+    private let reals: Set<String>
     /// The texts of the table and its indexes, which must be the same when it adopts what was built.
     let definition: String
+
+    /// The texts of statements that are run often, which take longer to make than to look up.
+    let texts = Texts()
+
+    final class Texts {
+        private struct Key: Hashable {
+            var name: String
+            var range: KeyRange
+        }
+        private var made: [Key: String] = [:]
+
+        /// - Parameters:
+        ///   - name: What the statement is for.
+        ///   - range: For what ranges it is.
+        func text(_ name: String, _ range: KeyRange, _ make: () throws -> String) rethrows -> String {
+            let key = Key(name: name, range: range)
+            if let text = made[key] { return text }
+            let text = try make()
+            made[key] = text
+            return text
+        }
+    }
 
     /// An index of the table.
     struct Part {
@@ -42,6 +66,9 @@ struct TableBuild {
         var relation: String { "main." + SQLIdentifier.quoted(name) }
         /// The table in which entries with NULLs wait for the end.
         var waiting: String { "main." + SQLIdentifier.quoted(name + TableBuild.ofNulls) }
+        /// The table of the entries by which an index of the source that is walked through differs from the rows that were built: in
+        /// `is_built`, whether these have the entry.
+        var edits: String { "main." + SQLIdentifier.quoted(name + TableBuild.ofEdits) }
 
         /// - Parameter keys: How many of the terms are the primary key: of a unique index its own, so that none is there twice.
         private func create(_ name: String, keys: Int) -> String {
@@ -52,7 +79,11 @@ struct TableBuild {
 
         var create: [String] {
             let waiting = nullable.isEmpty ? [] : ["CREATE TABLE \(waiting)(\(columnsOfWaiting))"]
-            return [create(name, keys: keyCount)] + waiting
+            let key = KeySQL.list(terms.map(\.ordered))
+            let edits =
+                walk == nil
+                ? [] : ["CREATE TABLE \(edits)(\(columns), is_built INT, PRIMARY KEY(\(key))) WITHOUT ROWID"]
+            return [create(name, keys: keyCount)] + waiting + edits
         }
 
         /// The table by which entries with NULLs are written. In a unique index they may be there several times.
@@ -70,11 +101,43 @@ struct TableBuild {
             return (belongs + [isOfPass].compactMap(\.self)).joined(separator: " AND ")
         }
 
-        /// The same of an entry.
+        /// The same of an entry; empty where none has.
         var hasNoNullByName: String {
-            zip(values, terms).filter { nullable.contains($0.0) }.map { "\($1.name) IS NOT NULL" }
+            nullablePlaces.map { "\(terms[$0].name) IS NOT NULL" }.joined(separator: " AND ")
+        }
+
+        /// Notes which entries of the source's index rows have not that are built.
+        ///
+        /// - Parameter condition: Which rows of the source are looked at.
+        func leaving(_ build: TableBuild, _ walk: IndexWalk, _ condition: String) -> String {
+            "INSERT INTO \(edits) SELECT *, 0 FROM (\(walk.entries(where: condition))) AS midstream_entry "
+                + "WHERE \(differs(from: build.rows, values))"
+        }
+
+        /// Notes which entries rows have that are built, and the source's index has not.
+        ///
+        /// - Parameter condition: Which rows of the build are looked at.
+        func coming(_ build: TableBuild, _ walk: IndexWalk, _ condition: String) -> String {
+            let columns = zip(values, terms).map { "\($0) AS \($1.name)" }
+            let entries = "SELECT \(KeySQL.list(columns)) FROM \(build.rows) WHERE \(condition)"
+            return "INSERT OR REPLACE INTO \(edits) SELECT *, 1 FROM (\(entries)) AS midstream_entry "
+                + "WHERE \(differs(from: walk.table, walk.names))"
+        }
+
+        /// Whether an entry, `midstream_entry`, has no NULL, and the row of its key has not the same in each bit.
+        private func differs(from relation: String, _ values: [String]) -> String {
+            let own = terms.map { "midstream_entry.\($0.name)" }
+            let equal = zip(own, values).map { "\($1) COLLATE BINARY IS \($0)" }
+            let key = "\(values[values.count - 1]) = \(own[own.count - 1])"
+            let isSame = [key] + equal + ["\(RowHash.call(values)) = \(RowHash.call(own))"]
+            return
+                (nullablePlaces.map { "\(own[$0]) IS NOT NULL" }
+                + ["NOT EXISTS (SELECT 1 FROM \(relation) WHERE \(isSame.joined(separator: " AND ")))"])
                 .joined(separator: " AND ")
         }
+
+        /// Which of the terms may be NULL.
+        var nullablePlaces: [Int] { values.indices.filter { nullable.contains(values[$0]) } }
 
         /// Whether an entry is the one with the values ?1, ?2, ….
         var isEntry: String {
@@ -93,6 +156,9 @@ struct TableBuild {
     static let prefix = OwnNames.prefix + "build_"
     static let ofNulls = "_nulls"
     static let ofMerged = "_merged"
+    static let ofEdits = "_edits"
+    /// What the tables beside those of the rows and of the entries have behind their names.
+    static let suffixes = [ofNulls, ofMerged, ofEdits]
     static func name(_ id: Int64) -> String { "\(prefix)\(id)" }
     static func name(_ id: Int64, _ part: Int) -> String { "\(prefix)\(id)_\(part)" }
 
@@ -105,6 +171,10 @@ struct TableBuild {
         else { return nil }
         self.sql = sql
         self.definition = definition
+        let isReal: (TableSchema.Column) -> Bool = {
+            $0.affinity == .real || $0.affinity == .blob || $0.affinity == .numeric
+        }
+        reals = Set(target.columns.filter(isReal).map { SQLIdentifier.quoted($0.name) })
         name = Self.name(sql.id)
         createTable = text
         built = sql.into(name)
@@ -119,7 +189,9 @@ struct TableBuild {
     /// Whether rows that were written can be merged into the build before it is adopted: where they are found by one number.
     var merges: Bool { sql.key.isRowID }
 
-    /// The keys of the rows that were merged.
+    func mayBeReal(_ column: String) -> Bool { reals.contains(column) }
+
+    /// The keys of the rows that were merged, or were built as the application had written them: the others are the source's.
     var merged: String { "main." + SQLIdentifier.quoted(name + Self.ofMerged) }
 
     var create: [String] {
@@ -130,9 +202,17 @@ struct TableBuild {
     /// The table's rows, by its own name.
     var rows: String { "main.\(SQLIdentifier.quoted(name)) AS \(SQLIdentifier.quoted(sql.targetName))" }
 
-    /// The sum of the rows' hashes, as `VerificationSQL` has them of the source's.
+    /// Copies the live row with the key ?1, if there is one.
+    var copyLive: String {
+        let columns = sql.insertedColumns
+        return
+            "INSERT INTO \(built.target)(\(columns)) SELECT \(columns) FROM \(sql.target) WHERE \(sql.key.target[0]) = ?1"
+    }
+
+    /// The sum of the hashes of the source's rows, as `VerificationSQL` has them.
     var sumOfRows: String {
-        "sum(\(RowHash.call(sql.key.target + sql.writtenColumns.map(SQLIdentifier.quoted))))"
+        let hash = RowHash.call(sql.key.target + sql.writtenColumns.map(SQLIdentifier.quoted))
+        return merges ? "sum(CASE WHEN \(sql.key.target[0]) NOT IN \(merged) THEN \(hash) END)" : "sum(\(hash))"
     }
 
     /// For each index: how many entries rows have in it, how many of these have NULLs, and the sum of the hashes of those that are walked
@@ -245,12 +325,18 @@ struct TableBuild {
         let names =
             same.terms.compactMap(\.column)
             .map { $0 < 0 ? rowID : SQLIdentifier.quoted(source.columns[$0].name) } + [rowID]
+        let isInOwnOrder = same.terms.allSatisfy { term in
+            guard let column = term.column, column >= 0 else { return true }
+            return SQLIdentifier.equal(term.collation, source.columns[column].collation)
+        }
         return IndexWalk(
-            relation: "\(sql.source) AS midstream_source INDEXED BY \(SQLIdentifier.quoted(same.name))",
+            table: "\(sql.source) AS midstream_source",
+            index: same.name,
             terms: zip(terms, names).map { term, name in
                 // In ORDER BY, a name alone would mean what is selected by that name.
                 term.named("midstream_source.\(name)")
-            }
+            },
+            hasRanges: isInOwnOrder && Set(terms.map(\.isDescending)).count == 1
         )
     }
 }

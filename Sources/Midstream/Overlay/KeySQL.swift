@@ -212,7 +212,7 @@ struct KeySQL: Sendable {
 }
 
 /// A range of keys, as far as a statement is made for it.
-struct KeyRange {
+struct KeyRange: Hashable {
     /// How its keys compare with the one whose parameters are ?1…, and with the one whose parameters follow.
     var first: KeySQL.Comparison?
     var second: KeySQL.Comparison?

@@ -343,7 +343,14 @@ final class InternalStatements {
         by step: (Statement) throws -> Bool = { try $0.step() },
         _ bind: (Statement) throws -> Void
     ) throws -> Int64 {
-        let statement = try statement(text)
+        try run(statement(text), by: step, bind)
+    }
+
+    func run(
+        _ statement: Statement,
+        by step: (Statement) throws -> Bool = { try $0.step() },
+        _ bind: (Statement) throws -> Void
+    ) throws -> Int64 {
         defer { statement.reset() }
         try bind(statement)
         while try step(statement) {}

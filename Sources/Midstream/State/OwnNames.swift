@@ -43,7 +43,7 @@ package enum OwnNames {
     private static func isBuild(_ name: String) -> Bool {
         guard name.hasPrefix(TableBuild.prefix) else { return false }
         var rest = name.dropFirst(TableBuild.prefix.utf8.count)
-        for suffix in [TableBuild.ofNulls, TableBuild.ofMerged] where rest.hasSuffix(suffix) {
+        for suffix in TableBuild.suffixes where rest.hasSuffix(suffix) {
             rest = rest.dropLast(suffix.utf8.count)
         }
         let numbers = rest.split(separator: "_", omittingEmptySubsequences: false)

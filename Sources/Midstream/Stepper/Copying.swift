@@ -32,6 +32,8 @@ struct Copying {
         var mostNulls: Int64 = 2000
         /// How tables are built, by their ids, and for which schema that was made. Outer `nil`: not known; inner: not at all.
         var builds: [Int64: (version: Int64, build: TableBuild?)] = [:]
+        /// The number of the target's content from which on a table's build has all that was written, by the tables' ids.
+        var mergedAt: [Int64: Int64] = [:]
         /// How far the sources' rows are counted, by the tables' ids.
         var counts: [Int64: SourceCount] = [:]
         /// The tables whose source has turned out to be damaged, and their migrations: its rows cannot be counted until all that

@@ -194,7 +194,7 @@ extension RowMover {
     }
 
     /// - Returns: `nil` where an expression has no value for a row, which was set aside or deleted for that.
-    private func sumOfHashes(_ text: String, _ position: Position, _ upper: RowKey?) throws -> Int64? {
+    func sumOfHashes(_ text: String, _ position: Position, _ upper: RowKey?) throws -> Int64? {
         let statement = try statements.statement(text)
         defer { statement.reset() }
         try bindRange(statement, position, upper)
