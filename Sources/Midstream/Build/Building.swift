@@ -5,8 +5,8 @@ internal import SQLiteConnection
 /// transaction.
 ///
 /// What the application writes meanwhile is in the live table, and the keys of the source's rows that are superseded by it are in the
-/// ledger, as before any row has moved. The build has all of the source's rows: those of the ledger leave it, and those of the live table
-/// come in, when the live table adopts it, or before: see ``Merging``. `Docs/Architecture.md` has the protocol.
+/// ledger, as before any row has moved. The build has what both tables show together when a slice of rows is made. What is written after that
+/// comes in when the live table adopts it, or before: see ``Merging``. `Docs/Architecture.md` has the protocol.
 struct Building {
     let copying: Copying
     let builds: BuildStore
@@ -24,13 +24,13 @@ struct Building {
     /// How many rows are compared at once, those in the live table and superseded ones, where nobody waits. More are in slices.
     static let mostCompared: Int64 = 5000
 
-    /// The same where others wait. Where more have been written, while they were compared, the rows are inserted instead.
+    /// The same where others wait. Where there are more, and somebody writes while they are compared, they are merged again.
     static let mostWritten: Int64 = 40_000
 
     /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
     private static let mostMerges: Int64 = 8
 
-    /// The keys that are merged before somebody is looked for who waits.
+    /// The keys that are merged before the time is looked at, and who waits.
     private static let mergedAtOnce: Int64 = 64
 
     /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
@@ -88,7 +88,7 @@ struct Building {
             // Once entries with NULLs are in their indexes, no row leaves a build.
             let hasNulls = merge.nulls > 0
             do {
-                if !hasNulls { try findUnmerged(record, build, merge) }
+                if !hasNulls { try findUnmerged(record, build, parts) }
                 if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > copying.state.mostNulls {
                     return try fill(part, record, build, limit, start)
                 }
@@ -102,8 +102,11 @@ struct Building {
         } catch is Outdated {
             return try drop(record)
         } catch let error as SQLiteError where Self.isOfBuild(error) {
+            // Another process may have ended the build by now.
             let mayBeOfTimes =
-                try ResultCode.constraint ~= error.code && hasWritten(build) && !builds.has(.ofSourceAlone, record.id)
+                [ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
+                && (try? hasWritten(build)) == true
+                && (try? builds.has(.ofSourceAlone, record.id)) == false
             return try drop(record, noting: mayBeOfTimes ? .ofSourceAlone : .givenUp)
         }
     }
@@ -169,6 +172,7 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
         let written = try build.merges ? 0 : Merging(self, build).written(atMost: Self.mostWritten)
         guard try connection.canWriteSchema, written <= Self.mostWritten else { throw GivenUp() }
+        copying.state.mergedAt[record.id] = nil
         let begun = try transaction(record, build) { _ -> Bool? in
             guard try builds.parts(record.id).isEmpty else { return true }
             try builds.create()
@@ -201,6 +205,7 @@ struct Building {
         _ record: TableRecord,
         noting mark: BuildStore.Mark? = nil
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        copying.state.mergedAt[record.id] = nil
         let done: Void? = try stepper.transaction {
             guard let now = try copying.store.table(record.id), now.isMoving, now.watermark == nil else { return }
             try builds.create()
@@ -220,6 +225,7 @@ struct Building {
         _ start: ContinuousClock.Instant
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let state = copying.state
+        if part.stage == .filling { state.mergedAt[record.id] = nil }
         let filled = try transaction(record, build) { now -> Int64? in
             // Another process may be further.
             let parts = try builds.parts(record.id)
@@ -284,19 +290,21 @@ struct Building {
     // MARK: Merging
 
     /// Looks whether little enough is left to merge for the live table to adopt the build.
-    private func findUnmerged(_ record: TableRecord, _ build: TableBuild, _ merge: BuildStore.Part) throws {
-        let merging = Merging(self, build)
-        // Both of one snapshot.
+    private func findUnmerged(_ record: TableRecord, _ build: TableBuild, _ parts: [BuildStore.Part]) throws {
+        let (merging, merges) = (Merging(self, build), parts.last?.count ?? 0)
+        // All of one snapshot.
         let isEnough = try connection.readingTransaction {
             let version = try dataVersion()
-            if copying.state.mergedAt.removeValue(forKey: record.id) == version {
-                copying.state.mergedAt[record.id] = version
+            if let known = copying.state.mergedAt.removeValue(forKey: record.id), known == version {
+                copying.state.mergedAt[record.id] = known
                 return true
             }
-            let isMuch = try build.merges && merging.written(atMost: Self.mostCompared) > Self.mostCompared
-            if isMuch, merge.count < Self.mostMerges { return false }
+            if try build.merges && merges == 0 && merging.written(atMost: Self.mostCompared) > Self.mostCompared {
+                return false
+            }
             let unmerged = try merging.count(atMost: copying.state.mostUnmerged)
-            if unmerged == 0 { copying.state.mergedAt[record.id] = version }
+            // Another process may have begun another build.
+            if unmerged == 0, try builds.parts(record.id) == parts { copying.state.mergedAt[record.id] = version }
             return unmerged <= copying.state.mostUnmerged
         }
         if !isEnough { throw Unmerged() }
@@ -384,7 +392,7 @@ struct Building {
                 build,
                 built: parts[0],
                 counted,
-                isMerged: copying.state.mergedAt[record.id] == dataVersion()
+                isMerged: dataVersion().map { copying.state.mergedAt[record.id] == $0 } ?? false
             )
             return true
         }
@@ -400,7 +408,7 @@ struct Building {
     /// A number that is another one when another connection has written the target since.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
-    private func dataVersion() throws -> Int64 { try connection.fetchValue("PRAGMA main.data_version") ?? 0 }
+    private func dataVersion() throws -> Int64? { try connection.fetchValue("PRAGMA main.data_version") }
 
     /// Forgets what ANALYZE has found: it was of the few rows that the live table had.
     private func forgetStatistics() throws {

@@ -260,7 +260,18 @@ struct Filling {
         let insert = try statement("edit \(index.number)", KeyRange()) {
             "INSERT INTO \(index.relation) VALUES (\(KeySQL.list((1...count).map { "?\($0)" })))"
         }
-        var copies: [KeyRange: (copy: Statement, last: Statement)] = [:]
+        var copies: [IndexWalk.Ends: [(copy: Statement, last: Statement)]] = [:]
+        func pieces(_ ends: IndexWalk.Ends) throws -> [(copy: Statement, last: Statement)] {
+            if let known = copies[ends] { return known }
+            let made = try walk.between(ends, notNull: index.nullablePlaces).map { piece in
+                (
+                    try statements.statement("INSERT INTO \(index.relation) \(walk.entries(piece))"),
+                    try statements.statement(walk.last(piece))
+                )
+            }
+            copies[ends] = made
+            return made
+        }
         for edited in edits.following(place) + [nil] {
             let reading = try edited.map { try statements.statement(edits.entries($0, with: "is_built")) }
             defer { reading?.reset() }
@@ -273,31 +284,30 @@ struct Filling {
                     let row = RowReader(reading)
                     edit = ((0..<count).map { row.exactValue(at: $0) }, row.int64(at: count) != 0)
                 }
-                let range = KeyRange(first: place.map { _ in .after }, second: edit.map { _ in .before })
-                if copies[range] == nil {
-                    func piece() -> IndexWalk.Piece { walk.between(range, notNull: index.nullablePlaces) }
-                    copies[range] = (
-                        try statement("entries \(index.number)", range) {
-                            "INSERT INTO \(index.relation) \(walk.entries(piece()))"
-                        },
-                        try statement("last entry \(index.number)", range) { walk.last(piece()) }
-                    )
-                }
-                guard let (copy, last) = copies[range] else { break }
                 func bind(_ statement: Statement) throws {
                     if let place { try statement.bind(.columns(place), at: 1) }
                     try statement.bind(left, at: count + 1)
                     if let edit { try statement.bind(.columns(edit.entry), at: count + 2) }
                 }
-                let found = try statements.run(copy, by: { try $0.stepOfCopy() }, bind)
-                inserted += found
-                if found == left {
-                    defer { last.reset() }
-                    try bind(last)
-                    guard try last.step() else { throw SQLiteError(code: .corrupt, message: "an entry is gone") }
-                    return (inserted, (0..<count).map { RowReader(last).exactValue(at: $0) })
+                let ends = IndexWalk.Ends(
+                    hasFirst: place != nil,
+                    hasSecond: edit != nil,
+                    isOneGroup: place.map { place in edit.map { place.dropLast() == $0.entry.dropLast() } ?? false }
+                        ?? false
+                )
+                for piece in try pieces(ends) {
+                    let found = try statements.run(piece.copy, by: { try $0.stepOfCopy() }, bind)
+                    inserted += found
+                    if found == left {
+                        defer { piece.last.reset() }
+                        try bind(piece.last)
+                        guard try piece.last.step() else {
+                            throw SQLiteError(code: .corrupt, message: "an entry is gone")
+                        }
+                        return (inserted, (0..<count).map { RowReader(piece.last).exactValue(at: $0) })
+                    }
+                    left -= found
                 }
-                left -= found
                 guard let edit else { return (inserted, nil) }
                 place = edit.entry
                 left -= 1

@@ -23,8 +23,8 @@ struct IndexWalk: Sendable {
     let table: String
     var index: String?
     let terms: [Term]
-    /// Whether what is between two entries is one range for SQLite: where all terms go in one direction, by their columns' own
-    /// collations.
+    /// Whether SQLite seeks what is between two entries: where all terms ascend by their columns' own collations, and the last one, and no
+    /// other, is the rowid.
     var hasRanges = false
 
     private var relation: String { index.map { "\(table) INDEXED BY \(SQLIdentifier.quoted($0))" } ?? table }
@@ -56,18 +56,55 @@ struct IndexWalk: Sendable {
 
     private func order(from place: Int) -> String { KeySQL.list(terms[place...].map(\.ordered)) }
 
+    /// Between which entries something is.
+    struct Ends: Hashable {
+        var hasFirst: Bool
+        var hasSecond: Bool
+        /// Whether they differ in the rowid alone.
+        var isOneGroup = false
+    }
+
     /// What is between two entries, the first of which is that of the parameters ?1…, and the second that of the parameters behind
     /// the one of ``entries(_:)``. Either may be missing. Neither has NULLs.
     ///
+    /// SQLite compares no rowid in a range of row values, so each end has a piece for the entries that differ from it in that alone.
+    ///
     /// - Parameter places: Those of the terms that may be NULL, and are not in what is between.
-    func between(_ range: KeyRange, notNull places: [Int]) -> Piece {
-        func parameters(_ first: Int) -> String { KeySQL.tuple(terms.indices.map { "?\(first + $0)" }) }
-        let (isDescending, entry) = (terms[0].isDescending, KeySQL.tuple(names))
-        let ends =
-            (range.first != nil ? ["\(entry) \(isDescending ? "<" : ">") \(parameters(1))"] : [])
-            + (range.second != nil ? ["\(entry) \(isDescending ? ">" : "<") \(parameters(terms.count + 2))"] : [])
-        let isWhole = places.map { "\(terms[$0].name) IS NOT NULL" }
-        return Piece(condition: (ends + isWhole + ["1"]).joined(separator: " AND "), order: order(from: 0))
+    func between(_ ends: Ends, notNull places: [Int]) -> [Piece] {
+        let (group, count) = (Array(names.dropLast()), terms.count)
+        let rowID = names[count - 1]
+        func parameters(_ first: Int) -> [String] { group.indices.map { "?\(first + $0)" } }
+        func equals(_ first: Int) -> String {
+            zip(group, parameters(first)).map { "\($0) IS \($1)" }.joined(separator: " AND ")
+        }
+        func compares(_ comparison: String, _ first: Int) -> String {
+            "\(KeySQL.tuple(group)) \(comparison) \(KeySQL.tuple(parameters(first)))"
+        }
+        let (first, second) = (1, count + 2)
+        let (isAfter, isBefore) = ("\(rowID) > ?\(count)", "\(rowID) < ?\(2 * count + 1)")
+        var conditions: [[String]] = []
+        if ends.isOneGroup {
+            conditions = [[equals(first), isAfter, isBefore]]
+        } else {
+            // By its collations, an entry may be of the other one's group all the same.
+            if ends.hasFirst {
+                conditions.append(
+                    [equals(first), isAfter] + (ends.hasSecond ? ["(\(compares("<", second)) OR \(isBefore))"] : [])
+                )
+            }
+            conditions.append(
+                (ends.hasFirst ? [compares(">", first)] : []) + (ends.hasSecond ? [compares("<", second)] : [])
+            )
+            if ends.hasSecond {
+                conditions.append([equals(second), isBefore] + (ends.hasFirst ? [compares(">", first)] : []))
+            }
+        }
+        let isWhole = places.map { "\(names[$0]) IS NOT NULL" }
+        // Each has all parameters.
+        let last = "?\(ends.hasSecond ? 2 * count + 1 : count + 1) IS NOT NULL"
+        return conditions.map {
+            Piece(condition: ($0 + isWhole + [last]).joined(separator: " AND "), order: order(from: 0))
+        }
     }
 
     /// The names of the terms.

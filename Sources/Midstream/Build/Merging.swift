@@ -3,8 +3,8 @@ internal import SQLiteConnection
 
 /// Brings into a build what the application has written since: the rows of superseded keys leave, and the live table's come in.
 ///
-/// What was merged may be written again. So each row is compared with the live table's, and when the live table adopts the build, all are
-/// once more.
+/// What was merged may be written again. So each row is compared with the live table's, and all are once more when the live table adopts the
+/// build, unless nobody has written the file since.
 struct Merging {
     let building: Building
     let build: TableBuild
@@ -68,12 +68,13 @@ struct Merging {
         return "INSERT OR ABORT INTO \(built)(\(columns)) SELECT \(columns) FROM \(missing)"
     }
 
-    /// How many rows are to be compared, as far as they are not more than that.
+    /// How many rows are to be compared, at least, as far as they are not more than that.
     func written(atMost most: Int64) throws -> Int64 {
         let tables = [live, build.sql.ledger] + (build.merges ? [build.merged] : [])
-        return try tables.reduce(0) { sum, table in
+        // A row may be in each.
+        return try tables.reduce(0) { known, table in
             let sql = "SELECT count(*) FROM (SELECT 1 FROM \(table) LIMIT \(most + 1))"
-            return sum + (try building.connection.fetchValue(Int64.self, sql) ?? 0)
+            return max(known, try building.connection.fetchValue(Int64.self, sql) ?? 0)
         }
     }
 

@@ -329,6 +329,7 @@ struct TableBuild {
             guard let column = term.column, column >= 0 else { return true }
             return SQLIdentifier.equal(term.collation, source.columns[column].collation)
         }
+        let isRowIDLast = names.prefix(terms.count).firstIndex(of: rowID) == terms.count - 1
         return IndexWalk(
             table: "\(sql.source) AS midstream_source",
             index: same.name,
@@ -336,7 +337,7 @@ struct TableBuild {
                 // In ORDER BY, a name alone would mean what is selected by that name.
                 term.named("midstream_source.\(name)")
             },
-            hasRanges: isInOwnOrder && Set(terms.map(\.isDescending)).count == 1
+            hasRanges: isInOwnOrder && isRowIDLast && !terms.contains(where: \.isDescending)
         )
     }
 }

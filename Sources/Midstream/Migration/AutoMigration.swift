@@ -13,7 +13,9 @@ final class AutoMigration: Sendable {
     private let queue = DispatchQueue(label: "midstream.steps", qos: .utility)
 
     /// Calls `step` at that pace, until it returns `false`. Takes the place of a timer that runs.
-    func start(_ pace: MigrationPace, _ step: @escaping @Sendable () -> Bool) {
+    ///
+    /// - Parameter step: Is given what tells whether the timer still runs.
+    func start(_ pace: MigrationPace, _ step: @escaping @Sendable (_ isRunning: () -> Bool) -> Bool) {
         running.withLock { running in
             running.timer?.cancel()
             running.number += 1
@@ -25,11 +27,15 @@ final class AutoMigration: Sendable {
                 leeway: .milliseconds(1)
             )
             source.setEventHandler { @Sendable [weak self] in
-                if !step() { self?.stop(number) }
+                if !step({ self?.isRunning(number) ?? false }) { self?.stop(number) }
             }
             source.resume()
             running.timer = source
         }
+    }
+
+    private func isRunning(_ number: Int) -> Bool {
+        running.withLock { $0.number == number && $0.timer != nil }
     }
 
     /// Cancels the timer, which may never be released while it is suspended.

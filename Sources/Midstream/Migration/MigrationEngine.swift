@@ -428,7 +428,7 @@ final class MigrationEngine: Sendable {
 
     func start(_ pace: MigrationPace, _ throttle: (@Sendable () -> Bool)?) {
         guard !listeners.withLock(\.isClosed) else { return }
-        auto.start(pace) { [weak self] in
+        auto.start(pace) { [weak self] isRunning in
             guard let self else { return false }
             // Steps that have little to do, such as those that sync, make room for others.
             let end = ContinuousClock.now + pace.budget
@@ -439,7 +439,7 @@ final class MigrationEngine: Sendable {
                 guard let progress = try? step(.time(left, table: nil)) else { return true }
                 // Who was told of the end may have begun another migration.
                 if progress.isFinished { return (try? readProgress())?.isFinished == false }
-                if progress.outcome != .worked { return true }
+                if progress.outcome != .worked || !isRunning() || listeners.withLock(\.isClosed) { return true }
                 left = end - .now
             }
             return true

@@ -87,6 +87,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let constraintForeignKey = ResultCode(rawValue: SQLITE_CONSTRAINT | 3 << 8)
     /// A UNIQUE constraint was violated.
     public static let constraintUnique = ResultCode(rawValue: SQLITE_CONSTRAINT | 8 << 8)
+    /// A PRIMARY KEY constraint was violated.
+    public static let constraintPrimaryKey = ResultCode(rawValue: SQLITE_CONSTRAINT | 6 << 8)
     /// A CHECK constraint was violated.
     public static let constraintCheck = ResultCode(rawValue: SQLITE_CONSTRAINT | 1 << 8)
     /// A value is not of the type that its column in a STRICT table is declared with (3.37).

@@ -44,6 +44,8 @@ struct BuildTests {
             indexes: ["i ON t(n, n, id)", "j ON t(u)"],
             sourceIndexes: ["j ON t(u)"]
         ),
+        // Of few values, so that many entries differ by their rowids alone.
+        Shape(table: "(id INTEGER PRIMARY KEY, \(columns))", indexes: ["i ON t(s)", "j ON t(r, s)"]),
         // By the names that the engine's own tables have; INTEGER columns that have texts; keys that descend.
         Shape(table: "(c1 INTEGER PRIMARY KEY, \(columns), c0 DEFAULT 3)", indexes: ["i ON t(c0)", "j ON t(c1, u)"]),
         Shape(
