@@ -22,7 +22,7 @@ struct Building {
     var statements: InternalStatements { stepper.statements }
 
     /// How many rows are compared at once, those in the live table and superseded ones, where nobody waits. More are in slices.
-    static let mostCompared: Int64 = 5000
+    static let mostCompared: Int64 = 1500
 
     /// The same where others wait. Where there are more, and somebody writes while they are compared, they are merged again.
     static let mostWritten: Int64 = 40_000
