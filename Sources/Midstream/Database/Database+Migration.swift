@@ -199,7 +199,7 @@ extension Database {
     /// failed it goes on trying.
     ///
     /// - Parameters:
-    ///   - pace: How long a step may take, and how often one is made.
+    ///   - pace: How much time steps may take, and how often.
     ///   - throttle: Asked before each step; `false` leaves it out.
     public func startAutoMigration(
         pace: MigrationPace = .gentle,

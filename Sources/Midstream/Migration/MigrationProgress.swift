@@ -102,11 +102,11 @@ public enum MigrationEvent: Sendable {
     case failed(MigrationError)
 }
 
-/// How fast auto migration goes: how long a step may take, and how often one is made.
+/// How fast auto migration goes: how much time steps may take, and how often.
 public struct MigrationPace: Sendable, Hashable {
-    /// The time that one step may take, its commit included.
+    /// The time that the steps of one interval may take together, their commits included.
     public var budget: Duration
-    /// The time from the beginning of one step to that of the next.
+    /// The time from the beginning of one interval's steps to that of the next one's.
     public var interval: Duration
 
     /// Makes a pace.
