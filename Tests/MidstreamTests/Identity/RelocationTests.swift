@@ -368,6 +368,42 @@ import Testing
         #expect(texts(try second.fetchAll("SELECT id FROM t")) == ["3"])
     }
 
+    /// The claim of a part whose rows have moved still leads to the target from the source's former folder.
+    @Test func aSourceMayBeMovedWhenAPartOfItHasMoved() throws {
+        let (former, path) = (group.0.file("old.db"), app.1.file("old.db"))
+        let old = try Connection(path: former)
+        try old.execute(
+            script: """
+                CREATE TABLE t(id INTEGER PRIMARY KEY, a);
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60) INSERT INTO t SELECT i, i FROM n
+                """
+        )
+        old.close()
+        func add(_ database: Database, _ path: String) throws {
+            try database.addMigration(source: .file(path)) { table in
+                table.sourceTable = "t"
+                table.condition = table.name == "low" ? "id < 1" : "id >= 1"
+            }
+        }
+        let begun = try Database(path: group.0.file("new.db"))
+        for name in ["low", "high"] { try begun.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, a)") }
+        try add(begun, former)
+        let done = "SELECT count(*) FROM main.midstream_tables WHERE phase = 4"
+        for rows: Int64 in [12, 5, 10, 10, 10] where try begun.fetchValue(Int.self, done) == 0 {
+            try begun.stepMigration(rows: rows)
+        }
+        #expect(try begun.fetchValue(Int.self, done) == 1)
+        begun.close()
+        Files.moveDatabase(former, to: path)
+        let database = try Database(path: group.0.file("new.db"), configuration: configuration(path))
+        try add(database, path)
+        try finishMigration(database)
+        try add(database, path)
+        try finishMigration(database)
+        #expect(try database.fetchAll("SELECT id FROM low").isEmpty)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM high") == 60)
+    }
+
     @Test func whatHadMovedBeforeTheTargetDidKeepsTheRestFromReturning() throws {
         let begun = try makeParts()
         try part(begun, "id < 3", .keep)
