@@ -476,8 +476,7 @@ struct Claims {
     }
 
     func checkOwner(_ claim: Claim) throws {
-        // Once all rows have moved, nobody has the claim name the target where that goes to.
-        guard claim.targetFile.hasSameBytes(as: targetFile()) || claim.moved != nil && isStale(claim) else {
+        guard claim.targetFile.hasSameBytes(as: targetFile()) || isLeftBehind(claim) else {
             throw MigrationError(
                 .foreignState,
                 "the source's rows belong to \(claim.targetFile), and the file that is open, \(targetFile()), is a "
@@ -638,11 +637,15 @@ struct Claims {
         !claim.targetFile.hasSameBytes(as: targetFile()) && FilePath.isGone(path(of: claim, in: migration.schema))
     }
 
-    /// Whether a claim is this target's that takes the rows which meet a condition. Once all have moved, nobody has the claim name
-    /// the target where that goes to: then it is the one that asks for the same rows.
+    /// Whether a claim names the path that its target had before that was moved. Once all rows have moved, nobody has the claim name
+    /// the new one.
+    private func isLeftBehind(_ claim: Claim) -> Bool { claim.moved != nil && isStale(claim) }
+
+    /// Whether a claim is this target's that takes the rows which meet a condition: where its target has been moved, that is the one
+    /// which asks for the same rows.
     func isOwn(_ claim: Claim, for condition: String?) -> Bool {
         claim.targetFile.hasSameBytes(as: targetFile())
-            || claim.moved != nil && Self.isSame(claim.condition, condition) && isStale(claim)
+            || Self.isSame(claim.condition, condition) && isLeftBehind(claim)
     }
 
     /// Whether two conditions are one, written differently at most.
