@@ -25,7 +25,7 @@ struct Filling {
         return isNullable && part.stage == .filling ? .fillingNulls : .filled
     }
 
-    /// Fills it with so many rows of the source more, or entries.
+    /// Fills it with so many rows more, or entries.
     mutating func pass(_ rows: Int64) throws {
         guard part.number > 0 else { return try passRows(rows) }
         let index = build.parts[part.number - 1]
@@ -97,7 +97,7 @@ struct Filling {
         private let copy: Statement
         private let check: Statement?
 
-        /// - Parameters: Ends that ranges like those have which are copied.
+        /// The statements for ranges that have those ends, whatever their keys are.
         init(_ filling: Filling, _ position: Position, _ upper: RowKey?) throws {
             self.filling = filling
             let sql = filling.build.built
