@@ -24,19 +24,25 @@ final class MovingTable {
     let destination: String?
     /// Whether a TEMP table or view of the application's has its name, so that there is no union table.
     let isHidden: Bool
-    let sql: MoveSQL
+    /// Made when the table is first used: there may be thousands.
+    private(set) lazy var sql = MoveSQL(record: record, migration: migration, target: target, source: source)
+    private let record: TableRecord
+    private let migration: MigrationRecord
     let connection: Connection
     /// The names of the target's columns, quoted.
-    let quotedColumns: [String]
+    private(set) lazy var quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
     /// See `MovingTable+Promotion`: those without a bound, and those with one.
     private(set) lazy var keyLookups = (
         unbounded: sql.keyLookups(of: target, isBounded: false), bounded: sql.keyLookups(of: target, isBounded: true)
     )
     /// See `TableSchema.comparableKeys`, and how many columns they have.
-    let comparableKeys: [TableSchema.Index]
-    let keyCount: Int
+    private(set) lazy var comparableKeys = target.comparableKeys
+    private(set) lazy var keyCount = MoveSQL.keyColumns(of: target).count
     /// The columns of those keys, by their offsets, in which REPLACE puts what nobody can tell in the place of NULL.
-    let untoldKeyColumns: [Int]
+    private(set) lazy var untoldKeyColumns = {
+        let keyColumns = MoveSQL.keyColumns(of: target)
+        return keyColumns.indices.filter { target.columns[keyColumns[$0]].isReplacementVolatile }
+    }()
     /// Whether a new row may be unique by what the guard triggers do not tell of.
     private(set) lazy var hasOtherKeys = !GuardTriggers.handsOverKeys(of: target, insertGuard)
     private let insertGuard: String?
@@ -46,7 +52,12 @@ final class MovingTable {
     /// Whether the source has an index on an expression.
     private(set) lazy var hasIndexedExpressions = source.indexes.contains { $0.terms.contains { $0.column == nil } }
     let statements: InternalStatements
-    let coveringIndexes: CoveringIndexes
+    private(set) lazy var coveringIndexes = CoveringIndexes(
+        target: target,
+        source: source,
+        sql: sql,
+        statements: statements
+    )
 
     /// What promotes other rows with one of this table; `nil` where no foreign key is enforced that connects it.
     weak var keyActions: KeyActions?
@@ -80,15 +91,10 @@ final class MovingTable {
         isReturning = record.undoStage != nil
         destination = record.destination
         self.isHidden = isHidden
-        sql = MoveSQL(record: record, migration: migration, target: target, source: source)
-        quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
-        comparableKeys = target.comparableKeys
+        self.record = record
+        self.migration = migration
         self.insertGuard = insertGuard
-        let keyColumns = MoveSQL.keyColumns(of: target)
-        keyCount = keyColumns.count
-        untoldKeyColumns = keyColumns.indices.filter { target.columns[keyColumns[$0]].isReplacementVolatile }
         self.statements = statements
-        coveringIndexes = CoveringIndexes(target: target, source: source, sql: sql, statements: statements)
         connection = statements.connection
         knownSource = KnownSource(source, record, migration, version: sourceVersion, connection)
     }
@@ -99,7 +105,7 @@ final class MovingTable {
     var feeds: [MovingTable] { [self] + (inner?.feeds ?? []) }
 
     /// Whether rows that come from one of the sources fire the table's triggers.
-    var firesTriggers: Bool { feeds.contains(where: \.sql.firesTriggers) }
+    var firesTriggers: Bool { feeds.contains(where: \.record.firesTriggers) }
 
     /// The table that the statements of the union's target arm read.
     func targetRelation(_ scope: UnionPlan.Scope) -> String {

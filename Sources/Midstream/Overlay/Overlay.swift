@@ -391,6 +391,7 @@ final class Overlay {
         var unions: [SchemaRow] = []
         for move in moves { try install(move, besides: temporary, &unions) }
         try create(unions)
+        if statements.canPromote { try createKeyCollections(moves) }
         foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
         try installKeyActions()
         try installTwins()
@@ -466,7 +467,6 @@ final class Overlay {
         for fence in move.fences where !fences.contains(fence) { try defineFence(fence) }
         tables.byID[table.id] = table
         byName[name] = table
-        if statements.canPromote { try execute(KeyCollection(table).create) }
         if let inner = table.inner {
             if !inner.isHidden { unions.removeAll { SQLIdentifier.equal($0.name, target.name) } }
             unions.append(union(Self.wholeName(inner.id), inner, "whole"))
@@ -477,6 +477,14 @@ final class Overlay {
             unions.append(union(target.name, table, "whole"))
         }
         if table.hasPendingUnion { unions.append(union(Self.pendingName(table.id), table, "pending")) }
+    }
+
+    /// Tables with rowids have one collection in common.
+    private func createKeyCollections(_ moves: [Move]) throws {
+        let first = moves.first(where: \.target.hasRowID)?.record.id
+        for move in moves where !move.target.hasRowID || move.record.id == first {
+            if let table = tables.byID[move.record.id] { try execute(KeyCollection(table).create) }
+        }
     }
 
     private func temporaryNames() throws -> Set<String> {
@@ -491,7 +499,7 @@ final class Overlay {
     }
 
     private func union(_ name: String, _ table: MovingTable, _ scope: String) -> SchemaRow {
-        let module = table.key.isRowID ? moduleName : UnionModule.keyedName
+        let module = table.target.hasRowID ? moduleName : UnionModule.keyedName
         return SchemaRow(
             kind: .table,
             name: name,
@@ -926,8 +934,6 @@ final class Overlay {
             guard let self else { throw Self.isGone }
             result.set(connection.totalChanges - statements.internalChanges)
         }
-        // Files of earlier releases name it whatever moves.
-        try defineFence("midstream_guard")
     }
 
     /// The functions that the TEMP triggers call for enforced keys.
