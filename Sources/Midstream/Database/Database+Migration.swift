@@ -15,7 +15,8 @@ extension Database {
     ///
     /// - Parameters:
     ///   - source: Where the rows are.
-    ///   - retirement: What becomes of a source table whose rows have moved.
+    ///   - retirement: What becomes of a source table whose rows have moved. It is stored with each of the chosen tables: a later call
+    ///     that says another of one that is moving is an error.
     ///   - names: What of the source may be lost with it although the target does not have it: tables, views, triggers, virtual tables,
     ///     `user_version` and `application_id`, by their names. What is not named keeps the source, of which
     ///     ``MigrationEvent/sourceKept(table:path:reason:)`` and ``MigrationEvent/sourceFileKept(path:reason:)`` tell. What a later call
@@ -130,7 +131,7 @@ extension Database {
         let connection = try Connection(path: ":memory:")
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 5000)
-        let source = MigrationRecord(id: 0, sourcePath: FilePath.resolved(path), retirement: .keep)
+        let source = MigrationRecord(id: 0, sourcePath: FilePath.resolved(path))
         try SourceFile.attach(source, to: connection, access: .readWrite, keys: Keyring { _ in key })
         return try Claims(connection: connection, migration: source).releaseLost()
     }

@@ -12,13 +12,7 @@ extension Claims {
         static let unknown = RowIDs()
         /// There are no rows.
         static let none = RowIDs(first: .max, last: .min)
-
-        var isEmpty: Bool { self == .none }
     }
-
-    /// The columns that say how far rows have returned, which claims that were made by earlier releases get when rows first
-    /// do.
-    static let undoColumns = ["undo_stage", "undo_writes"]
 
     /// Makes sure that the target and the source are of the same time: rows that have returned are in the source alone.
     ///
@@ -59,7 +53,6 @@ extension Claims {
     /// claim to the table which rowids are the smallest and the largest now.
     func renew(_ record: TableRecord) throws {
         guard !isSameFile else { return }
-        try add(Self.undoColumns)
         try connection.execute(
             "UPDATE \(table) SET undo_stage = ?1, undo_writes = ifnull(undo_writes, 0) + 1 WHERE id = ?2",
             [record.undoStage, record.id]

@@ -84,14 +84,10 @@ struct Claims {
     }
 
     private static func allHere(in schema: String, _ connection: Connection, only id: Int64?) throws -> [Claim] {
-        guard let definition = try definition(in: schema, connection) else { return [] }
-        let later = (undoColumns + [droppedColumn, droppableColumn]).map { definition.contains($0) ? $0 : "NULL" }
-            .joined(
-                separator: ", "
-            )
+        guard try exist(in: schema, connection) else { return [] }
         return try connection.mapRows(
             "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
-                + "first_rowid, last_rowid, \(later) FROM \(schema).midstream_claims "
+                + "first_rowid, last_rowid, undo_stage, undo_writes, dropped, droppable FROM \(schema).midstream_claims "
                 + (id == nil ? "ORDER BY id" : "WHERE id = ?"),
             id.map { [$0] } ?? []
         ) {
@@ -107,30 +103,15 @@ struct Claims {
                 lastRowID: try $0.read(at: 8),
                 undoStage: try $0.read(at: 9),
                 undoWrites: try $0.read(at: 10),
-                isDropped: try $0.read(Int64?.self, at: 11) == 1,
-                isDroppable: try $0.read(Int64?.self, at: 12) == 1
+                isDropped: try $0.read(Int64.self, at: 11) == 1,
+                isDroppable: try $0.read(Int64.self, at: 12) == 1
             )
         }
     }
 
-    private static let droppedColumn = "dropped"
-    private static let droppableColumn = "droppable"
-
-    /// Gives the table of claims columns that it has not had from the start, or from an earlier release.
-    func add(_ columns: [String]) throws {
-        guard try Self.definition(in: schema, connection) != nil else { return }
-        try SchemaReader(connection: connection, schema: migration.schema)
-            .add(columns.map { "\($0) INTEGER" }, to: "midstream_claims")
-    }
-
-    /// The text that the table of a file's claims was created by; `nil` where there is none.
-    static func definition(in schema: String, _ connection: Connection) throws -> String? {
-        if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
-            return known.objects(named: "midstream_claims").first { $0.type == "table" }?.sql
-        }
-        return try connection.fetchValue(
-            "SELECT sql FROM \(schema).sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
-        )
+    /// Whether a file has the table of claims.
+    static func exist(in schema: String, _ connection: Connection) throws -> Bool {
+        try StateStore(connection: connection, schema: schema).exists("midstream_claims")
     }
 
     /// The target's file as the source names it.
@@ -221,7 +202,8 @@ struct Claims {
                     CREATE TABLE IF NOT EXISTS \(table)(
                         id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
                         target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
-                        first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER)
+                        first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER,
+                        dropped INTEGER NOT NULL DEFAULT 0, droppable INTEGER NOT NULL DEFAULT 0)
                     """
                 ]
             )
@@ -358,7 +340,7 @@ struct Claims {
     /// - Returns: The source's tables.
     /// - Throws: ``MigrationError`` with code `misuse` where a target that is there has claims, and no other one has.
     func releaseLost() throws -> [String] {
-        guard try Self.definition(in: schema, connection) != nil else { return [] }
+        guard try Self.exist(in: schema, connection) else { return [] }
         var released: [String] = []
         try write {
             var claims = try all()
@@ -416,9 +398,7 @@ struct Claims {
     }
 
     private func check(_ now: RowIDs, _ claim: Claim, _ record: TableRecord) throws {
-        // Where the table was empty, an earlier release has noted nothing.
-        guard now.first == claim.firstRowID && now.last == claim.lastRowID || now.isEmpty && claim.firstRowID == nil
-        else {
+        guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
             throw MigrationError(
                 .sourceChanged,
                 "the rows of source table \(record.source) have other rowids than when table \(record.target) began to move: "
@@ -486,7 +466,7 @@ struct Claims {
         }
     }
 
-    /// The smallest and the largest rowid of a table, where its rows are known by that; nothing when it is gone, or the page
+    /// The smallest and the largest rowid of a table, where its rows are known by that and no column has it; nothing when it is gone, or the page
     /// that one of them is on is damaged.
     func rowIDs(of record: TableRecord) throws -> RowIDs? { try tables(of: record).flatMap(rowIDs) }
 
@@ -503,7 +483,8 @@ struct Claims {
     }
 
     func rowIDs(of source: TableSchema) throws -> RowIDs? {
-        guard source.hasRowID else { return .unknown }
+        // No VACUUM changes those that a column has.
+        guard source.hasRowID, source.rowIDColumn == nil else { return .unknown }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         do {
             // Both in one statement: it is prepared for each table of a connection that is opened.
@@ -897,12 +878,11 @@ struct Claims {
         // What had yet to come into it came into the target.
         try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
         // What was kept since it was to be is not dropped by who says something else later, nor with rows of others.
-        let isKept = claim.moved != nil && !claim.isDroppable || migration.retirement == .keep
+        let isKept = claim.moved != nil && !claim.isDroppable || record.retirement == .keep
         if isKept { return Self.wasToBeKept }
         let isLate = claim.moved != nil
         if let reason = try reason ?? reasonToKeep(record, isDamaged: isDamaged, isLate: isLate, among: claims) {
-            try add([Self.droppableColumn])
-            try connection.execute("UPDATE \(table) SET \(Self.droppableColumn) = 1 WHERE id = ?", [record.id])
+            try connection.execute("UPDATE \(table) SET droppable = 1 WHERE id = ?", [record.id])
             for index in claims.indices where claims[index].id == record.id { claims[index].isDroppable = true }
             return reason
         }
@@ -978,8 +958,7 @@ struct Claims {
             SQLIdentifier.equal($0.sourceTable, record.source) && fenced[$0.id] != nil
         }
         if isRenamed { return "it has another name by now" }
-        try add([Self.droppedColumn])
-        try connection.execute("UPDATE \(table) SET \(Self.droppedColumn) = 1 WHERE id = ?", [record.id])
+        try connection.execute("UPDATE \(table) SET dropped = 1 WHERE id = ?", [record.id])
         return nil
     }
 
@@ -988,9 +967,8 @@ struct Claims {
     private func replaceByView(_ record: TableRecord, _ columns: [String]) throws {
         let name = SQLIdentifier.quoted(record.source)
         try connection.dropTable(record.source, in: migration.schema)
-        try add([Self.droppedColumn])
         try connection.execute(
-            "UPDATE \(table) SET \(Self.droppedColumn) = 1 WHERE source_table = ?1 COLLATE NOCASE",
+            "UPDATE \(table) SET dropped = 1 WHERE source_table = ?1 COLLATE NOCASE",
             [record.source]
         )
         let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")

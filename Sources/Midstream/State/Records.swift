@@ -1,13 +1,15 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A migration as stored in the target: one source, and what becomes of it.
+/// A migration as stored in the target: one source.
 struct MigrationRecord: Hashable, Sendable {
     /// Never used twice, so that a connection that slept cannot mistake one for another.
     var id: Int64
     /// The source's path as seen from the target's folder; `nil` when the source is the target itself.
     var sourcePath: String?
-    var retirement: SourceRetirement
+    /// Whether the source's file is deleted when nothing is left in it, as was asked for with one of its tables. `StateStore.load` alone
+    /// tells it.
+    var deletesFile = false
     /// What of the source may be lost with it: see `Remainder`.
     var givenUp: Set<String> = []
 
@@ -53,6 +55,8 @@ struct TableRecord: Hashable, Sendable {
     /// The sum of the hashes of all rows that have been passed, where ``verification`` asks for it.
     var checksum: Int64 = 0
     var verification = MigrationVerification.batches
+    /// What becomes of the source's table.
+    var retirement = SourceRetirement.keep
     var refusedRows = RefusedRows.stop
     /// Where rows are that were set aside; `nil` while there are none.
     var refusedRowsTable: String?

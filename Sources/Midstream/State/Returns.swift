@@ -7,10 +7,10 @@ struct Returns {
     static let table = "midstream_returns"
     let connection: Connection
 
-    /// Where an earlier release has cancelled the migration, there is no table before a row has returned.
     func create() throws {
         try connection.execute(
-            "CREATE TABLE IF NOT EXISTS main.\(Self.table)(id INTEGER PRIMARY KEY, writes INTEGER NOT NULL)"
+            "CREATE TABLE IF NOT EXISTS main.\(Self.table)("
+                + "id INTEGER PRIMARY KEY, writes INTEGER NOT NULL DEFAULT 0, file TEXT)"
         )
     }
 
@@ -27,24 +27,19 @@ struct Returns {
 
     /// Notes which file a source is in whose rows have all returned.
     func note(file: String?, of record: TableRecord) throws {
-        try create()
-        try reader.add(["file TEXT"], to: Self.table)
-        try connection.execute("INSERT OR IGNORE INTO main.\(Self.table)(id, writes) VALUES (?, 0)", [record.id])
+        try connection.execute("INSERT OR IGNORE INTO main.\(Self.table)(id) VALUES (?)", [record.id])
         try connection.execute("UPDATE main.\(Self.table) SET file = ? WHERE id = ?", [file, record.id])
     }
 
     /// The file that has been noted so.
     func file(of record: TableRecord) throws -> String? {
         try connection.holdingSnapshots(of: ["main"]) {
-            guard try reader.hasColumn("file", of: Self.table) else { return nil }
+            guard try StateStore(connection: connection).exists(Self.table) else { return nil }
             return try connection.fetchValue("SELECT file FROM main.\(Self.table) WHERE id = ?", [record.id])
         }
     }
 
-    private var reader: SchemaReader { SchemaReader(connection: connection, schema: "main") }
-
     func note(_ writes: Int64, of record: TableRecord) throws {
-        try create()
         try connection.execute(
             "INSERT OR REPLACE INTO main.\(Self.table)(id, writes) VALUES (?, ?)",
             [record.id, writes]

@@ -42,7 +42,7 @@ struct StateStore {
             script: """
                 CREATE TABLE \(schema).midstream_state(format INTEGER NOT NULL);
                 CREATE TABLE \(schema).midstream_migrations(
-                    id INTEGER PRIMARY KEY, source TEXT, retirement TEXT NOT NULL);
+                    id INTEGER PRIMARY KEY, source TEXT);
                 CREATE TABLE \(schema).midstream_tables(
                     id INTEGER PRIMARY KEY, migration INTEGER NOT NULL, target TEXT NOT NULL COLLATE NOCASE,
                     source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,
@@ -50,7 +50,8 @@ struct StateStore {
                     refused_rows INTEGER NOT NULL DEFAULT 0, refused_rows_table TEXT,
                     verification INTEGER NOT NULL DEFAULT 1, checksum INTEGER NOT NULL DEFAULT 0,
                     undo_stage INTEGER, fires_triggers INTEGER NOT NULL DEFAULT 0,
-                    unreadable_rows INTEGER NOT NULL DEFAULT 0, unreadable_rows_table TEXT);
+                    unreadable_rows INTEGER NOT NULL DEFAULT 0, unreadable_rows_table TEXT,
+                    retirement TEXT NOT NULL DEFAULT 'keep');
                 CREATE TABLE \(schema).midstream_columns(
                     id INTEGER NOT NULL, name TEXT NOT NULL, origin TEXT NOT NULL, is_expression INTEGER NOT NULL,
                     PRIMARY KEY (id, name)) WITHOUT ROWID;
@@ -151,21 +152,21 @@ struct StateStore {
             )
         }
         let givenUp = names.contains(Self.givenUp) ? try givenUpNames() : [:]
-        let migrations = try connection.fetchAll(
-            "SELECT id, source, retirement FROM \(schema).midstream_migrations ORDER BY rowid"
-        )
-        .map { row in
-            MigrationRecord(
-                id: try row.get(0),
-                sourcePath: try row.get(1),
-                retirement: SourceRetirement(rawValue: try row.get(2)) ?? .keep,
-                givenUp: givenUp[try row.get(0)] ?? []
-            )
-        }
         let columns = try columns()
         let tables = try connection.mapRows(
             "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
         ) { try tableRecord($0, columns: columns[$0.int64(at: 0)] ?? []) }
+        let deleting = Set(tables.filter { $0.retirement == .deleteFileWhenEmpty }.map(\.migration))
+        let migrations = try connection.fetchAll("SELECT id, source FROM \(schema).midstream_migrations ORDER BY rowid")
+            .map { row in
+                let id: Int64 = try row.get(0)
+                return MigrationRecord(
+                    id: id,
+                    sourcePath: try row.get(1),
+                    deletesFile: deleting.contains(id),
+                    givenUp: givenUp[id] ?? []
+                )
+            }
         let known = Set(migrations.map(\.id))
         if try tables.isEmpty && hasGuards()
             || tables.contains(where: { $0.phase != .done && !known.contains($0.migration) })
@@ -223,7 +224,7 @@ struct StateStore {
     private static let tableColumns =
         "id, migration, target, source, condition, phase, watermark, ceiling, copied, settled, total, "
         + "checksum, verification, refused_rows, refused_rows_table, undo_stage, fires_triggers, "
-        + "unreadable_rows, unreadable_rows_table"
+        + "unreadable_rows, unreadable_rows_table, retirement"
 
     private func tableRecord(_ row: Statement, columns: [ColumnRecord]) throws -> TableRecord {
         TableRecord(
@@ -241,6 +242,7 @@ struct StateStore {
             total: try row.read(at: 10),
             checksum: try row.read(at: 11),
             verification: MigrationVerification(rawValue: try row.read(at: 12)) ?? .batches,
+            retirement: SourceRetirement(rawValue: try row.read(at: 19)) ?? .keep,
             refusedRows: TableRecord.RefusedRows(rawValue: try row.read(at: 13)) ?? .stop,
             refusedRowsTable: try row.read(at: 14),
             undoStage: try row.read(at: 15),
@@ -286,14 +288,14 @@ struct StateStore {
         try connection.execute(
             """
             INSERT OR REPLACE INTO \(schema).midstream_tables(\(Self.tableColumns))
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
             """,
             [
                 record.id, record.migration, record.target, record.source, record.condition, record.phase.rawValue,
                 record.watermark, record.ceiling, record.copied, record.settled, record.total,
                 record.checksum, record.verification.rawValue, record.refusedRows.rawValue, record.refusedRowsTable,
                 record.undoStage, Int64(record.firesTriggers ? 1 : 0), record.unreadableRows.rawValue,
-                record.unreadableRowsTable,
+                record.unreadableRowsTable, record.retirement.rawValue,
             ]
         )
         for column in record.columns {
@@ -389,8 +391,8 @@ struct StateStore {
     /// Writes a migration.
     func save(_ record: MigrationRecord) throws {
         try connection.execute(
-            "INSERT OR REPLACE INTO \(schema).midstream_migrations(id, source, retirement) VALUES (?, ?, ?)",
-            [record.id, record.sourcePath, record.retirement.rawValue]
+            "INSERT OR REPLACE INTO \(schema).midstream_migrations(id, source) VALUES (?, ?)",
+            [record.id, record.sourcePath]
         )
         try saveGivenUp(record)
     }

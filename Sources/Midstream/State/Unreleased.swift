@@ -38,10 +38,6 @@ struct Unreleased {
                 id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER, retirement TEXT)
             """
         )
-        try SchemaReader(connection: connection, schema: "main").add(
-            ["file TEXT", "writes INTEGER", "retirement TEXT"],
-            to: Self.table
-        )
         try connection.execute(
             "INSERT OR REPLACE INTO main.\(Self.table)(id, moved, source, file, writes, retirement) VALUES (?, ?, ?, ?, ?, ?)",
             [note.id, note.moved, note.source, note.file, note.writes, note.retirement?.rawValue]
@@ -51,11 +47,9 @@ struct Unreleased {
     func all() throws -> [Note] {
         try connection.readingTransaction {
             guard try exists() else { return [] }
-            let reader = SchemaReader(connection: connection, schema: "main")
-            let later = try ["file", "writes", "retirement"].map {
-                try reader.hasColumn($0, of: Self.table) ? $0 : "NULL"
-            }.joined(separator: ", ")
-            return try connection.fetchAll("SELECT id, moved, source, \(later) FROM main.\(Self.table)").map {
+            return try connection.fetchAll(
+                "SELECT id, moved, source, file, writes, retirement FROM main.\(Self.table)"
+            ).map {
                 Note(
                     id: try $0.get(0),
                     moved: try $0.get(1),
@@ -75,10 +69,6 @@ struct Unreleased {
 
     func note(of id: Int64) throws -> Note? { try all().first { $0.id == id } }
 
-    private static func hasLaterColumns(in schema: String, _ connection: Connection) throws -> Bool {
-        try SchemaReader(connection: connection, schema: schema).hasColumn("writes", of: table)
-    }
-
     private func exists() throws -> Bool { try Self.exists(in: "main", connection) }
 
     private static func exists(in schema: String, _ connection: Connection) throws -> Bool {
@@ -89,9 +79,8 @@ struct Unreleased {
     /// nothing hangs by the claim but a table that was kept.
     static func isNeeded(in schema: String, _ connection: Connection) throws -> Bool {
         guard try exists(in: schema, connection) else { return false }
-        let returned = try hasLaterColumns(in: schema, connection) ? "writes IS NOT NULL" : "0"
         return try connection.fetchOne(
-            "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).\(table) WHERE moved = \(nothing) AND NOT (\(returned)) LIMIT 1"
+            "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).\(table) WHERE moved = \(nothing) AND writes IS NULL LIMIT 1"
         ) != nil
     }
 

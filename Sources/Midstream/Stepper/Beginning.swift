@@ -61,6 +61,7 @@ struct Beginning {
     init(
         checking wish: TableMigration,
         _ migration: MigrationRecord,
+        _ retirement: SourceRetirement,
         target: TableSchema,
         source: TableSchema,
         others: [MoveSQL],
@@ -100,6 +101,7 @@ struct Beginning {
             settled: 0,
             total: nil,
             verification: wish.verification,
+            retirement: retirement,
             refusedRows: TableRecord.RefusedRows(wish.refusedRows),
             firesTriggers: wish.firesTriggers ?? false,
             unreadableRows: wish.unreadableRows

@@ -250,11 +250,7 @@ struct Remainder {
             let file = target.connection.fileName(schema: target.schema).map(FilePath.resolved),
             let stamp = SourceStamp(of: path)
         else { return [] }
-        let migration = MigrationRecord(
-            id: 0,
-            sourcePath: FilePath.relative(path, toFolderOf: file),
-            retirement: .keep
-        )
+        let migration = MigrationRecord(id: 0, sourcePath: FilePath.relative(path, toFolderOf: file))
         return try UnfencedClaims(connection: target.connection, schema: target.quoted)
             .all(of: migration, targetFile: FilePath.relative(file, toFolderOf: path), at: path)
             .filter { $0.stamp == stamp }

@@ -7,13 +7,20 @@ extension Retirement {
     ///
     /// - Parameters:
     ///   - moved: The rows that have moved.
+    ///   - retirement: What was asked for of the source's table.
     ///   - wish: What was asked for of its target.
-    func releaseLate(_ claim: Claims.Claim, moved: Int64, _ wish: TableMigration) throws {
+    func releaseLate(
+        _ claim: Claims.Claim,
+        moved: Int64,
+        _ retirement: SourceRetirement,
+        _ wish: TableMigration
+    ) throws {
         var record = TableRecord(claim, of: migration)
         record.phase = .retiring
         record.copied = moved
+        record.retirement = retirement
         record.unreadableRowsTable = try ReportTable.left("unreadable", of: claim.targetTable, claim.id, connection)
-        let reason = migration.retirement == .keep ? nil : try reasonToKeepLate(record, wish)
+        let reason = retirement == .keep ? nil : try reasonToKeepLate(record, wish)
         let kept = try releaseSources([record], until: .now, keptFor: reason).kept[record.id]
         try connection.sync(schema: migration.schema)
         try stepper.waitingTransaction {
@@ -21,7 +28,7 @@ extension Retirement {
         }
         let path = stepper.path(of: migration)
         if let kept {
-            if migration.retirement != .keep {
+            if retirement != .keep {
                 stepper.onEvent?(.sourceKept(table: record.source, path: path, reason: kept))
             }
         } else {

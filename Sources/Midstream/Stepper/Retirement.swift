@@ -58,8 +58,8 @@ struct Retirement {
         if isMissing {
             let reason = "its file is not there. When it is back, the next addMigration of it retires it"
             for record in ready { kept[record.id] = reason }
-        } else if migration.retirement == .keep {
-            kept.removeAll()
+        } else {
+            for record in ready where record.retirement == .keep { kept[record.id] = nil }
         }
         stepper.noteSourceToLeave(migration)
         let done = try stepper.transaction(isDurable: true) {
@@ -78,7 +78,7 @@ struct Retirement {
                             id: record.id,
                             moved: record.copied + record.settled,
                             source: migration.sourcePath,
-                            retirement: migration.retirement
+                            retirement: record.retirement
                         )
                     )
                 }
@@ -233,7 +233,7 @@ struct Retirement {
     ) throws -> (released: [TableRecord], kept: [Int64: String]) {
         let connection = stepper.connection
         let claims = Claims(connection: connection, migration: migration)
-        let isClaimed = try Claims.definition(in: claims.schema, connection) != nil
+        let isClaimed = try Claims.exist(in: claims.schema, connection)
         // Only the source is written.
         try connection.execute("BEGIN")
         do {
@@ -306,7 +306,14 @@ struct Retirement {
         )
         if let other { return "table \(try other.get(0, as: String.self)) has yet to take rows from it" }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
-        if migration.retirement == .keep { return "it was to be kept" }
+        if record.retirement == .keep { return Claims.wasToBeKept }
+        let keeping = try connection.fetchOne(
+            "SELECT target FROM main.midstream_tables WHERE migration = ? AND source = ? COLLATE NOCASE AND retirement = ?",
+            [record.migration, record.source, SourceRetirement.keep.rawValue]
+        )
+        if let keeping {
+            return "it was to be kept when its rows had moved to table \(try keeping.get(0, as: String.self))"
+        }
         guard try SchemaReader(connection: connection, schema: "main").table(record.source) != nil else {
             return "there is no table of that name any more"
         }
@@ -388,7 +395,7 @@ struct Retirement {
     /// - Returns: Whether there is nothing left to do: `false` while somebody has the file open that is to be deleted.
     private func detachSource() throws -> Bool {
         var isLeft = true
-        if migration.retirement == .deleteFileWhenEmpty, let path = stepper.path(of: migration), FilePath.exists(path) {
+        if migration.deletesFile, let path = stepper.path(of: migration), FilePath.exists(path) {
             do {
                 try stepper.attach(migration)
                 let left = try remainder()

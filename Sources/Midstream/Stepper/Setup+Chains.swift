@@ -38,8 +38,7 @@ extension Setup {
         else { return nil }
         let stored = FilePath.relative(path, toFolderOf: main)
         if let known = try stepper.load().migrations.first(where: { $0.hasSource(stored) }) { return known }
-        let retirement = migration.retirement == .keep ? .keep : theirs.retirement
-        return MigrationRecord(id: theirs.id, sourcePath: stored, retirement: retirement)
+        return MigrationRecord(id: theirs.id, sourcePath: stored, deletesFile: theirs.deletesFile)
     }
 
     private func notWhole(_ record: TableRecord, _ migration: MigrationRecord, _ why: String) -> MigrationError {
@@ -64,7 +63,9 @@ extension Setup {
         let b = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         let c = try SchemaReader(connection: connection, schema: "main").table(record.target)
         guard let a, let b, let c else { return nil }
-        return Chain(first: former.record, origin: origin, a: a, b: b, second: record, c: c)
+        var first = former.record
+        if former.isOfOtherFile, record.retirement == .keep { first.retirement = .keep }
+        return Chain(first: first, origin: origin, a: a, b: b, second: record, c: c)
     }
 
     /// A move as one to the last table.

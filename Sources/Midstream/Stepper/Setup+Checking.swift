@@ -7,6 +7,8 @@ extension Setup {
     struct Known {
         let migration: MigrationRecord
         let records: [TableRecord]
+        /// What is to become of the source's tables.
+        let retirement: SourceRetirement
         /// The same by the targets' names in lower case.
         private let recordsOfTargets: [String: [TableRecord]]
         let targets: SchemaReader
@@ -24,9 +26,15 @@ extension Setup {
         /// The virtual tables of the source.
         let virtual: VirtualTables
 
-        init(_ migration: MigrationRecord, _ records: [TableRecord], _ connection: Connection) throws {
+        init(
+            _ migration: MigrationRecord,
+            _ records: [TableRecord],
+            _ retirement: SourceRetirement,
+            _ connection: Connection
+        ) throws {
             self.migration = migration
             self.records = records
+            self.retirement = retirement
             recordsOfTargets = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
             targets = SchemaReader(connection: connection, schema: "main")
             sources = SchemaReader(connection: connection, schema: migration.schema)
@@ -78,11 +86,12 @@ extension Setup {
     /// Checks every table before anything is done, and leaves out those that have moved before.
     func check(
         _ wanted: [TableMigration],
+        _ retirement: SourceRetirement,
         _ migration: MigrationRecord,
         _ records: [TableRecord],
         at version: Int64
     ) throws -> [Beginning] {
-        let known = try Known(migration, records, connection)
+        let known = try Known(migration, records, retirement, connection)
         for note in try isRehearsal ? [] : Unreleased(connection: connection).all() {
             let claim = known.staked.first { $0.id == note.id }
             if note.moved != Unreleased.nothing {
@@ -170,9 +179,8 @@ extension Setup {
             }
             // What had not begun has come since this was looked for.
             if note.moved != Unreleased.nothing {
-                var migration = migration
-                migration.retirement = note.retirement ?? .keep
-                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: note.moved, wish)
+                try Retirement(stepper: stepper, migration: migration)
+                    .releaseLate(claim, moved: note.moved, note.retirement ?? .keep, wish)
             }
             throw Overtaken()
         }
@@ -185,11 +193,12 @@ extension Setup {
                 table: wish.name
             )
         }
-        if migration.retirement != .keep, !isRehearsal {
+        if known.retirement != .keep, !isRehearsal {
             // It was kept for what the target lacked, or was not given up then. What was to be kept stays, whatever is said now.
             for claim in same where !claim.isDropped && claim.isDroppable && !known.isSameFile {
                 guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
-                try Retirement(stepper: stepper, migration: migration).releaseLate(claim, moved: moved, wish)
+                try Retirement(stepper: stepper, migration: migration)
+                    .releaseLate(claim, moved: moved, known.retirement, wish)
             }
         }
         // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
@@ -259,6 +268,7 @@ extension Setup {
         var beginning = try Beginning(
             checking: wish,
             migration,
+            known.retirement,
             target: target,
             source: source,
             others: others(of: target.name, known.records(of: target.name))

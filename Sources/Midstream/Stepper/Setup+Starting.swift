@@ -183,7 +183,7 @@ extension Setup {
     /// What cannot be reached is left to the next one who looks.
     func takeBackClaimed() throws {
         for note in try Unreleased(connection: connection).claimed() {
-            let migration = MigrationRecord(id: Identifiers.next(), sourcePath: note.source, retirement: .keep)
+            let migration = MigrationRecord(id: Identifiers.next(), sourcePath: note.source)
             guard let path = stepper.path(of: migration), FilePath.exists(path) else { continue }
             try? takeBackClaimed(note, migration)
             try? stepper.detach(migration)

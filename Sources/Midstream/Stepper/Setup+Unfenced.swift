@@ -10,7 +10,7 @@ extension Setup {
     func settleAccess(_ begun: inout [Beginning], _ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, let cause = try reasonNotToWrite(migration) else { return }
         let path = stepper.path(of: migration) ?? "of the source"
-        guard migration.retirement == .keep else {
+        guard begun.allSatisfy({ $0.record.retirement == .keep }) else {
             throw MigrationError(
                 .sourceUnavailable,
                 "the file \(path) cannot be written, so its tables can be neither closed for writes nor dropped when they have moved. "

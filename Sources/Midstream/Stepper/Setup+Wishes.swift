@@ -6,11 +6,16 @@ extension Setup {
     /// Makes sure that what is asked for is what is stored, as far as it cannot change any more.
     func checkUnchanged(
         _ wish: TableMigration,
+        _ retirement: SourceRetirement,
         _ record: TableRecord,
         _ migration: MigrationRecord,
         _ source: MigrationSource
     ) throws {
-        guard record.isOwn, record.phase == .copying || record.phase == .starting, !record.columns.contains(.joined)
+        guard record.isOwn else { return }
+        if retirement != record.retirement {
+            throw Self.changed("retirement .\(record.retirement)", "retirement .\(retirement)", record)
+        }
+        guard record.phase == .copying || record.phase == .starting, !record.columns.contains(.joined)
         else { return }
         // Of a table whose rows cannot all be hashed, less is stored than was asked for.
         let isLowered = wish.verification == .complete && record.verification == .batches
@@ -25,29 +30,6 @@ extension Setup {
         // A source that cannot be attached now is looked at when its tables go on moving.
         try? attach(migration, source)
         try checkColumns(wish, record, migration)
-    }
-
-    /// Makes sure that the retirement that is asked for is the one that is stored, while tables are still moving by that.
-    ///
-    /// - Parameter tables: The tables that count, by their targets; `nil` for all that move.
-    func checkUnchanged(
-        _ retirement: SourceRetirement,
-        _ migration: MigrationRecord,
-        of tables: [String: String]?,
-        _ records: [TableRecord]
-    ) throws {
-        guard retirement != migration.retirement else { return }
-        let counting = tables.map { SQLNameSet($0.keys) }
-        let isMoving = records.contains { record in
-            record.migration == migration.id && record.isOwn && record.phase != .done
-                && !record.columns.contains(.joined) && counting?.contains(record.target) != false
-        }
-        guard isMoving else { return }
-        throw MigrationError(
-            .misuse,
-            "tables of \(migration.sourcePath ?? "this file") began to move with retirement .\(migration.retirement), and now "
-                + "retirement .\(retirement) was asked for. Ask for the same until all of them have moved, or cancel their migration"
-        )
     }
 
     private static func changed(_ stored: String, _ asked: String, _ record: TableRecord) -> MigrationError {

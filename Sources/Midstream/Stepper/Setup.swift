@@ -128,10 +128,9 @@ struct Setup {
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
         var migration =
-            former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored, retirement: retirement)
-        // What has been said of a file counts until all that moved from it has ended.
+            former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored)
         let isOver = records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
-        if isOver { migration.retirement = retirement }
+        if isOver { migration.deletesFile = retirement == .deleteFileWhenEmpty }
         if migration.givenUp != names {
             migration.givenUp = names
             if former != nil, !isRehearsal { try save(migration, ifStillAt: version) }
@@ -160,13 +159,12 @@ struct Setup {
                 if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
                 if same.phase == .starting { isCutShort = true }
                 if same.phase == .retiring { retiring.append(same) }
-                try checkUnchanged(table, same, migration, source)
+                try checkUnchanged(table, retirement, same, migration, source)
                 if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
             } else {
                 wanted.append(table)
             }
         }
-        try checkUnchanged(retirement, migration, of: asked.sources, records)
         if asked.sources.isEmpty { asked.hasEnded = try hasEnded(filter, migration, source) }
         if isCutShort, !isRehearsal {
             // The source could not be reached before, since somebody held it, or for want of its key.
@@ -183,8 +181,7 @@ struct Setup {
         do {
             try attach(migration, source)
             try WholeFile.checkFinished(connection, as: migration.schema)
-            begun = try check(wanted, migration, records, at: version)
-            if !begun.isEmpty { try checkUnchanged(retirement, migration, of: nil, records) }
+            begun = try check(wanted, retirement, migration, records, at: version)
             if isRehearsal {
                 try settleAccess(&begun, migration)
                 asked.beginning = Set(begun.map(\.record.target))

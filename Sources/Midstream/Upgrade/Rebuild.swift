@@ -35,7 +35,7 @@ struct Rebuild {
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let migration =
             migrations.first { rebuilds.contains($0.id) }
-            ?? MigrationRecord(id: Identifiers.next(), sourcePath: nil, retirement: .drop)
+            ?? MigrationRecord(id: Identifiers.next(), sourcePath: nil)
         let matching = ColumnMatching(
             connection: connection,
             target: new,
@@ -131,6 +131,7 @@ struct Rebuild {
             let beginning = try Beginning(
                 checking: wish.migration,
                 migration,
+                .drop,
                 target: new,
                 source: backup,
                 others: [],

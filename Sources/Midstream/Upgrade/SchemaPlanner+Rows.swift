@@ -67,7 +67,7 @@ extension SchemaPlanner {
             from: "main." + SQLIdentifier.quoted(Self.backup),
             wish: wish.migration
         ).storedRecords()
-        let migration = MigrationRecord(id: Identifiers.next(), sourcePath: nil, retirement: .drop)
+        let migration = MigrationRecord(id: Identifiers.next(), sourcePath: nil)
         let (move, reason) = try Rebuild.move(wish, migration, from: backup, to: new, former: nil, on: connection)
         guard let move else { return .impossible(reason: reason) }
         // Rows that are known by another key than before are asked for it.

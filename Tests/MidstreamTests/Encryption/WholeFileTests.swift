@@ -902,8 +902,8 @@ import Testing
         _ = try WholeFile.create(new, nil, from: old, nil)
         try Connection(path: new).execute(
             script: """
-                CREATE TABLE midstream_unreleased(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER);
-                INSERT INTO midstream_unreleased VALUES (1, -1, 'elsewhere.db', NULL, NULL)
+                CREATE TABLE midstream_unreleased(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER, retirement TEXT);
+                INSERT INTO midstream_unreleased VALUES (1, -1, 'elsewhere.db', NULL, NULL, NULL)
                 """
         )
         try Connection(path: old).execute("ALTER TABLE t ADD COLUMN extra")

@@ -257,7 +257,7 @@ import Testing
         let folder = TemporaryFolder()
         try Connection(path: folder.file("old.db"))
             .execute(script: "CREATE TABLE s(id INTEGER PRIMARY KEY); CREATE TABLE other(id INTEGER PRIMARY KEY)")
-        let migration = MigrationRecord(id: 6, sourcePath: "old.db", retirement: .drop)
+        let migration = MigrationRecord(id: 6, sourcePath: "old.db")
         func claims(_ target: String) throws -> Claims {
             let connection = try Connection(path: folder.file(target))
             try connection.execute("CREATE TABLE t(id INTEGER PRIMARY KEY)")
@@ -283,7 +283,7 @@ import Testing
             script: "CREATE TABLE s(id INTEGER PRIMARY KEY, x); CREATE TABLE other(id INTEGER PRIMARY KEY, x)"
         )
         try plain.execute("INSERT INTO s VALUES (1, 1)")
-        let migration = MigrationRecord(id: 6, sourcePath: "old.db", retirement: .drop)
+        let migration = MigrationRecord(id: 6, sourcePath: "old.db")
         let connection = try Connection(path: folder.file("new.db"))
         try connection.attach(folder.file("old.db"), as: migration.schema)
         let claims = Claims(connection: connection, migration: migration)
@@ -320,7 +320,7 @@ import Testing
         // As of a process that has died when it had stored them.
         let store = StateStore(connection: plain)
         try store.create()
-        try store.save(MigrationRecord(id: 6, sourcePath: nil, retirement: .keep))
+        try store.save(MigrationRecord(id: 6, sourcePath: nil))
         for (id, target, condition) in [(7, "t", "a = 1"), (8, "u", "b = 1")] {
             try store.save(
                 TableRecord(

@@ -9,7 +9,7 @@ import Testing
         try await change(
             [
                 "CREATE TABLE midstream_claims(id INTEGER PRIMARY KEY, source_table, target_file, target_table, condition, moved, "
-                    + "target_version, first_rowid, last_rowid)",
+                    + "target_version, first_rowid, last_rowid, undo_stage, undo_writes, dropped DEFAULT 0, droppable DEFAULT 0)",
                 "DROP TABLE midstream_claims",
             ]
         ) { reader in
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test func anotherTargetClaimsAPartWhileWhoseATableIsIsAsked() async throws {
-        let migration = MigrationRecord(id: 1, sourcePath: "old.db", retirement: .drop)
+        let migration = MigrationRecord(id: 1, sourcePath: "old.db")
         let record = TableRecord(
             id: 2,
             migration: 1,
@@ -46,7 +46,7 @@ import Testing
             [
                 "CREATE TABLE IF NOT EXISTS t(x)", "BEGIN",
                 "CREATE TABLE midstream_claims(id INTEGER PRIMARY KEY, source_table, target_file, target_table, condition, moved, "
-                    + "target_version, first_rowid, last_rowid)",
+                    + "target_version, first_rowid, last_rowid, undo_stage, undo_writes, dropped DEFAULT 0, droppable DEFAULT 0)",
                 "INSERT INTO midstream_claims(id, source_table, target_file, target_table, condition) VALUES (3, 't', 'a.db', 't', 'x = 0')",
                 "CREATE TRIGGER midstream_fence_insert_3 BEFORE INSERT ON t BEGIN SELECT RAISE(ABORT, 'table t is moving'); END",
                 "COMMIT", "BEGIN", "DROP TABLE midstream_claims", "DROP TRIGGER midstream_fence_insert_3", "COMMIT",

@@ -82,6 +82,57 @@ import Testing
         try finishMigration(database)
     }
 
+    /// Each table keeps its own, whatever is said of others of its file, and whatever becomes of it meanwhile.
+    @Test(arguments: [true, false]) func tablesOfASourceHaveRetirementsOfTheirOwn(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let sourcePath = folder.file(isSameFile ? "new.db" : "old.db")
+        try Connection(path: sourcePath).execute(
+            script: """
+                CREATE TABLE s1(id INTEGER PRIMARY KEY, a); INSERT INTO s1 VALUES (1, 1), (2, 2);
+                CREATE TABLE s2(id INTEGER PRIMARY KEY, a); INSERT INTO s2 VALUES (1, 3), (2, 4);
+                CREATE TABLE s3(id INTEGER PRIMARY KEY, a); INSERT INTO s3 VALUES (1, 5), (2, 6);
+                """
+        )
+        let database = try Database(path: folder.file("new.db"))
+        for name in ["t1", "t2", "t3", "t4"] {
+            try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, a)")
+        }
+        let source = isSameFile ? MigrationSource.sameDatabase : .file(folder.file("old.db"))
+        func begin(_ target: String, _ from: String, _ retirement: SourceRetirement, where condition: String? = nil)
+            throws
+        {
+            try database.addMigration(source: source, retirement: retirement) { table in
+                guard table.name == target else { return }
+                table.sourceTable = from
+                table.condition = condition
+            }
+        }
+        func beginAll() throws {
+            try begin("t1", "s1", .drop)
+            try begin("t2", "s2", .keep)
+            try begin("t3", "s3", .keep, where: "id = 1")
+            try begin("t4", "s3", .drop, where: "id = 2")
+        }
+        try beginAll()
+        try database.write { access in
+            _ = try access.rebuild("t2") { table in
+                table.schema = "CREATE TABLE t2(id INTEGER PRIMARY KEY, a TEXT)"
+                table.rowsCopiedAtOnce = 0
+            }
+        }
+        try beginAll()
+        let error = #expect(throws: MigrationError.self) { try begin("t2", "s2", .drop) }
+        #expect(error?.code == .misuse && error?.message.contains("retirement .keep, and now retirement .drop") == true)
+        try finishMigration(database)
+        try beginAll()
+        #expect(texts(try database.fetchAll("SELECT a FROM t2 UNION ALL SELECT a FROM t3")) == ["3", "4", "5"])
+        database.close()
+        let left = try Connection(path: sourcePath).fetchAll(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 's_' ORDER BY name"
+        )
+        #expect(texts(left) == ["s2", "s3"])
+    }
+
     /// What becomes of rows that cannot move may be said anew at any time.
     @Test func otherPoliciesTakeEffect() throws {
         let move = try SmallMove(

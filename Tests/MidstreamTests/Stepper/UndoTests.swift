@@ -1260,7 +1260,6 @@ import Testing
         try reader.execute("COMMIT")
         let file = try #require(FilePath.lastingIdentity(source))
         try reader.execute(script: "BEGIN; UPDATE midstream_tables SET undo_stage = 9223372036854775807")
-        try reader.execute("ALTER TABLE midstream_returns ADD COLUMN file TEXT")
         try reader.execute("UPDATE midstream_returns SET file = ?", [file])
         try reader.execute("COMMIT")
         if way == "back" {

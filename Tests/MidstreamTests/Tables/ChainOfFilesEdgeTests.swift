@@ -56,8 +56,8 @@ import Testing
         try run(
             """
             CREATE TABLE c\(Self.columns);
-            CREATE TABLE midstream_unreleased(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER);
-            INSERT INTO midstream_unreleased VALUES (77, -1, 'new.db', '\(file)', NULL)
+            CREATE TABLE midstream_unreleased(id INTEGER PRIMARY KEY, moved INTEGER NOT NULL, source TEXT, file TEXT, writes INTEGER, retirement TEXT);
+            INSERT INTO midstream_unreleased VALUES (77, -1, 'new.db', '\(file)', NULL, NULL)
             """,
             on: "third.db"
         )

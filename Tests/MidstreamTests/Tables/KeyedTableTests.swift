@@ -285,7 +285,7 @@ import Testing
         if tables.source != nil { try connection.execute("CREATE UNIQUE INDEX si ON s(a, id)") }
         let reader = SchemaReader(connection: connection, schema: "main")
         let (target, source) = (try #require(try reader.table("t")), try #require(try reader.table("s")))
-        let migration = MigrationRecord(id: 1, sourcePath: nil, retirement: .keep)
+        let migration = MigrationRecord(id: 1, sourcePath: nil)
         let record = TableRecord(id: 2, migration: 1, target: "t", source: "s", phase: .copying, copied: 0, settled: 0)
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         for text in sql.createTables { try connection.execute(text) }

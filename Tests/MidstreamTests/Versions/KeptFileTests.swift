@@ -12,8 +12,7 @@ import Testing
 /// Files as an earlier release has left them in the midst of a migration: each later one reads them, and goes on.
 ///
 /// `Kept/` has a folder for each format and state, which is never made again. After a change of the format, or of what a file
-/// of the same format may hold (1.1: columns that the source alone has; 1.2: a ledger whose keys go as the table's,
-/// descending columns too), `MIDSTREAM_KEEP_FILES=folder` writes those of the present one.
+/// of the same format may hold, `MIDSTREAM_KEEP_FILES=folder` writes those of the present one.
 @Suite struct KeptFileTests {
     enum State: String, CaseIterable, Sendable {
         /// Three tables that have moved in part: with rowids, without, and with mapped columns and rows set aside.
@@ -28,7 +27,7 @@ import Testing
         "\(#filePath)".split(separator: "/", omittingEmptySubsequences: false).dropLast()
         .joined(separator: "/") + "/Kept"
 
-    @Test(arguments: ["1", "1.1", "1.2"], State.allCases)
+    @Test(arguments: ["1"], State.allCases)
     func aMigrationThatAnEarlierReleaseHasBegunGoesOn(_ format: String, _ state: State) throws {
         let kept = "\(Self.folder)/\(format)-\(state)"
         let folder = TemporaryFolder()
@@ -37,30 +36,6 @@ import Testing
             Files.copy("\(kept)/\(name)", to: folder.file(name))
         }
         try check(state, folder)
-    }
-
-    /// The columns are younger than those files.
-    @Test func aClaimOfAnEarlierReleaseGetsTheStageInWhichRowsReturn() throws {
-        let folder = TemporaryFolder()
-        for name in ["target.db", "source.db"] {
-            Files.copy("\(Self.folder)/1-returning/\(name)", to: folder.file(name))
-        }
-        let database = try Database(path: folder.file("target.db"))
-        try database.stepMigration(rows: 4)
-        #expect(!database.isMigrated)
-        database.close()
-        func stages(_ file: String, _ table: String) throws -> [String] {
-            let connection = try Connection(path: folder.file(file))
-            defer { connection.close() }
-            let stages = "SELECT id, undo_stage FROM \(table) WHERE undo_stage IS NOT NULL ORDER BY id"
-            return try texts(connection.fetchAll(stages))
-        }
-        let writes = try Connection(path: folder.file("source.db"))
-            .fetchValue(Int64.self, "SELECT max(undo_writes) FROM midstream_claims")
-        #expect(writes ?? 0 > 0)
-        let noted = try stages("source.db", "midstream_claims")
-        #expect(try !noted.isEmpty && noted == stages("target.db", "midstream_tables"))
-        try finishMigration(Database(path: folder.file("target.db")))
     }
 
     @Test(arguments: State.allCases) func theFilesOfThisReleaseAreSuch(_ state: State) throws {
