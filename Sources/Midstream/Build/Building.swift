@@ -101,6 +101,9 @@ struct Building {
             return try giveUp(record)
         } catch is Outdated {
             return try drop(record)
+        } catch let error as SQLiteError where Self.isOfRow(error) && settles(record, build, parts) {
+            copying.state.refusing.insert(record.id)
+            return (0, .worked)
         } catch let error as SQLiteError where Self.isOfBuild(error) {
             // Another process may have ended the build by now.
             let mayBeOfTimes =
@@ -135,7 +138,7 @@ struct Building {
                 && (SQLIdentifier.equal(other.target, record.target) || SQLIdentifier.equal(other.target, record.source)
                     || SQLIdentifier.equal(other.source, record.target))
         }
-        if isAlone, record.refusedRowsTable == nil, record.unreadableRowsTable == nil,
+        if isAlone, record.unreadableRowsTable == nil,
             let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
             let source = try SchemaReader(connection: connection, schema: sql.sourceSchema).table(record.source)
         {
@@ -226,7 +229,9 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let state = copying.state
         if part.stage == .filling { state.mergedAt[record.id] = nil }
+        var settled = RefusedRows.Outcome()
         let filled = try transaction(record, build) { now -> Int64? in
+            settled = RefusedRows.Outcome()
             // Another process may be further.
             let parts = try builds.parts(record.id)
             guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage,
@@ -243,16 +248,17 @@ struct Building {
                 part: current,
                 others: parts,
                 isOfSourceAlone: try builds.has(.ofSourceAlone, record.id),
+                isCareful: state.refusing.contains(record.id),
                 cursor: try builds.cursor(record.id)
             )
             let before = current.count
             switch limit {
-            case .rows(let rows, _): try filling.pass(rows)
+            case .rows(let rows, _): try pass(&filling, rows, &settled)
             case .time(let budget, _):
                 let deadline = start + budget
-                while !filling.isOver {
+                while !filling.isOver, settled.refusal == nil {
                     let began = copying.clock.now
-                    try filling.pass(state.builtBatch.rows)
+                    try pass(&filling, state.builtBatch.rows, &settled)
                     let time = copying.clock.now - began
                     state.builtBatch.adapt(took: time)
                     if copying.isToCommit(by: deadline, beforeAnother: time) { break }
@@ -267,6 +273,7 @@ struct Building {
             return part.number == 0 ? filling.part.count - before : 0
         }
         guard let filled else { return (0, .busy) }
+        try tell(settled, of: record)
         let end = copying.clock.now
         if case .time(let budget, _) = limit, end > start + budget, !copying.isHeldUpBySync(end - start) {
             state.builtBatch.shrink()

@@ -11,6 +11,8 @@ struct Filling {
     var others: [BuildStore.Part]
     /// Whether rows are the source's, whatever has superseded them.
     let isOfSourceAlone: Bool
+    /// Whether nothing but a slice is undone where the target does not take a row of it. That costs a journal of each statement.
+    var isCareful = false
     var cursor: [ExactValue]?
     var isOver = false
 
@@ -38,6 +40,12 @@ struct Filling {
         }
     }
 
+    /// The rows of the next slice, if so many are filled in: what they come after, and the last one's key.
+    func nextRows(_ rows: Int64) throws -> (position: Position, upper: RowKey?) {
+        let position = key.map(Position.after) ?? .start
+        return (position, try mover.key(at: rows - 1, from: position, isPending: false))
+    }
+
     private var key: RowKey? {
         cursor.map { values in
             if build.sql.key.isRowID, case .integer(let rowID)? = values.first { return .rowID(rowID) }
@@ -46,8 +54,8 @@ struct Filling {
     }
 
     private mutating func passRows(_ rows: Int64) throws {
-        let position = key.map(Position.after) ?? .start
-        var upper = try mover.key(at: rows - 1, from: position, isPending: false)
+        let (position, last) = try nextRows(rows)
+        var upper = last
         let written = try keysOfWritten(position, &upper, atMost: rows)
         let range = build.built.key.range(after: position.key, through: upper)
         // The checksum is the build's until it is adopted: the table may be drained before.
@@ -102,8 +110,9 @@ struct Filling {
             self.filling = filling
             let sql = filling.build.built
             let range = sql.key.range(after: position.key, through: upper)
-            copy = try filling.statement("copy", range) {
-                sql.copyRange(range, withLedger: false, undoing: .transaction)
+            let isCareful = filling.isCareful
+            copy = try filling.statement(isCareful ? "copy carefully" : "copy", range) {
+                sql.copyRange(range, withLedger: false, undoing: isCareful ? .statement : .transaction)
             }
             let isCompared = filling.record.verification != .count
             check =
@@ -232,7 +241,7 @@ struct Filling {
             try statement.bind(.columns(before ?? walk.terms.map { _ in .null }), at: 1)
             try statement.bind(rows, at: count + 1)
         }
-        let filter = index.nullable.isEmpty ? "" : " WHERE " + index.hasNoNullByName
+        let filter = index.nullablePlaces.isEmpty ? "" : " WHERE " + index.hasNoNullByName
         var inserted: Int64 = 0
         for piece in walk.following(before) {
             inserted += try statements.run(

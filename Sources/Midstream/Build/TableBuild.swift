@@ -60,6 +60,9 @@ struct TableBuild {
         let condition: String?
         /// Those of the values that may be NULL.
         let nullable: [String]
+        /// Which of the terms may be NULL, in the index of the source that is walked through as well: there it has entries of superseded rows
+        /// which the target does not take.
+        let nullablePlaces: [Int]
         /// The index of the source that has the same entries.
         let walk: IndexWalk?
 
@@ -135,9 +138,6 @@ struct TableBuild {
                 + ["NOT EXISTS (SELECT 1 FROM \(relation) WHERE \(isSame.joined(separator: " AND ")))"])
                 .joined(separator: " AND ")
         }
-
-        /// Which of the terms may be NULL.
-        var nullablePlaces: [Int] { values.indices.filter { nullable.contains(values[$0]) } }
 
         /// Whether an entry is the one with the values ?1, ?2, ….
         var isEntry: String {
@@ -263,6 +263,7 @@ struct TableBuild {
             types.append(affinity == .integer ? "INT" : affinity.typeName)
             if column >= 0, column != target.rowIDColumn, !target.columns[column].isNotNull { nullable.append(value) }
         }
+        var nullablePlaces: [Int] = []
         var terms: [IndexWalk.Term] = []
         for (place, term) in (index.terms + index.rest).enumerated() {
             if let column = term.column {
@@ -273,6 +274,8 @@ struct TableBuild {
                 types.append("")
                 nullable.append(values[place])
             }
+            let isNullInSource = term.column.map { $0 >= 0 && Self.mayBeNull($0, sql, target, source) } ?? true
+            if nullable.contains(values[place]) || isNullInSource { nullablePlaces.append(place) }
             let name = "c\(place)"
             terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
         }
@@ -289,8 +292,14 @@ struct TableBuild {
             keyCount: index.isUnique ? index.terms.count : terms.count,
             condition: texts?.condition,
             nullable: nullable,
+            nullablePlaces: nullablePlaces,
             walk: walk(index, terms, sql, target, source)
         )
+    }
+
+    /// Whether a column of the target may be NULL in the source.
+    private static func mayBeNull(_ column: Int, _ sql: MoveSQL, _ target: TableSchema, _ source: TableSchema) -> Bool {
+        column != target.rowIDColumn && !(sql.columns[column].plain.map { source.columns[$0].isNotNull } ?? false)
     }
 
     /// A walk through an index of the source that has the same entries in the same order.

@@ -34,6 +34,8 @@ struct Copying {
         var builds: [Int64: (version: Int64, build: TableBuild?)] = [:]
         /// The number of the target's content from which on a table's build has all that was written, by the tables' ids.
         var mergedAt: [Int64: Int64] = [:]
+        /// The tables that have refused a row of a build: from then on one is looked for that is refused next.
+        var refusing: Set<Int64> = []
         /// How far the sources' rows are counted, by the tables' ids.
         var counts: [Int64: SourceCount] = [:]
         /// The tables whose source has turned out to be damaged, and their migrations: its rows cannot be counted until all that
@@ -251,7 +253,7 @@ struct Copying {
         return moved
     }
 
-    private func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
+    func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
         // Of a rebuilt table the source's name is nobody's business.
         let (target, origin, other) =
             record.isRebuild

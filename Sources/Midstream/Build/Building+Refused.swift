@@ -1,0 +1,97 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// Rows that the target does not take: CHECK, NOT NULL, a type of STRICT, a function that fails.
+extension Building {
+    /// Whether an error may be of one row, which is found by trying them one by one. An entry that is there twice is of two.
+    static func isOfRow(_ error: SQLiteError) -> Bool {
+        error.isRefusal && ![ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
+    }
+
+    /// Whether the row is to be found that a build did not take, rather than the rows be inserted into the live table. Rows that are settled
+    /// are superseded, which a build of the source's rows alone leaves out of account.
+    func settles(_ record: TableRecord, _ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
+        parts.first?.stage == .filling && build.merges && !copying.state.refusing.contains(record.id)
+            && (try? builds.has(.ofSourceAlone, record.id)) == false
+    }
+
+    /// Fills a part further. Where the target does not take rows of the next slice, the migration's policy says what becomes of them: then
+    /// they are superseded, as those that the application has changed or deleted.
+    ///
+    /// - Parameter settled: What has become of such rows. Where it has a refusal by then, the slice has not been filled in.
+    func pass(_ filling: inout Filling, _ rows: Int64, _ settled: inout RefusedRows.Outcome) throws {
+        guard filling.isCareful, filling.part.number == 0, !filling.isOfSourceAlone else {
+            return try filling.pass(rows)
+        }
+        while true {
+            let before = filling
+            do {
+                return try connection.savepoint("midstream_slice") { try filling.pass(rows) }
+            } catch let error as SQLiteError where Self.isOfRow(error) {
+                filling = before
+                guard try settleRefused(of: filling, rows, &settled) else { throw error }
+            }
+            if settled.refusal != nil { return }
+        }
+    }
+
+    /// Settles the rows of the next slice that the target does not take.
+    ///
+    /// - Returns: Whether there are any.
+    private func settleRefused(of filling: Filling, _ rows: Int64, _ settled: inout RefusedRows.Outcome) throws -> Bool
+    {
+        let refused = RefusedRows(
+            mover: copying.mover,
+            record: filling.record,
+            handler: stepper.refusalHandlers[filling.record.id],
+            connection: connection
+        )
+        let keys = try pendingKeys(filling, rows).filter { try !isTaken($0, filling) }
+        for key in keys {
+            switch try refused.move(key, by: .key) {
+            case .stopped(let error):
+                settled.refusal = (key, error)
+                return true
+            case .setAside: settled.setAside += 1
+            case .copied, .replaced: break
+            }
+            _ = try copying.mover.run(sql.settle) { try $0.bind(key, at: 1) }
+        }
+        return !keys.isEmpty
+    }
+
+    private func pendingKeys(_ filling: Filling, _ rows: Int64) throws -> [RowKey] {
+        let (position, upper) = try filling.nextRows(rows)
+        let statement = try statements.statement(sql.pendingKeys(sql.key.range(after: position.key, through: upper)))
+        defer { statement.reset() }
+        try copying.mover.bindRange(statement, position, upper)
+        var keys: [RowKey] = []
+        while try statement.step() { keys.append(try sql.key.read(statement)) }
+        return keys
+    }
+
+    /// The build takes a row, which is taken back.
+    private struct Taken: Error {}
+
+    private func isTaken(_ key: RowKey, _ filling: Filling) throws -> Bool {
+        do {
+            try connection.savepoint("midstream_trial") {
+                _ = try copying.mover.copy(filling.build.built.copyRow) { try $0.bind(key, at: 1) }
+                throw Taken()
+            }
+        } catch is Taken {
+            return true
+        } catch let error as SQLiteError where error.isRefusal {
+            return false
+        }
+        return true
+    }
+
+    /// Tells what has become of rows that were refused, once that is committed.
+    ///
+    /// - Throws: ``MigrationError`` where the table stops at one.
+    func tell(_ settled: RefusedRows.Outcome, of record: TableRecord) throws {
+        if settled.setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: settled.setAside)) }
+        if let refusal = settled.refusal { throw copying.refused(record, refusal) }
+    }
+}
