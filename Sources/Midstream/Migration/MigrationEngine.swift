@@ -353,9 +353,11 @@ final class MigrationEngine: Sendable {
         let target = store.connection.fileName(schema: "main") ?? ""
         let paths = Dictionary(state.migrations.map { ($0.id, $0.path(fromFolderOf: target)) }) { first, _ in first }
         let builds = BuildStore(connection: store.connection, schema: store.schema)
+        // Once for all: there may be thousands.
+        let built = try Set(builds.ids())
         let tables = try state.tables.map { record in
             let settled = record.isMoving ? try ledgerCount(record) : 0
-            let built = record.isMoving && record.watermark == nil ? try builds.shareDone(of: record) : 0
+            let isBuilt = record.isMoving && record.watermark == nil && built.contains(record.id)
             return MigrationProgress.Table(
                 name: record.target,
                 sourceTable: record.source,
@@ -364,7 +366,10 @@ final class MigrationEngine: Sendable {
                 phase: record.phase,
                 isReturning: record.undoStage != nil,
                 movesOnTo: record.destination,
-                movedRows: max(record.copied + record.settled + settled, built),
+                movedRows: try max(
+                    record.copied + record.settled + settled,
+                    isBuilt ? builds.shareDone(of: record) : 0
+                ),
                 totalRows: record.total,
                 refusedRowsTable: record.refusedRowsTable,
                 unreadableRowsTable: record.unreadableRowsTable,
