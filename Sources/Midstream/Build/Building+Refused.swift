@@ -44,7 +44,8 @@ extension Building {
             mover: copying.mover,
             record: filling.record,
             handler: stepper.refusalHandlers[filling.record.id],
-            connection: connection
+            connection: connection,
+            isInOrder: false
         )
         let keys = try pendingKeys(filling, rows).filter { try !isTaken($0, filling) }
         for key in keys {
@@ -70,20 +71,17 @@ extension Building {
         return keys
     }
 
-    /// The build takes a row, which is taken back.
-    private struct Taken: Error {}
-
+    /// Whether the build takes a row, which is taken back. Not by a savepoint: once the table for rows that are set aside has been made, a
+    /// rollback would have SQLite read the schema anew for each.
     private func isTaken(_ key: RowKey, _ filling: Filling) throws -> Bool {
+        let built = filling.build.built
         do {
-            try connection.savepoint("midstream_trial") {
-                _ = try copying.mover.copy(filling.build.built.copyRow) { try $0.bind(key, at: 1) }
-                throw Taken()
-            }
-        } catch is Taken {
-            return true
+            _ = try copying.mover.copy(built.copyRow) { try $0.bind(key, at: 1) }
         } catch let error as SQLiteError where error.isRefusal {
             return false
         }
+        let own = built.key.equals(built.key.target, built.key.parameters(from: 1))
+        _ = try copying.mover.run("DELETE FROM \(built.target) WHERE \(own)") { try $0.bind(key, at: 1) }
         return true
     }
 

@@ -103,7 +103,8 @@ struct Building {
             return try drop(record)
         } catch let error as SQLiteError where Self.isOfRow(error) && settles(record, build, parts) {
             copying.state.refusing.insert(record.id)
-            return (0, .worked)
+            // In this step still: the process may make no other one.
+            return try advance(record, limit, start)
         } catch let error as SQLiteError where Self.isOfBuild(error) {
             // Another process may have ended the build by now.
             let mayBeOfTimes =

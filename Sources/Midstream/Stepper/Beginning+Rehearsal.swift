@@ -129,7 +129,13 @@ extension Beginning {
         guard record.refusedRows != .stop else { return 0 }
         let rehearsal = try rehearsal(rows: rows)
         let mover = RowMover(statements: statements, sql: sql)
-        let refused = RefusedRows(mover: mover, record: record, handler: handler, connection: connection)
+        let refused = RefusedRows(
+            mover: mover,
+            record: record,
+            handler: handler,
+            connection: connection,
+            isInOrder: false
+        )
         var setAside: Int64 = 0
         try rehearsal.forEachFailing { key in
             switch try refused.move(key, by: .key) {

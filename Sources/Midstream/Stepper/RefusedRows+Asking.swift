@@ -77,8 +77,12 @@ extension RefusedRows {
 
     /// A row that has other values than in the source may have those of one that has yet to move, which SQLite does not see.
     private func checkKeys(of target: TableSchema, _ key: RowKey) throws {
-        let own = mover.sql.key.compares(mover.sql.key.source, .after, mover.sql.key.parameters(from: 1))
-        var coming = [(mover.sql, " AND \(own) AND \(mover.sql.isUnsettled)")]
+        let (own, parameters) = (mover.sql.key, mover.sql.key.parameters(from: 1))
+        let rest =
+            isInOrder
+            ? " AND \(own.compares(own.source, .after, parameters)) AND \(mover.sql.isUnsettled)"
+            : " AND NOT (\(own.equals(own.source, parameters)))\(mover.sql.isPending(after: record.watermark))"
+        var coming = [(mover.sql, rest)]
         for other in try others.get() {
             guard let record = try StateStore(connection: connection).table(other.id), record.phase == .copying else {
                 continue

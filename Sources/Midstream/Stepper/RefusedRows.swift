@@ -11,6 +11,8 @@ struct RefusedRows {
     /// The target's other moves, by whose rows to come an answer is checked.
     var others: Result<[MoveSQL], any Error> = .success([])
     let connection: Connection
+    /// Whether the rows before one are in the target when that one's turn comes.
+    var isInOrder = true
 
     /// What came of it.
     struct Outcome {

@@ -135,6 +135,37 @@ import Testing
         try expectSound()
     }
 
+    /// Whoever opens the file makes but one step.
+    @Test func eachProcessGetsOn() throws {
+        var database = try begin(.setAside)
+        var steps = 0
+        while try !database.stepMigration(rows: 100).isFinished {
+            steps += 1
+            try #require(steps < 50)
+            try expectBuilt(database)
+            database.close()
+            database = try Database(path: folder.file("new.db"))
+            try database.buildsAllTables()
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == Self.rows - Self.refused.count)
+        database.close()
+        try expectSound()
+    }
+
+    /// An answer is compared with all rows, of which none is in the target yet.
+    @Test(arguments: [1, 299]) func anAnswerThatAnotherRowHasIsRefused(_ other: Int) throws {
+        let value = "s\(other * 104_729 % 10_007)"
+        let database = try begin(.ask { _ in .replace(["n": .integer(0), "s": .text(value)]) })
+        var error: MigrationError?
+        for _ in 0..<50 where error == nil {
+            do { try database.stepMigration(rows: 100) } catch let thrown as MigrationError { error = thrown }
+        }
+        // Of the first row it is no other's.
+        #expect(error?.row == (other == 1 ? "rowid 40" : "rowid 1"), "\(String(describing: error))")
+        #expect((error?.cause as? SQLiteError)?.code == .constraintUnique)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t WHERE s = ?", [value]) == 1)
+    }
+
     /// What was set aside returns to the source once it is where it belongs.
     @Test(arguments: [4, 8, 12]) func aMigrationThatHasSetRowsAsideIsCancelled(_ before: Int) throws {
         let database = try begin(.setAside)
