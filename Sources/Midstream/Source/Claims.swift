@@ -175,9 +175,9 @@ struct Claims {
             bySource[SQLIdentifier.lowercased(claim.sourceTable), default: []].append(claim)
         }
 
-        /// Takes the name from claims on tables that were dropped.
-        mutating func forgetDropped(on source: String) {
-            bySource[SQLIdentifier.lowercased(source)]?.removeAll(where: \.isDropped)
+        /// Takes the name from claims.
+        mutating func forget(on source: String, where isForgotten: (Claim) throws -> Bool) rethrows {
+            try bySource[SQLIdentifier.lowercased(source)]?.removeAll(where: isForgotten)
         }
     }
 
@@ -209,15 +209,14 @@ struct Claims {
             )
         }
         for claim in claims.claims(on: record.source) {
-            if claim.isDropped {
-                // It has been made anew under the name of one that has moved, whose target may have yet to learn that this was
-                // dropped.
+            if try isOfFormer(claim) {
+                // Its target may have yet to learn that it was dropped.
                 try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [claim.id])
             } else {
                 try checkDisjoint(record, claim)
             }
         }
-        claims.forgetDropped(on: record.source)
+        try claims.forget(on: record.source, where: isOfFormer)
         try checkOwners(record, among: claims.claims(on: record.source))
         let tables = try tables(of: record)
         let rowIDs = try tables.flatMap(rowIDs)
@@ -583,6 +582,12 @@ struct Claims {
         )
     }
 
+    /// Whether a claim is of a former table of the name: one that has moved and was dropped, or was kept and dropped by somebody else,
+    /// with which its fence has gone.
+    func isOfFormer(_ claim: Claim) throws -> Bool {
+        try claim.isDropped || claim.moved != nil && claim.stamp == nil && claimFences(of: claim.sourceTable).isEmpty
+    }
+
     /// A table of which rows move within their file, or have moved and stayed, is no source for another file: each of the two
     /// would not know when the other is done with the table. Nor the other way round, but for a part that has moved and stayed.
     ///
@@ -592,8 +597,8 @@ struct Claims {
         let (staked, fences) = try connection.holdingSnapshots(of: [schema]) {
             (try claims ?? all(), try self.fences(of: record.source))
         }
-        let claims = staked.filter {
-            SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped && $0.id != record.id
+        let claims = try staked.filter {
+            try SQLIdentifier.equal($0.sourceTable, record.source) && $0.id != record.id && !isOfFormer($0)
         }
         if isSameFile {
             for other in claims {
@@ -668,9 +673,10 @@ struct Claims {
         }
     }
 
-    /// What a fence in the target's own file tells besides: which rows, for which table.
+    /// What a fence in the target's own file tells besides: which rows, for which table, and whether theirs is to be kept.
     private static func part(_ record: TableRecord) -> String {
-        ", \(SQLLiteral.quoted(record.target)), \(record.condition.map(SQLLiteral.quoted) ?? "NULL")"
+        ", \(SQLLiteral.quoted(record.target)), \(record.condition.map(SQLLiteral.quoted) ?? "NULL"), "
+            + (record.retirement == .keep ? "1" : "0")
     }
 
     /// What its fences tell of tables of the target's own file, which are there while rows move, and stay with the table.
@@ -710,7 +716,7 @@ struct Claims {
     private static func claim(of fence: Fence, targetFile: String) -> Claim? {
         guard fence.name.hasPrefix("midstream_fence_insert_"), let id = fence.id else { return nil }
         let strings = fence.strings
-        // Those of an older release do not tell, and those of other files have claims for it.
+        // Those of other files have claims for it.
         guard strings.count > 1 else { return nil }
         return Claim(
             id: id,
@@ -718,7 +724,8 @@ struct Claims {
             targetFile: targetFile,
             targetTable: strings[1],
             condition: strings.count > 2 ? strings[2] : nil,
-            moved: 0
+            moved: 0,
+            isDroppable: !fence.sql.hasSuffix(", 1; END")
         )
     }
 
@@ -822,13 +829,6 @@ struct Claims {
         try fences(of: source).filter { $0.strings.count == 1 }
     }
 
-    /// Whether a table of the target's own file, which stayed when it had moved, is fenced for that target table by a fence of
-    /// an older release, which does not tell which rows.
-    func hasOldFence(source: String, target: String) throws -> Bool {
-        let beginning = SQLLiteral.quoted(Self.beginning(source, target)).dropLast()
-        return try fences(of: source).contains { $0.sql.contains(beginning) && $0.sql.hasSuffix("'); END") }
-    }
-
     private static func message(_ record: TableRecord, _ target: String) -> String {
         SQLLiteral.quoted(beginning(record.source, record.target) + "\(target): write it there")
     }
@@ -882,6 +882,7 @@ struct Claims {
         if isKept { return Self.wasToBeKept }
         let isLate = claim.moved != nil
         if let reason = try reason ?? reasonToKeep(record, isDamaged: isDamaged, isLate: isLate, among: claims) {
+            if keeping(record, among: claims) != nil { return reason }
             try connection.execute("UPDATE \(table) SET droppable = 1 WHERE id = ?", [record.id])
             for index in claims.indices where claims[index].id == record.id { claims[index].isDroppable = true }
             return reason
@@ -911,7 +912,7 @@ struct Claims {
         }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if isDamaged { return "its file is damaged. All rows have moved" }
-        if let other = sharing.first(where: { $0.id != record.id && !$0.isDroppable }) {
+        if let other = keeping(record, among: claims) {
             return "it was to be kept when its rows had moved to \(other.destination)"
         }
         if let other = try sharing.first(where: { try $0.id != record.id && hasLost($0) }) {
@@ -931,6 +932,14 @@ struct Claims {
             }
         }
         return try migration.remainder(connection).reasonToKeep(record)
+    }
+
+    /// The claim of a table whose rows have come from the same one, and for which that is to be kept.
+    private func keeping(_ record: TableRecord, among claims: [Claim]) -> Claim? {
+        claims.first { claim in
+            claim.id != record.id && claim.moved != nil && !claim.isDroppable
+                && SQLIdentifier.equal(claim.sourceTable, record.source)
+        }
     }
 
     /// Whether a table of this target that took rows of a source with others has none any more, or has gone.

@@ -63,7 +63,7 @@ struct MovingAway {
         let claims = try Claims.all(in: SQLIdentifier.quoted(schema), connection)
         for claim in claims where claim.moved == nil && claim.firstRowID != nil {
             let source = try SchemaReader(connection: connection, schema: schema).table(claim.sourceTable)
-            guard let source, source.rowIDColumn == nil else { continue }
+            guard let source else { continue }
             throw MigrationError(
                 .refusedStatement,
                 "the rows of table \(source.name) are moving to \(claim.destination) by their rowids, which VACUUM may change, "

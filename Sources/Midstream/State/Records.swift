@@ -7,8 +7,8 @@ struct MigrationRecord: Hashable, Sendable {
     var id: Int64
     /// The source's path as seen from the target's folder; `nil` when the source is the target itself.
     var sourcePath: String?
-    /// Whether the source's file is deleted when nothing is left in it, as was asked for with one of its tables. `StateStore.load` alone
-    /// tells it.
+    /// Whether the source's file is deleted when nothing is left in it, as was asked for with all of its tables. It is not stored, but
+    /// known by these.
     var deletesFile = false
     /// What of the source may be lost with it: see `Remainder`.
     var givenUp: Set<String> = []

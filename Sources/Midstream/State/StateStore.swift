@@ -156,14 +156,14 @@ struct StateStore {
         let tables = try connection.mapRows(
             "SELECT \(Self.tableColumns) FROM \(schema).midstream_tables ORDER BY rowid"
         ) { try tableRecord($0, columns: columns[$0.int64(at: 0)] ?? []) }
-        let deleting = Set(tables.filter { $0.retirement == .deleteFileWhenEmpty }.map(\.migration))
+        let tablesOfMigrations = Dictionary(grouping: tables, by: \.migration)
         let migrations = try connection.fetchAll("SELECT id, source FROM \(schema).midstream_migrations ORDER BY rowid")
             .map { row in
                 let id: Int64 = try row.get(0)
                 return MigrationRecord(
                     id: id,
                     sourcePath: try row.get(1),
-                    deletesFile: deleting.contains(id),
+                    deletesFile: tablesOfMigrations[id]?.allSatisfy { $0.retirement == .deleteFileWhenEmpty } ?? false,
                     givenUp: givenUp[id] ?? []
                 )
             }

@@ -307,23 +307,17 @@ struct Retirement {
         if let other { return "table \(try other.get(0, as: String.self)) has yet to take rows from it" }
         if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
         if record.retirement == .keep { return Claims.wasToBeKept }
-        let keeping = try connection.fetchOne(
-            "SELECT target FROM main.midstream_tables WHERE migration = ? AND source = ? COLLATE NOCASE AND retirement = ?",
-            [record.migration, record.source, SourceRetirement.keep.rawValue]
-        )
-        if let keeping {
-            return "it was to be kept when its rows had moved to table \(try keeping.get(0, as: String.self))"
-        }
         guard try SchemaReader(connection: connection, schema: "main").table(record.source) != nil else {
             return "there is no table of that name any more"
         }
-        try Claims(connection: connection, migration: migration).checkFence(record)
+        let claims = Claims(connection: connection, migration: migration)
+        try claims.checkFence(record)
+        let before = try claims.movedHere(from: record.source, besides: [record])
+        if let keeping = before.first(where: { !$0.isDroppable }) {
+            return "it was to be kept when its rows had moved to table \(keeping.targetTable)"
+        }
         let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM main.\(name)") ?? 0
         var claimed = record.copied + record.settled
-        let before = try Claims(connection: connection, migration: migration).movedHere(
-            from: record.source,
-            besides: [record]
-        )
         if !before.isEmpty {
             let conditions = before.map { "(\($0.condition ?? "1")\n)" }.joined(separator: " OR ")
             claimed +=

@@ -63,9 +63,7 @@ extension Setup {
         let b = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         let c = try SchemaReader(connection: connection, schema: "main").table(record.target)
         guard let a, let b, let c else { return nil }
-        var first = former.record
-        if former.isOfOtherFile, record.retirement == .keep { first.retirement = .keep }
-        return Chain(first: first, origin: origin, a: a, b: b, second: record, c: c)
+        return Chain(first: former.record, origin: origin, a: a, b: b, second: record, c: c)
     }
 
     /// A move as one to the last table.

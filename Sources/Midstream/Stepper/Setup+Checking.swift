@@ -260,8 +260,6 @@ extension Setup {
         guard !isSameFile || !SQLIdentifier.equal(source.name, target.name) else {
             throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
         }
-        // It has moved, and stayed.
-        if try isSameFile && claims.hasOldFence(source: source.name, target: target.name) { return nil }
         try checkUnclaimed(wish.name, sourceName, migration)
         try InsertTriggers.check(wish, connection)
         try checkForeignKeys(of: target, wish, known)
@@ -285,7 +283,7 @@ extension Setup {
         try claims.checkOwners(record, among: known.stakedStill(connection))
         try checkFormers(of: record, migration, isShared: !moving.isEmpty || !sharing.isEmpty)
         stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
-        let others = staked.filter { !$0.isDropped } + (isSameFile ? moving.map(claims.claim) : [])
+        let others = try staked.filter { try !claims.isOfFormer($0) } + (isSameFile ? moving.map(claims.claim) : [])
         for other in others + sharing.map(claims.claim) { try claims.checkDisjoint(record, other) }
         return beginning
     }

@@ -11,12 +11,11 @@ extension Setup {
         _ migration: MigrationRecord,
         _ source: MigrationSource
     ) throws {
-        guard record.isOwn else { return }
+        guard record.isOwn, record.phase == .copying || record.phase == .starting else { return }
         if retirement != record.retirement {
             throw Self.changed("retirement .\(record.retirement)", "retirement .\(retirement)", record)
         }
-        guard record.phase == .copying || record.phase == .starting, !record.columns.contains(.joined)
-        else { return }
+        guard !record.columns.contains(.joined) else { return }
         // Of a table whose rows cannot all be hashed, less is stored than was asked for.
         let isLowered = wish.verification == .complete && record.verification == .batches
         if wish.verification != record.verification, !isLowered {
@@ -30,6 +29,21 @@ extension Setup {
         // A source that cannot be attached now is looked at when its tables go on moving.
         try? attach(migration, source)
         try checkColumns(wish, record, migration)
+    }
+
+    /// Makes sure that either all tables of a file that is to be deleted when it is empty began to move so, or none.
+    func checkDeletion(_ retirement: SourceRetirement, _ migration: MigrationRecord, _ records: [TableRecord]) throws {
+        guard let path = migration.sourcePath else { return }
+        let other = records.first { record in
+            record.migration == migration.id && record.isOwn && record.phase != .done
+                && (record.retirement == .deleteFileWhenEmpty) != (retirement == .deleteFileWhenEmpty)
+        }
+        guard let other else { return }
+        throw MigrationError(
+            .misuse,
+            "tables of \(path) began to move with retirement .\(other.retirement), and now retirement .\(retirement) was asked for: of a "
+                + "file that is to be deleted when it is empty, ask for that with all tables that move at the same time"
+        )
     }
 
     private static func changed(_ stored: String, _ asked: String, _ record: TableRecord) -> MigrationError {

@@ -182,6 +182,7 @@ struct Setup {
             try attach(migration, source)
             try WholeFile.checkFinished(connection, as: migration.schema)
             begun = try check(wanted, retirement, migration, records, at: version)
+            if !begun.isEmpty { try checkDeletion(retirement, migration, records) }
             if isRehearsal {
                 try settleAccess(&begun, migration)
                 asked.beginning = Set(begun.map(\.record.target))

@@ -299,18 +299,18 @@ extension LifeWorld {
 
     /// Finds out which moves have come to their end.
     func settle() throws {
+        // All rows are back, and the table that they were in is empty, until a step has told so: it may go on with others.
+        for file in Set(state.tables.filter { $0.move != nil }.map(\.place.file)) {
+            let database = try database(file)
+            for _ in 0..<5
+            where try database.readMigrationProgress().tables.contains(where: { $0.isReturning && $0.phase == .copied })
+            {
+                try database.stepMigration()
+            }
+        }
         for table in state.tables {
             guard let move = table.move, let index = index(of: table.id) else { continue }
-            let database = try database(table.place.file)
-            var progress = try database.readMigrationProgress()
-            // All rows are back, and the table that they were in is empty, until a step has told so.
-            for _ in 0..<5
-            where progress.tables.contains(where: {
-                $0.name == table.place.table && $0.isReturning && $0.phase == .copied
-            }) {
-                try database.stepMigration()
-                progress = try database.readMigrationProgress()
-            }
+            let progress = try database(table.place.file).readMigrationProgress()
             let isGoingOn = progress.tables.contains { $0.name == table.place.table && $0.phase != .done }
             if isGoingOn { continue }
             if move.isReturning, let origin = move.origin {

@@ -133,6 +133,67 @@ import Testing
         #expect(texts(left) == ["s2", "s3"])
     }
 
+    @Test func allTablesOfAFileThatIsToBeDeletedSaySo() throws {
+        let folder = try begin()
+        let database = try Database(path: folder.file("new.db"))
+        try Connection(path: folder.file("old.db")).execute("CREATE TABLE other(id INTEGER PRIMARY KEY)")
+        try database.execute("CREATE TABLE other(id INTEGER PRIMARY KEY)")
+        func add(_ retirement: SourceRetirement) throws {
+            try database.addMigration(source: .file(folder.file("old.db")), retirement: retirement) { table in
+                if table.name == "other" { table.sourceTable = "other" }
+            }
+        }
+        let error = #expect(throws: MigrationError.self) { try add(.deleteFileWhenEmpty) }
+        #expect(error?.code == .misuse && error?.message.contains("to be deleted when it is empty") == true)
+        try add(.drop)
+        try finishMigration(database)
+        try add(.drop)
+    }
+
+    /// Within a file as well, where nothing but the fence tells of it once all has moved.
+    @Test func aTableThatWasToBeKeptIsDroppedByNoLaterPart() throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("new.db"))
+        for name in ["s", "t1", "t2"] { try database.execute("CREATE TABLE \(name)(id INTEGER PRIMARY KEY, a)") }
+        try database.execute("INSERT INTO s VALUES (1, 1), (2, 2)")
+        for (name, id, retirement) in [("t1", 1, SourceRetirement.keep), ("t2", 2, .drop)] {
+            try database.addMigration(source: .sameDatabase, retirement: retirement) { table in
+                guard table.name == name else { return }
+                table.sourceTable = "s"
+                table.condition = "id = \(id)"
+            }
+            try finishMigration(database)
+        }
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM s") == 2)
+        #expect(texts(try database.fetchAll("SELECT a FROM t1 UNION ALL SELECT a FROM t2")) == ["1", "2"])
+    }
+
+    /// The application has dropped it, and its fence with it: what has the name then is another table.
+    @Test(arguments: [true, false]) func aTableThatWasKeptAndMadeAnewMovesAgain(_ isSameFile: Bool) throws {
+        let folder = TemporaryFolder()
+        let old = try Connection(path: folder.file("old.db"))
+        let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, a); INSERT INTO t VALUES (1, 1)"
+        try old.execute(script: schema)
+        let database = try Database(path: folder.file("new.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, a)")
+        try database.execute("CREATE TABLE t2(id INTEGER PRIMARY KEY, a)")
+        try database.addMigration(source: .file(folder.file("old.db")), retirement: .keep) { table in
+            if table.name == "t" { table.sourceTable = "t" }
+        }
+        try finishMigration(database)
+        try old.execute(script: "DROP TABLE t; " + schema)
+        try old.execute("CREATE TABLE t2(id INTEGER PRIMARY KEY, a)")
+        old.close()
+        let source = isSameFile ? MigrationSource.sameDatabase : .file(folder.file("old.db"))
+        let again = try isSameFile ? Database(path: folder.file("old.db")) : database
+        try again.addMigration(source: source) { table in
+            if table.name == "t2" { table.sourceTable = "t" }
+        }
+        try finishMigration(again)
+        #expect(try again.fetchValue(Int.self, "SELECT count(*) FROM t2") == 1)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 1)
+    }
+
     /// What becomes of rows that cannot move may be said anew at any time.
     @Test func otherPoliciesTakeEffect() throws {
         let move = try SmallMove(
