@@ -105,11 +105,19 @@ extension LifeWorld {
     }
 
     /// Whether rows of the file's tables may get other rowids, which a move would not survive.
-    private func mayBeVacuumed(_ file: Int) -> Bool {
-        state.tables.allSatisfy { table in
-            guard let move = table.move else { return true }
-            return table.place.file != file && move.origin?.file != file && !move.earlier.contains(file)
+    private func mayBeVacuumed(_ file: Int) throws -> Bool {
+        // A move of a chain may be waited for whose table has moved on.
+        let isOver = try (0..<Self.fileCount).allSatisfy { other in
+            try !Files.exists(path(other))
+                || Database.readMigrationProgress(ofFile: path(other), key: keys[other]).tables.allSatisfy {
+                    $0.phase == .done || other != file && $0.sourcePath != path(file)
+                }
         }
+        return isOver
+            && state.tables.allSatisfy { table in
+                guard let move = table.move else { return true }
+                return table.place.file != file && move.origin?.file != file && !move.earlier.contains(file)
+            }
     }
 
     /// What other programs do with a file that nobody has open.
@@ -118,7 +126,7 @@ extension LifeWorld {
         guard Files.exists(path(file)) else { return }
         closeAll()
         switch dice.below(4) {
-        case 0 where mayBeVacuumed(file):
+        case 0 where try mayBeVacuumed(file):
             note("vacuum f\(file) plainly")
             for index in state.tables.indices where state.tables[index].place.file == file {
                 state.tables[index].knowsRowIDs = false

@@ -302,9 +302,11 @@ extension LifeWorld {
         // All rows are back, and the table that they were in is empty, until a step has told so: it may go on with others.
         for file in Set(state.tables.filter { $0.move != nil }.map(\.place.file)) {
             let database = try database(file)
-            for _ in 0..<5
+            for round in 0..<10
             where try database.readMigrationProgress().tables.contains(where: { $0.isReturning && $0.phase == .copied })
             {
+                // It may be the one that is waited for.
+                if round == 5 { endReader() }
                 try database.stepMigration()
             }
         }
