@@ -53,6 +53,8 @@ struct LifeMove: Sendable {
 
     /// Whether what the columns are made of can be turned round, so that rows of that shape return as they are.
     func isReversible(from shape: LifeShape) -> Bool {
+        // The column that the rowid has taken the place of is in the source still.
+        if case .rowID? = made["id"] { return false }
         let origins = shape.columns.map { column in (column, made[column.name] ?? .column(column.name)) }
         return former.columns.allSatisfy { column in
             origins.contains { made, origin in
