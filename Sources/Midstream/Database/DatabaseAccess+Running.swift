@@ -73,6 +73,7 @@ extension DatabaseAccess {
         let wasInTransaction = connection.isInTransaction
         let hadEnded = hasEndedTransaction
         hasEndedTransaction = false
+        overlay.statements.failureOfPlan = nil
         defer { hasEndedTransaction = hasEndedTransaction || hadEnded }
         let result: Result
         do {
@@ -82,7 +83,7 @@ extension DatabaseAccess {
             throw error
         }
         if wasInTransaction, !hasEndedTransaction, !connection.isInTransaction {
-            noteLost(nil)
+            noteLost(overlay.statements.failureOfPlan)
             try checkTransaction()
         }
         return result
@@ -111,7 +112,7 @@ extension DatabaseAccess {
         try confirm(prepared)
         try beginInEarnest(for: prepared)
         if wasInTransaction, !connection.isInTransaction {
-            noteLost(nil)
+            noteLost(overlay.statements.failureOfPlan)
             try checkTransaction()
         }
         // A loop over a query may have savepoints of its own, and nothing of it needs to be undone.

@@ -338,6 +338,10 @@ final class InternalStatements {
         self.canPromote = canPromote
     }
 
+    /// What has failed while SQLite planned a statement, which goes on all the same. Where SQLite has rolled the transaction back for it,
+    /// the statement's end finds that.
+    var failureOfPlan: (any Error)?
+
     /// Notes that something was left half done. Where nothing surrounds it that can be rolled back, the transaction is lost.
     func noteHalfDone() {
         if !isProtected { connection.noteHalfUndone() }

@@ -105,7 +105,13 @@ class UnionTable: VirtualTable {
             mayCompareTextAsNumber: traits.hasCompound,
             hasNoRows: { [table, tables] in
                 // SQLite keeps what it prepares anew.
-                guard tables.watch.isPreparing, (try? table.hasNoRows()) ?? false else { return false }
+                guard tables.watch.isPreparing else { return false }
+                do {
+                    guard try table.hasNoRows() else { return false }
+                } catch {
+                    tables.statements.failureOfPlan = error
+                    return false
+                }
                 tables.watch.noteNoRows()
                 return true
             }
