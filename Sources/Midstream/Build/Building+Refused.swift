@@ -40,13 +40,9 @@ extension Building {
     /// - Returns: Whether there are any.
     private func settleRefused(of filling: Filling, _ rows: Int64, _ settled: inout RefusedRows.Outcome) throws -> Bool
     {
-        let refused = RefusedRows(
-            mover: copying.mover,
-            record: filling.record,
-            handler: stepper.refusalHandlers[filling.record.id],
-            connection: connection,
-            isInOrder: false
-        )
+        // No other source has rows for a table that is built.
+        var refused = copying.refusedRows(filling.record, .success([]))
+        refused.isInOrder = false
         let keys = try pendingKeys(filling, rows).filter { try !isTaken($0, filling) }
         for key in keys {
             switch try refused.move(key, by: .key) {

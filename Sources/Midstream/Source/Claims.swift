@@ -465,8 +465,8 @@ struct Claims {
         }
     }
 
-    /// The smallest and the largest rowid of a table, where its rows are known by that and no column has it; nothing when it is gone, or the page
-    /// that one of them is on is damaged.
+    /// The smallest and the largest rowid of a table, where its rows are known by that and no column has it; nothing when it is gone,
+    /// or the page that one of them is on is damaged.
     func rowIDs(of record: TableRecord) throws -> RowIDs? { try tables(of: record).flatMap(rowIDs) }
 
     private func rowIDs(_ tables: (source: TableSchema, target: TableSchema?)) throws -> RowIDs? {

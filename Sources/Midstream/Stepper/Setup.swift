@@ -127,8 +127,7 @@ struct Setup {
         }
         let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
         let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
-        var migration =
-            former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored)
+        var migration = former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored)
         let isOver = records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
         if isOver { migration.deletesFile = retirement == .deleteFileWhenEmpty }
         if migration.givenUp != names {
