@@ -101,7 +101,7 @@ public final class Database: @unchecked Sendable {
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
         // Who makes it of a whole file lets it move first.
         if try !configuration.movesWholeFile || !WholeFile.isUnfinished(connection) {
-            try writer.overlay.refresh()
+            try writer.overlay.open()
         }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }
     }

@@ -259,6 +259,38 @@ final class Overlay {
         )
     }
 
+    /// Looks whether the sources are there, and are what they were. Nothing has been read yet.
+    ///
+    /// As long as nobody has changed a schema since all tables were looked at last, the overlay is made before the first statement.
+    func open() throws {
+        if try !isAsSeen() { try refresh() }
+    }
+
+    private func isAsSeen() throws -> Bool {
+        try WholeFile.checkFinished(connection)
+        let (migrations, records) = try store.load()
+        let moving = records.filter { $0.phase == .copying }
+        let ids = Set(moving.map(\.migration))
+        guard !moving.isEmpty, moving.allSatisfy(\.isMoving),
+            try UnfencedClaims(connection: connection).ids().isEmpty
+        else { return false }
+        let needed = migrations.filter { ids.contains($0.id) }
+        for migration in needed { try attach(migration) }
+        return try connection.readingTransaction {
+            let seen = SeenSchemas(connection: connection)
+            for migration in needed {
+                guard try seen.areUnchanged(migration) else { return false }
+                let claims = Claims(connection: connection, migration: migration)
+                if claims.isSameFile { continue }
+                let known = Dictionary(try claims.all().map { ($0.id, $0) }) { first, _ in first }
+                for record in moving where record.migration == migration.id {
+                    try claims.confirm(record, among: known)
+                }
+            }
+            return true
+        }
+    }
+
     /// Makes the overlay anew if the target's schema has changed. Call it outside transactions.
     ///
     /// - Throws: ``MigrationError`` when a source cannot be reached: then the tables would silently lack rows.

@@ -381,6 +381,7 @@ struct Claims {
 
     /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
     /// read the target before them.
+    @discardableResult
     func confirm(_ record: TableRecord, among claims: [Int64: Claim]) throws -> Claim? {
         guard !isSameFile else { return nil }
         let claim = try own(claims[record.id], record)

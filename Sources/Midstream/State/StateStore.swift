@@ -42,7 +42,7 @@ struct StateStore {
             script: """
                 CREATE TABLE \(schema).midstream_state(format INTEGER NOT NULL);
                 CREATE TABLE \(schema).midstream_migrations(
-                    id INTEGER PRIMARY KEY, source TEXT);
+                    id INTEGER PRIMARY KEY, source TEXT, target_version INTEGER, source_version INTEGER);
                 CREATE TABLE \(schema).midstream_tables(
                     id INTEGER PRIMARY KEY, migration INTEGER NOT NULL, target TEXT NOT NULL COLLATE NOCASE,
                     source TEXT NOT NULL, condition TEXT, phase INTEGER NOT NULL, watermark INTEGER, ceiling INTEGER,

@@ -13,11 +13,13 @@ struct Retirement {
 
     /// Brings tables of one source further together. Where one fails, none has been brought further than others may have been.
     ///
-    /// - Parameter deadline: After which no further table is retired in the same transaction.
+    /// - Parameter deadline: After which no further table is retired in the same transaction. It is put off by as long as the looks
+    ///   take that come before, which are at all tables: of a thousand, each step would retire one.
     func advance(
         _ records: [TableRecord],
         until deadline: ContinuousClock.Instant
     ) throws -> MigrationProgress.Outcome {
+        let start = ContinuousClock.now
         if migration.sourcePath == nil { return try retireInSameFile(records, until: deadline) }
         let copied = records.filter { $0.phase == .copied }
         if !copied.isEmpty {
@@ -28,10 +30,11 @@ struct Retirement {
         if ready.isEmpty { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
-        let stored = try Stored(stepper.store)
+        let stored = try Stored(stepper)
         var kept: [Int64: String] = [:]
         // Of those whose source could not be written when they began, nothing of the source is written now. The others' turn comes next.
         let idsOfUnfenced = try UnfencedClaims(connection: connection).ids()
+        var raised: (from: Int64, to: Int64)?
         let unfenced = ready.filter { idsOfUnfenced.contains($0.id) }
         let isUnfenced = !unfenced.isEmpty
         if isUnfenced { ready = unfenced }
@@ -45,7 +48,9 @@ struct Retirement {
                 let released = Set(claims.filter { $0.moved != nil }.map(\.id))
                 ready = try ready.filter { try released.contains($0.id) || !isInUse($0, stored) }
                 if ready.isEmpty { return .waitingForReaders }
-                (ready, kept) = try releaseSources(ready, until: deadline)
+                let now = ContinuousClock.now
+                let release = try releaseSources(ready, until: max(deadline, now + (now - start)))
+                (ready, kept, raised) = (release.released, release.kept, release.versions)
                 ready = try ready.filter { try isReleaseSeen($0, stored) }
                 if ready.isEmpty { return .waitingForReaders }
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
@@ -63,7 +68,10 @@ struct Retirement {
         }
         stepper.noteSourceToLeave(migration)
         let done = try stepper.transaction(isDurable: true) {
-            try ready.filter { record in
+            if let raised, try stepper.store.exists() {
+                try SeenSchemas(connection: connection).raiseSource(of: migration, from: raised.from, to: raised.to)
+            }
+            return try ready.filter { record in
                 let isDone = try finishInTransaction(record)
                 if isDone, isUnfenced {
                     try UnfencedClaims(connection: connection).noteMoved(
@@ -101,7 +109,7 @@ struct Retirement {
     ///
     /// - Returns: `false` while the target is locked, or another file's readers are waited for.
     func endReleased(_ record: TableRecord) throws -> Bool {
-        guard try isReleaseSeen(record, Stored(stepper.store)),
+        guard try isReleaseSeen(record, Stored(stepper)),
             let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) })
         else { return false }
         try announce(isDone ? [record] : [], kept: [:])
@@ -129,9 +137,9 @@ struct Retirement {
         /// The moves within this file.
         private let onward: [TableRecord]
 
-        init(_ store: StateStore) throws {
+        init(_ stepper: Stepper) throws {
             let tables: [TableRecord]
-            (migrations, tables) = try store.load()
+            (migrations, tables) = try stepper.load()
             let own = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
             onward = tables.filter { own.contains($0.migration) }
             unfinished = Dictionary(grouping: tables.filter { $0.phase != .done }) {
@@ -212,12 +220,13 @@ struct Retirement {
     }
 
     /// - Parameter reason: Why the source tables are to be kept; `nil` where nothing but what is found then keeps them.
-    /// - Returns: The tables whose sources have been released, and why those were kept that are.
+    /// - Returns: The tables whose sources have been released, and why those were kept that are; the number of the source's schema
+    ///   before and after.
     func releaseSources(
         _ records: [TableRecord],
         until deadline: ContinuousClock.Instant,
         keptFor reason: String? = nil
-    ) throws -> (released: [TableRecord], kept: [Int64: String]) {
+    ) throws -> (released: [TableRecord], kept: [Int64: String], versions: (from: Int64, to: Int64)) {
         do {
             return try releaseSources(records, until: deadline, keptFor: reason, isDamaged: false)
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code && records.count == 1 {
@@ -230,7 +239,7 @@ struct Retirement {
         until deadline: ContinuousClock.Instant,
         keptFor reason: String?,
         isDamaged: Bool
-    ) throws -> (released: [TableRecord], kept: [Int64: String]) {
+    ) throws -> (released: [TableRecord], kept: [Int64: String], versions: (from: Int64, to: Int64)) {
         let connection = stepper.connection
         let claims = Claims(connection: connection, migration: migration)
         let isClaimed = try Claims.exist(in: claims.schema, connection)
@@ -240,6 +249,7 @@ struct Retirement {
             // A lock that is asked for after a read is not waited for.
             if isClaimed { try WriteLock.take(connection, by: "midstream_claims", in: migration.schema) }
             var (released, kept): ([TableRecord], [Int64: String]) = ([], [:])
+            let version = try StateStore.schemaVersion(connection, of: migration.schema)
             var known = try claims.all()
             for record in records {
                 let moved = record.copied + record.settled
@@ -253,8 +263,9 @@ struct Retirement {
                 released.append(record)
                 if ContinuousClock.now >= deadline { break }
             }
+            let raised = try StateStore.schemaVersion(connection, of: migration.schema)
             try connection.execute("COMMIT")
-            return (released, kept)
+            return (released, kept, (version, raised))
         } catch {
             try? connection.rollBack()
             throw Stepper.namingFullDisk(of: stepper.path(of: migration), error)

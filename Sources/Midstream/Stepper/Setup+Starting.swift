@@ -328,6 +328,8 @@ extension Setup {
                 }
             }
             try connection.create(guards, in: "main")
+            let moving = Set(try stepper.load().tables.filter { $0.migration == migration.id }.map(\.id))
+            if moving.isSubset(of: left.map(\.id)) { try SeenSchemas(connection: connection).note(migration) }
         }
         return areClaimed
     }

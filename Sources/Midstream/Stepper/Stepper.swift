@@ -418,10 +418,12 @@ final class Stepper {
         let result: Result
         let versionBefore = knownVersion
         do {
-            let isKnown = try isCurrent()
+            let former = try StateStore.schemaVersion(connection)
             result = try body()
+            let version = try StateStore.schemaVersion(connection)
+            try SeenSchemas(connection: connection).raiseTarget(from: former, to: version)
             // What it changed itself is known.
-            if isKnown { knownVersion = try StateStore.schemaVersion(connection) }
+            if former == versionBefore { knownVersion = version }
             #if DEBUG
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
             #endif
