@@ -27,6 +27,9 @@ struct Building {
     /// The same where others wait. Where there are more, and somebody writes while they are compared, they are merged again.
     static let mostWritten: Int64 = 40_000
 
+    /// The same at last, when merging it again would not end: rather than do without the build, others wait once.
+    private static let mostWrittenAtLast: Int64 = 150_000
+
     /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
     private static let mostMerges: Int64 = 8
 
@@ -174,8 +177,9 @@ struct Building {
         _ record: TableRecord,
         _ build: TableBuild
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
-        let written = try build.merges ? 0 : Merging(self, build).written(atMost: Self.mostWritten)
-        guard try connection.canWriteSchema, written <= Self.mostWritten else { throw GivenUp() }
+        let most = copying.state.mostUnmergedAtLast
+        let written = try build.merges ? 0 : Merging(self, build).written(atMost: most)
+        guard try connection.canWriteSchema, written <= most else { throw GivenUp() }
         copying.state.mergedAt[record.id] = nil
         let begun = try transaction(record, build) { _ -> Bool? in
             guard try builds.parts(record.id).isEmpty else { return true }
@@ -310,12 +314,24 @@ struct Building {
             if try build.merges && merges == 0 && merging.written(atMost: Self.mostCompared) > Self.mostCompared {
                 return false
             }
-            let unmerged = try merging.count(atMost: copying.state.mostUnmerged)
+            let most = mostUnmerged(build, parts)
+            let unmerged = try merging.count(atMost: most)
             // Another process may have begun another build.
             if unmerged == 0, try builds.parts(record.id) == parts { copying.state.mergedAt[record.id] = version }
-            return unmerged <= copying.state.mostUnmerged
+            return unmerged <= most
         }
         if !isEnough { throw Unmerged() }
+    }
+
+    /// Whether what was written cannot be merged before the live table adopts the build: not at all, or not once more.
+    private func isMergedAtLast(_ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
+        guard build.merges, let merge = parts.last else { return true }
+        return merge.count >= Self.mostMerges || merge.nulls > 0
+    }
+
+    /// How many rows may have been written that the build has not, when the live table adopts it.
+    private func mostUnmerged(_ build: TableBuild, _ parts: [BuildStore.Part]) -> Int64 {
+        isMergedAtLast(build, parts) ? copying.state.mostUnmergedAtLast : copying.state.mostUnmerged
     }
 
     /// Has what was written since be merged in slices, before the live table can adopt the build.
@@ -398,7 +414,7 @@ struct Building {
             try adopt(
                 now,
                 build,
-                built: parts[0],
+                parts,
                 counted,
                 isMerged: dataVersion().map { copying.state.mergedAt[record.id] == $0 } ?? false
             )
@@ -432,12 +448,13 @@ struct Building {
     private func adopt(
         _ record: TableRecord,
         _ build: TableBuild,
-        built: BuildStore.Part,
+        _ parts: [BuildStore.Part],
         _ counted: (rows: Int64, hashes: Int64?),
         isMerged: Bool
     ) throws {
         let superseded = try copying.store.ledgerCount(record)
-        if !isMerged, try Merging(self, build).written(atMost: Self.mostWritten) > Self.mostWritten { throw Unmerged() }
+        let (built, most) = (parts[0], isMergedAtLast(build, parts) ? Self.mostWrittenAtLast : Self.mostWritten)
+        if !isMerged, try Merging(self, build).written(atMost: most) > most { throw Unmerged() }
         statements.removeAll()
         connection.clearStatementCache()
         try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
@@ -449,7 +466,7 @@ struct Building {
             changes += connection.changes
         }
         // They have been counted before, but not in this transaction.
-        if changes > 2 * copying.state.mostUnmerged { throw Unmerged() }
+        if changes > 2 * mostUnmerged(build, parts) { throw Unmerged() }
         try connection.execute("DELETE FROM \(sql.ledger) WHERE 1")
         try forgetStatistics()
         try connection.execute(

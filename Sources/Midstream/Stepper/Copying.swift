@@ -27,6 +27,8 @@ struct Copying {
         /// How many rows may have been written that a build has not, when the live table adopts it: each comes into random places of the
         /// indexes while everybody else waits. More are merged before that.
         var mostUnmerged: Int64 = 1000
+        /// The same where they cannot be merged before that, or where others write so fast that there are more after each time.
+        var mostUnmergedAtLast: Int64 = 5000
         /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check` finds them wrong until
         /// then, so all that can wait for the end does.
         var mostNulls: Int64 = 2000

@@ -49,6 +49,16 @@ struct RandomKeysBenchmark {
             )
         }
 
+        + [200].map { share in
+            Kind(
+                name: "without rowids, one row in \(share) written",
+                table:
+                    "CREATE TABLE messages(\(columns.replacing("INTEGER PRIMARY KEY", with: "INTEGER NOT NULL")), PRIMARY KEY (uuid)) WITHOUT ROWID",
+                indexes: [byConversation],
+                writes: "UPDATE messages SET created_at = created_at + 1 WHERE id % \(share) = 0"
+            )
+        }
+
     static func run(_ options: Options, _ report: Report) throws {
         var lines: [[String]] = []
         for kind in kinds {
