@@ -263,7 +263,8 @@ final class Overlay {
     ///
     /// As long as nobody has changed a schema since all tables were looked at last, the overlay is made before the first statement.
     func open() throws {
-        if try !isAsSeen() { try refresh() }
+        // Another process may end a move meanwhile, and what was to be found is rightly gone.
+        if (try? isAsSeen()) != true { try refresh() }
     }
 
     private func isAsSeen() throws -> Bool {

@@ -19,7 +19,6 @@ struct Retirement {
         _ records: [TableRecord],
         until deadline: ContinuousClock.Instant
     ) throws -> MigrationProgress.Outcome {
-        let start = ContinuousClock.now
         if migration.sourcePath == nil { return try retireInSameFile(records, until: deadline) }
         let copied = records.filter { $0.phase == .copied }
         if !copied.isEmpty {
@@ -30,6 +29,7 @@ struct Retirement {
         if ready.isEmpty { return .waitingForReaders }
         // A checkpoint by somebody else may have synced nothing.
         try stepper.connection.sync(schema: "main")
+        let start = ContinuousClock.now
         let stored = try Stored(stepper)
         var kept: [Int64: String] = [:]
         // Of those whose source could not be written when they began, nothing of the source is written now. The others' turn comes next.
@@ -139,7 +139,7 @@ struct Retirement {
 
         init(_ stepper: Stepper) throws {
             let tables: [TableRecord]
-            (migrations, tables) = try stepper.load()
+            (migrations, tables) = try stepper.stored()
             let own = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
             onward = tables.filter { own.contains($0.migration) }
             unfinished = Dictionary(grouping: tables.filter { $0.phase != .done }) {

@@ -237,7 +237,13 @@ final class Stepper {
             undoStatements.removeAll()
             knownVersion = version
         }
-        return try connection.isInTransaction ? store.load() : connection.readingTransaction(loadKnown)
+        return try stored()
+    }
+
+    /// Reads the stored state once more within a step. Tables that another connection has changed meanwhile are not taken for known:
+    /// the step goes by the records that it began with.
+    func stored() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
+        try connection.isInTransaction ? store.load() : connection.readingTransaction(loadKnown)
     }
 
     /// When the stored state was read. What other connections commit changes the first number, what this one does the second.

@@ -79,6 +79,22 @@ import Testing
         return "DROP TRIGGER \(whole ?? "")"
     }
 
+    /// What others change in the midst of a step is not taken for known by the step.
+    @Test func aStepDoesNotKnowWhatHasChangedSinceItBegan() throws {
+        try begin()
+        let database = try Database(path: target)
+        try database.engine.withStepper { stepper in
+            _ = try stepper.load()
+            #expect(try stepper.isCurrent())
+            try plain(target, "CREATE TABLE v(id INTEGER PRIMARY KEY)")
+            #expect(try stepper.stored().tables.count == 2)
+            #expect(try !stepper.isCurrent())
+            _ = try stepper.load()
+            #expect(try stepper.isCurrent())
+        }
+        database.close()
+    }
+
     /// The application's own tables come and go: then each table is looked at, and nothing is wrong.
     @Test(arguments: ["new.db", "old.db"])
     func openingLooksAtAllTablesWhereASchemaHasChanged(_ file: String) throws {
