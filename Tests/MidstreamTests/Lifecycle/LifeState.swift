@@ -39,6 +39,7 @@ struct LifeMove: Sendable {
                 move.made[name] = origin
             }
         }
+        if case .rowID? = made["id"] { move.made["id"] = .rowID }
         return move
     }
 
