@@ -3,6 +3,13 @@ internal import SQLiteConnection
 
 // Rows that the target does not take: CHECK, NOT NULL, a type of STRICT, a function that fails.
 extension Building {
+    /// What has become of rows that were refused.
+    struct Settled {
+        var setAside: Int64 = 0
+        /// The row that the table stops at, and its source.
+        var refusal: (source: Copying, record: TableRecord, row: (key: RowKey, error: SQLiteError))?
+    }
+
     /// Whether an error may be of one row, which is found by trying them one by one. An entry that is there twice is of two.
     static func isOfRow(_ error: SQLiteError) -> Bool {
         error.isRefusal && ![ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
@@ -19,7 +26,7 @@ extension Building {
     /// they are superseded, as those that the application has changed or deleted.
     ///
     /// - Parameter settled: What has become of such rows. Where it has a refusal by then, the slice has not been filled in.
-    func pass(_ filling: inout Filling, _ rows: Int64, _ settled: inout RefusedRows.Outcome) throws {
+    func pass(_ filling: inout Filling, _ rows: Int64, _ settled: inout Settled) throws {
         guard filling.isCareful, filling.part.number == 0, !filling.isOfSourceAlone else {
             return try filling.pass(rows)
         }
@@ -38,27 +45,33 @@ extension Building {
     /// Settles the rows of the next slice that the target does not take.
     ///
     /// - Returns: Whether there are any.
-    private func settleRefused(of filling: Filling, _ rows: Int64, _ settled: inout RefusedRows.Outcome) throws -> Bool
-    {
-        // No other source has rows for a table that is built.
-        var refused = copying.refusedRows(filling.record, .success([]))
-        refused.isInOrder = false
-        let keys = try pendingKeys(filling, rows).filter { try !isTaken($0, filling) }
-        for key in keys {
-            switch try refused.move(key, by: .key) {
-            case .stopped(let error):
-                settled.refusal = (key, error)
-                return true
-            case .setAside: settled.setAside += 1
-            case .copied, .replaced: break
+    private func settleRefused(of filling: Filling, _ rows: Int64, _ settled: inout Settled) throws -> Bool {
+        var hasSettled = false
+        // Before a row leaves the slice.
+        let range = try filling.nextRows(rows)
+        let sources = try sources(filling.build)
+        for (copying, built) in zip(sources, filling.build.built) {
+            guard let record = try copying.store.table(built.id) else { continue }
+            let others = sources.map(\.sql).filter { $0.id != built.id }
+            var refused = copying.refusedRows(record, .success(others))
+            refused.isInOrder = false
+            for key in try pendingKeys(copying.sql, range).filter({ try !isTaken($0, built) }) {
+                switch try refused.move(key, by: .key) {
+                case .stopped(let error):
+                    settled.refusal = (copying, record, (key, error))
+                    return true
+                case .setAside: settled.setAside += 1
+                case .copied, .replaced: break
+                }
+                _ = try copying.mover.run(copying.sql.settle) { try $0.bind(key, at: 1) }
+                hasSettled = true
             }
-            _ = try copying.mover.run(sql.settle) { try $0.bind(key, at: 1) }
         }
-        return !keys.isEmpty
+        return hasSettled
     }
 
-    private func pendingKeys(_ filling: Filling, _ rows: Int64) throws -> [RowKey] {
-        let (position, upper) = try filling.nextRows(rows)
+    private func pendingKeys(_ sql: MoveSQL, _ range: (position: Position, upper: RowKey?)) throws -> [RowKey] {
+        let (position, upper) = range
         let statement = try statements.statement(sql.pendingKeys(sql.key.range(after: position.key, through: upper)))
         defer { statement.reset() }
         try copying.mover.bindRange(statement, position, upper)
@@ -69,8 +82,7 @@ extension Building {
 
     /// Whether the build takes a row, which is taken back. Not by a savepoint: once the table for rows that are set aside has been made, a
     /// rollback would have SQLite read the schema anew for each.
-    private func isTaken(_ key: RowKey, _ filling: Filling) throws -> Bool {
-        let built = filling.build.built
+    private func isTaken(_ key: RowKey, _ built: MoveSQL) throws -> Bool {
         do {
             _ = try copying.mover.copy(built.copyRow) { try $0.bind(key, at: 1) }
         } catch let error as SQLiteError where error.isRefusal {
@@ -84,8 +96,8 @@ extension Building {
     /// Tells what has become of rows that were refused, once that is committed.
     ///
     /// - Throws: ``MigrationError`` where the table stops at one.
-    func tell(_ settled: RefusedRows.Outcome, of record: TableRecord) throws {
+    func tell(_ settled: Settled, of record: TableRecord) throws {
         if settled.setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: settled.setAside)) }
-        if let refusal = settled.refusal { throw copying.refused(record, refusal) }
+        if let refusal = settled.refusal { throw refusal.source.refused(refusal.record, refusal.row) }
     }
 }

@@ -53,14 +53,31 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
         // It may just have been counted.
         guard record.watermark == nil, let record = try copying.store.table(record.id), record.watermark == nil,
-            let total = record.total, total > 0, total >= copying.state.leastBuilt, record.isMoving
+            record.isMoving
         else { return nil }
+        let build = try build(record)
+        if let first = build?.feeds.first, let sources = try build.map(sources), first.id != record.id,
+            let leading = try copying.store.table(first.id)
+        {
+            return try Building(sources[0]).advance(leading, limit, start)
+        }
         if try builds.has(.givenUp, record.id) { return nil }
         let parts = try builds.parts(record.id)
-        guard let build = try build(record) else {
+        guard let build else {
             if !parts.isEmpty { return try giveUp(record) }
             return nil
         }
+        let sources = try sources(build)
+        var total: Int64 = 0
+        for source in sources {
+            guard let own = try copying.store.table(source.sql.id) else { return (0, .worked) }
+            if own.total == nil {
+                guard let counted = try source.countReadable(own, limit, start) else { return (0, .worked) }
+                return (0, try source.storeCount(counted, own) ? .worked : .busy)
+            }
+            total += own.total ?? 0
+        }
+        guard total > 0, total >= copying.state.leastBuilt else { return nil }
         if case .rows(..<1, _) = limit { return (0, .worked) }
         do {
             if parts.isEmpty { return try begin(record, build) }
@@ -84,9 +101,13 @@ struct Building {
                 }
             }
             // Before there are entries with NULLs, which are there for a short time then.
-            var passed = record
-            passed.watermark = .max
-            guard let counted = try copying.countReadable(passed, limit, start) else { return (0, .worked) }
+            var counted: [(rows: Int64, hashes: Int64?)] = []
+            for source in sources {
+                guard var passed = try copying.store.table(source.sql.id) else { return (0, .worked) }
+                passed.watermark = .max
+                guard let rows = try source.countReadable(passed, limit, start) else { return (0, .worked) }
+                counted.append(rows)
+            }
             let open = filled.filter { $0.stage == .fillingNulls }
             // Once entries with NULLs are in their indexes, no row leaves a build.
             let hasNulls = merge.nulls > 0
@@ -112,7 +133,7 @@ struct Building {
             // Another process may have ended the build by now.
             let mayBeOfTimes =
                 [ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
-                && (try? hasWritten(build)) == true
+                && (try? hasWritten(build)) == true && build.feeds.count == 1
                 && (try? builds.has(.ofSourceAlone, record.id)) == false
             return try drop(record, noting: mayBeOfTimes ? .ofSourceAlone : .givenUp)
         }
@@ -134,22 +155,60 @@ struct Building {
     private func build(_ record: TableRecord) throws -> TableBuild? {
         let version = try StateStore.schemaVersion(connection)
         if let known = copying.state.builds[record.id], known.version == version { return known.build }
+        let feeds = try feeds(record)
         var made: TableBuild?
-        let (_, records) = try stepper.load()
-        // The rows of several sources, or of a chain, come one after the other.
-        let isAlone = !records.contains { other in
-            other.id != record.id && other.phase != .done
-                && (SQLIdentifier.equal(other.target, record.target) || SQLIdentifier.equal(other.target, record.source)
-                    || SQLIdentifier.equal(other.source, record.target))
-        }
-        if isAlone, record.unreadableRowsTable == nil,
-            let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
-            let source = try SchemaReader(connection: connection, schema: sql.sourceSchema).table(record.source)
-        {
-            made = try TableBuild(sql, target: target, source: source, in: connection)
+        let reader = SchemaReader(connection: connection, schema: "main")
+        if !feeds.isEmpty, let target = try reader.table(record.target) {
+            let sources = try feeds.compactMap { feed in
+                try SchemaReader(connection: connection, schema: feed.schema).table(feed.record.source)
+            }
+            if sources.count == feeds.count {
+                made = try TableBuild(feeds.map(\.sql), target: target, sources: sources, in: connection)
+            }
         }
         copying.state.builds[record.id] = (version, made)
         return made
+    }
+
+    /// The moves into the table, one for each source, in the order in which they have begun; none where it is not built.
+    private func feeds(_ record: TableRecord) throws -> [(record: TableRecord, schema: String, sql: MoveSQL)] {
+        let (migrations, records) = try stepper.stored()
+        let unfinished = records.filter { $0.phase != .done }
+        let others = unfinished.filter { SQLIdentifier.equal($0.target, record.target) }
+        // What has yet to come into a source, or goes on from the table, comes first.
+        let ownFile = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
+        func meets(_ source: TableRecord, _ target: TableRecord) -> Bool {
+            ownFile.contains(source.migration) && SQLIdentifier.equal(source.source, target.target)
+        }
+        let isInChain = unfinished.contains { other in
+            meets(other, record) || others.contains { meets($0, other) }
+        }
+        let isBuilt =
+            !isInChain
+            && others.allSatisfy { other in
+                // All rows of those that have moved are there.
+                if other.phase == .copied || other.phase == .retiring { return other.undoStage == nil }
+                return other.isMoving && other.isOwn && other.watermark == nil && other.unreadableRowsTable == nil
+                    && (others.count == 1 || other.verification != .complete) && copying.state.damaged[other.id] == nil
+            }
+        guard isBuilt else { return [] }
+        return try others.filter(\.isMoving).compactMap { other in
+            if other.id == record.id { return (other, sql.sourceSchema, sql) }
+            return try migrations.first { $0.id == other.migration }.map { migration in
+                (other, migration.schema, try stepper.sql(for: other, migration))
+            }
+        }
+    }
+
+    /// What moves the rows of each source of a build.
+    func sources(_ build: TableBuild) throws -> [Copying] {
+        if build.feeds.count == 1 { return [copying] }
+        let (migrations, records) = try stepper.stored()
+        return build.feeds.map { feed in
+            let record = records.first { $0.id == feed.id }
+            let migration = migrations.first { $0.id == record?.migration } ?? copying.migration
+            return Copying(stepper: stepper, migration: migration, sql: feed)
+        }
     }
 
     /// Runs `body` in a transaction, with the table's state as it is there; `nil` when the target could not be locked.
@@ -158,15 +217,24 @@ struct Building {
         _ build: TableBuild,
         _ body: (TableRecord) throws -> Result?
     ) throws -> Result?? {
-        try stepper.transaction { () throws -> Result? in
-            try copying.confirm(record)
-            guard try stepper.isCurrent(record), let now = try copying.store.table(record.id), now.isMoving,
-                now.watermark == nil,
+        let sources = try sources(build)
+        return try stepper.transaction { () throws -> Result? in
+            var records: [TableRecord] = []
+            for source in sources {
+                guard let now = try source.store.table(source.sql.id) else { return nil }
+                try source.confirm(now)
+                guard try stepper.isCurrent(now), now.isMoving, now.watermark == nil else {
+                    copying.state.builds[record.id] = nil
+                    return nil
+                }
+                records.append(now)
+            }
+            guard let now = records.first,
                 try copying.state.builds[record.id]?.version == StateStore.schemaVersion(connection)
             else { return nil }
             if let definition = try builds.definition(record.id), definition != build.definition { throw Outdated() }
             let result = try body(now)
-            try stepper.checkSourceUnchanged(record)
+            for record in records { try stepper.checkSourceUnchanged(record) }
             return result
         }
     }
@@ -234,9 +302,9 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let state = copying.state
         if part.stage == .filling { state.mergedAt[record.id] = nil }
-        var settled = RefusedRows.Outcome()
+        var settled = Settled()
         let filled = try transaction(record, build) { now -> Int64? in
-            settled = RefusedRows.Outcome()
+            settled = Settled()
             // Another process may be further.
             let parts = try builds.parts(record.id)
             guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage,
@@ -396,7 +464,7 @@ struct Building {
         _ record: TableRecord,
         _ build: TableBuild,
         _ parts: [BuildStore.Part],
-        _ counted: (rows: Int64, hashes: Int64?)
+        _ counted: [(rows: Int64, hashes: Int64?)]
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
         let done = try transaction(record, build) { now -> Bool? in
             guard try builds.parts(record.id) == parts else { return nil }
@@ -412,7 +480,7 @@ struct Building {
                 try filling.pass(.max)
             }
             try adopt(
-                now,
+                record,
                 build,
                 parts,
                 counted,
@@ -422,8 +490,10 @@ struct Building {
         }
         guard let done else { return (0, .busy) }
         if done != nil {
-            copying.state.counts[record.id] = nil
-            copying.state.builds[record.id] = nil
+            for feed in build.feeds {
+                copying.state.counts[feed.id] = nil
+                copying.state.builds[feed.id] = nil
+            }
             copying.state.mergedAt[record.id] = nil
         }
         return (0, .worked)
@@ -449,12 +519,12 @@ struct Building {
         _ record: TableRecord,
         _ build: TableBuild,
         _ parts: [BuildStore.Part],
-        _ counted: (rows: Int64, hashes: Int64?),
+        _ counted: [(rows: Int64, hashes: Int64?)],
         isMerged: Bool
     ) throws {
-        let superseded = try copying.store.ledgerCount(record)
         let (built, most) = (parts[0], isMergedAtLast(build, parts) ? Self.mostWrittenAtLast : Self.mostWritten)
         if !isMerged, try Merging(self, build).written(atMost: most) > most { throw Unmerged() }
+        let sources = try sources(build)
         statements.removeAll()
         connection.clearStatementCache()
         try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
@@ -467,14 +537,22 @@ struct Building {
         }
         // They have been counted before, but not in this transaction.
         if changes > 2 * mostUnmerged(build, parts) { throw Unmerged() }
-        try connection.execute("DELETE FROM \(sql.ledger) WHERE 1")
         try forgetStatistics()
-        try connection.execute(
-            "UPDATE main.midstream_tables SET copied = ?2, settled = ?3, checksum = ?4 WHERE id = ?1",
-            [record.id, built.count - superseded, superseded, built.hashes]
-        )
         try builds.drop(record.id)
-        guard let now = try copying.store.table(record.id) else { return }
-        try copying.mover.complete(now, counted: counted.rows, hashed: counted.hashes)
+        // What the first source does not have as many of is missing, or too many.
+        let others = counted.dropFirst().reduce(0) { $0 + $1.rows }
+        for (source, counted) in zip(sources, counted) {
+            let id = source.sql.id
+            guard let now = try copying.store.table(id) else { continue }
+            let superseded = try copying.store.ledgerCount(now)
+            try connection.execute("DELETE FROM \(source.sql.ledger) WHERE 1")
+            let rows = id == record.id ? built.count - others : counted.rows
+            try connection.execute(
+                "UPDATE main.midstream_tables SET copied = ?2, settled = ?3, checksum = ?4 WHERE id = ?1",
+                [id, rows - superseded, superseded, built.hashes]
+            )
+            guard let now = try copying.store.table(id) else { continue }
+            try source.mover.complete(now, counted: counted.rows, hashed: counted.hashes)
+        }
     }
 }

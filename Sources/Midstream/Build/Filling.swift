@@ -17,8 +17,8 @@ struct Filling {
     var isOver = false
 
     private var statements: InternalStatements { building.statements }
-    /// It moves rows into the build.
-    private var mover: RowMover { RowMover(statements: statements, sql: build.built) }
+    /// It moves rows of the first source into the build.
+    private var mover: RowMover { RowMover(statements: statements, sql: build.built[0]) }
 
     /// What it is when this is over.
     var next: BuildStore.Part.Stage {
@@ -40,10 +40,14 @@ struct Filling {
         }
     }
 
-    /// The rows of the next slice, if so many are filled in: what they come after, and the last one's key.
+    /// The rows of the next slice, if so many of one source are filled in: what they come after, and the last one's key.
     func nextRows(_ rows: Int64) throws -> (position: Position, upper: RowKey?) {
         let position = key.map(Position.after) ?? .start
-        return (position, try mover.key(at: rows - 1, from: position, isPending: false))
+        let ends = try build.built.map { sql in
+            try RowMover(statements: statements, sql: sql).key(at: rows - 1, from: position, isPending: false)
+        }
+        if ends.count == 1 { return (position, ends[0]) }
+        return (position, ends.compactMap { $0?.rowID }.min().map(RowKey.rowID))
     }
 
     private var key: RowKey? {
@@ -57,26 +61,12 @@ struct Filling {
         let (position, last) = try nextRows(rows)
         var upper = last
         let written = try keysOfWritten(position, &upper, atMost: rows)
-        let range = build.built.key.range(after: position.key, through: upper)
+        let range = build.sql.key.range(after: position.key, through: upper)
         // The checksum is the build's until it is adopted: the table may be drained before.
         let isSummedUp = record.verification == .complete
-        var from = position
-        var copied: Int64 = 0
         // What is copied in the order of the keys makes the build dense.
-        if !written.isEmpty {
-            let live = try statements.statement(build.copyLive)
-            let between = try Comparison(self, .after(.rowID(0)), .rowID(0))
-            let first = try position == .start ? Comparison(self, position, .rowID(0)) : between
-            for key in written {
-                if key > .min, from.key != .rowID(key - 1) {
-                    copied += try (from == position ? first : between).copy(from, .rowID(key - 1))
-                }
-                _ = try statements.run(live, by: { try $0.stepOfCopy() }) { try $0.bind(key, at: 1) }
-                from = .after(.rowID(key))
-            }
-        }
-        if upper == nil || from.key != upper { copied += try Comparison(self, from, upper).copy(from, upper) }
-        part.count += copied
+        part.count +=
+            try build.feeds.count > 1 ? copyTogether(range, position, upper) : copyAround(written, position, upper)
         if !written.isEmpty { try note(index: range, position, upper) }
         let sum = try statement(isSummedUp ? "sums of all" : "sums", range) {
             "SELECT \(KeySQL.list(build.sums + (isSummedUp ? [build.sumOfRows] : []))) FROM \(build.rows) WHERE "
@@ -99,6 +89,29 @@ struct Filling {
         (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
     }
 
+    /// Copies the rows of a range, those with certain keys from the live table, and the others from the source, whatever has superseded
+    /// them.
+    ///
+    /// - Returns: How many are the source's.
+    private func copyAround(_ written: [Int64], _ position: Position, _ upper: RowKey?) throws -> Int64 {
+        var from = position
+        var copied: Int64 = 0
+        if !written.isEmpty {
+            let live = try statements.statement(build.copyLive)
+            let between = try Comparison(self, .after(.rowID(0)), .rowID(0))
+            let first = try position == .start ? Comparison(self, position, .rowID(0)) : between
+            for key in written {
+                if key > .min, from.key != .rowID(key - 1) {
+                    copied += try (from == position ? first : between).copy(from, .rowID(key - 1))
+                }
+                _ = try statements.run(live, by: { try $0.stepOfCopy() }) { try $0.bind(key, at: 1) }
+                from = .after(.rowID(key))
+            }
+        }
+        if upper == nil || from.key != upper { copied += try Comparison(self, from, upper).copy(from, upper) }
+        return copied
+    }
+
     /// Copies the source's rows of a range, whatever has superseded them, and compares them.
     private struct Comparison {
         private let filling: Filling
@@ -108,7 +121,7 @@ struct Filling {
         /// The statements for ranges that have those ends, whatever their keys are.
         init(_ filling: Filling, _ position: Position, _ upper: RowKey?) throws {
             self.filling = filling
-            let sql = filling.build.built
+            let sql = filling.build.built[0]
             let range = sql.key.range(after: position.key, through: upper)
             let isCareful = filling.isCareful
             copy = try filling.statement(isCareful ? "copy carefully" : "copy", range) {
@@ -139,6 +152,37 @@ struct Filling {
         }
     }
 
+    /// Copies the rows of a range where there are several sources. What one has superseded may be another's row by now, as of a table in
+    /// the middle of a chain.
+    ///
+    /// - Returns: How many are the sources'.
+    private func copyTogether(_ range: KeyRange, _ position: Position, _ upper: RowKey?) throws -> Int64 {
+        func number(_ name: String, _ text: () -> String) throws -> Int64 {
+            let statement = try statement(name, range, text)
+            defer { statement.reset() }
+            try mover.bindRange(statement, position, upper)
+            return try statement.step() ? statement.int64(at: 0) : 0
+        }
+        let copy = try statement(isCareful ? "copy together, carefully" : "copy together", range) {
+            build.copyTogether(range, undoing: isCareful ? .statement : .transaction)
+        }
+        let all = try statements.run(copy, by: { try $0.stepOfCopy() }) { try mover.bindRange($0, position, upper) }
+        let key = build.sql.key
+        let copied =
+            try all
+            - number("live") { "SELECT count(*) FROM \(build.sql.target) WHERE \(key.condition(key.target, range))" }
+        if record.verification == .count { return copied }
+        let equal = try build.built.reduce(Int64(0)) { sum, feed in
+            try sum
+                + number("check \(feed.id)") {
+                    VerificationSQL(feed).equalRows(range, withLedger: true, hashes: false)
+                }
+        }
+        // In batches, it is told which row of which source it is.
+        guard equal == copied else { throw Building.GivenUp() }
+        return copied
+    }
+
     // MARK: What has been written
 
     /// The keys of a range that the live table has, or that are superseded, where rows are merged.
@@ -159,7 +203,7 @@ struct Filling {
 
     private func selectWritten(_ range: KeyRange) -> String {
         let key = build.sql.key
-        return [(key.ledger, build.sql.ledger), (key.target, build.sql.target)].map { names, table in
+        return (build.ledgers.map { (key.ledger, $0) } + [(key.target, build.sql.target)]).map { names, table in
             "SELECT \(names[0]) FROM \(table) WHERE \(key.condition(names, range))"
         }.joined(separator: " UNION ")
     }
@@ -171,13 +215,14 @@ struct Filling {
             _ = try statements.run(statement(name, range, text)) { try mover.bindRange($0, position, upper) }
         }
         let superseded = try statement("superseded", range) {
-            "SELECT count(*) FROM \(build.sql.ledger) WHERE \(key.condition(key.ledger, range))"
+            let counts = build.ledgers.map { "(SELECT count(*) FROM \($0) WHERE \(key.condition(key.ledger, range)))" }
+            return "SELECT \(counts.joined(separator: " + "))"
         }
         defer { superseded.reset() }
         try mover.bindRange(superseded, position, upper)
         if try superseded.step() { part.count += superseded.int64(at: 0) }
         if record.verification == .complete {
-            let text = VerificationSQL(build.built).settledHashes(range)
+            let text = VerificationSQL(build.built[0]).settledHashes(range)
             guard let sum = try mover.sumOfHashes(text, position, upper) else { throw Building.GivenUp() }
             part.hashes &+= sum
         }

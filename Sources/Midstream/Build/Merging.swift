@@ -16,7 +16,7 @@ struct Merging {
     init(_ building: Building, _ build: TableBuild, isExchanged: Bool = false) {
         self.building = building
         self.build = build
-        let (live, built) = (build.sql.target, build.built.target)
+        let (live, built) = (build.sql.target, build.table)
         (self.live, self.built) = isExchanged ? (built, live) : (live, built)
     }
 
@@ -40,14 +40,24 @@ struct Merging {
 
     /// The keys whose rows in the build may be others than the live ones.
     private var written: String {
-        let ledger = "SELECT \(KeySQL.list(key.ledger)) FROM \(build.sql.ledger)"
-        return build.merges ? "\(ledger) UNION SELECT key FROM \(build.merged)" : ledger
+        let ledgers = build.ledgers.map { "SELECT \(KeySQL.list(key.ledger)) FROM \($0)" }
+        return (ledgers + (build.merges ? ["SELECT key FROM \(build.merged)"] : [])).joined(separator: " UNION ")
     }
 
     /// What follows FROM for the rows that have to leave.
     private func outdated(among keys: String) -> String {
         "\(built) AS midstream_built WHERE \(key.tupleOfSought(names(key.target, of: "midstream_built"))) IN (\(keys)) "
-            + "AND NOT EXISTS (SELECT 1 FROM \(live) AS midstream_live WHERE \(isSame))"
+            + "AND NOT EXISTS (SELECT 1 FROM \(live) AS midstream_live WHERE \(isSame))\(isNotPending)"
+    }
+
+    /// Whether a row that was built is not another source's, where the one that is superseded is only one's: of a table in the middle of a
+    /// chain, that is so.
+    private var isNotPending: String {
+        guard build.feeds.count > 1 else { return "" }
+        return build.feeds.map { feed in
+            let isOwn = feed.key.equals(feed.key.source, names(key.target, of: "midstream_built"))
+            return " AND NOT EXISTS (SELECT 1 FROM \(feed.source) WHERE \(isOwn) AND \(feed.isUnsettled))"
+        }.joined()
     }
 
     /// The same for those that have to come.
@@ -70,12 +80,13 @@ struct Merging {
 
     /// How many rows are to be compared, at least, as far as they are not more than that.
     func written(atMost most: Int64) throws -> Int64 {
-        let tables = [live, build.sql.ledger] + (build.merges ? [build.merged] : [])
-        // A row may be in each.
-        return try tables.reduce(0) { known, table in
+        func count(_ table: String) throws -> Int64 {
             let sql = "SELECT count(*) FROM (SELECT 1 FROM \(table) LIMIT \(most + 1))"
-            return max(known, try building.connection.fetchValue(Int64.self, sql) ?? 0)
+            return try building.connection.fetchValue(Int64.self, sql) ?? 0
         }
+        // A row may be in each.
+        let superseded = try build.ledgers.reduce(0) { $0 + (try count($1)) }
+        return try ([live] + (build.merges ? [build.merged] : [])).reduce(superseded) { max($0, try count($1)) }
     }
 
     /// How many rows have to leave or to come, as far as they are not more than that.
@@ -103,7 +114,7 @@ struct Merging {
         let keys =
             comingIn
             ? "SELECT \(name) FROM \(live) WHERE \(name) \(isInRange)"
-            : [build.sql.ledger, build.merged].map { "SELECT \(ledger) FROM \($0) WHERE \(ledger) \(isInRange)" }
+            : (build.ledgers + [build.merged]).map { "SELECT \(ledger) FROM \($0) WHERE \(ledger) \(isInRange)" }
                 .joined(separator: " UNION ")
         let end = try statements.statement("\(keys) ORDER BY 1 LIMIT 1 OFFSET ?3")
         defer { end.reset() }

@@ -9,9 +9,12 @@ internal import SQLiteConnection
 /// records are the same, but that a primary key has no NULLs. Entries with NULLs wait in a table of their own, and come last, past
 /// SQLite's check of that.
 struct TableBuild {
+    /// The first of ``feeds``.
     let sql: MoveSQL
+    /// The moves whose rows it gets, one for each source.
+    let feeds: [MoveSQL]
     /// The same with the hidden table in the target's place.
-    let built: MoveSQL
+    let built: [MoveSQL]
     let name: String
     let createTable: String
     let parts: [Part]
@@ -162,25 +165,32 @@ struct TableBuild {
     static func name(_ id: Int64) -> String { "\(prefix)\(id)" }
     static func name(_ id: Int64, _ part: Int) -> String { "\(prefix)\(id)_\(part)" }
 
+    /// - Parameters:
+    ///   - feeds: The moves whose rows it gets.
+    ///   - sources: Their sources' tables.
     /// - Returns: `nil` where the rows are to be inserted into the table itself.
-    init?(_ sql: MoveSQL, target: TableSchema, source: TableSchema, in connection: Connection) throws {
+    init?(_ feeds: [MoveSQL], target: TableSchema, sources: [TableSchema], in connection: Connection) throws {
         let indexes = target.indexes.filter { target.hasRowID || !$0.isPrimaryKey }
-        guard !sql.firesTriggers, !indexes.isEmpty, !target.columns.indices.contains(where: target.mayHoldTruthValues),
+        guard let sql = feeds.first, feeds.count == 1 || feeds.allSatisfy(\.key.isRowID),
+            !feeds.contains(where: \.firesTriggers), !indexes.isEmpty,
+            !target.columns.indices.contains(where: target.mayHoldTruthValues),
             let definition = try SchemaReader(connection: connection, schema: "main").definition(of: target.name),
             let text = Self.createTable(target, named: Self.name(sql.id))
         else { return nil }
         self.sql = sql
-        self.definition = definition
+        self.feeds = feeds
+        // Another source begins another build.
+        self.definition = feeds.dropFirst().reduce(definition) { "\($0)\n\($1.id)" }
         let isReal: (TableSchema.Column) -> Bool = {
             $0.affinity == .real || $0.affinity == .blob || $0.affinity == .numeric
         }
         reals = Set(target.columns.filter(isReal).map { SQLIdentifier.quoted($0.name) })
         name = Self.name(sql.id)
         createTable = text
-        built = sql.into(name)
+        built = feeds.map { [name] in $0.into(name) }
         var parts: [Part] = []
         for (offset, index) in indexes.enumerated() {
-            guard let part = try Self.part(offset + 1, index, sql, target, source, connection) else { return nil }
+            guard let part = try Self.part(offset + 1, index, sql, target, sources, connection) else { return nil }
             parts.append(part)
         }
         self.parts = parts
@@ -188,6 +198,21 @@ struct TableBuild {
 
     /// Whether rows that were written can be merged into the build before it is adopted: where they are found by one number.
     var merges: Bool { sql.key.isRowID }
+
+    /// The tables of the keys that are superseded.
+    var ledgers: [String] { feeds.map(\.ledger) }
+
+    /// The hidden table of the rows, as SQL writes it.
+    var table: String { built[0].target }
+
+    /// Copies the pending rows of several sources in a range together with the live table's, in the order of their keys.
+    func copyTogether(_ range: KeyRange, undoing refusal: MoveSQL.Refusal) -> String {
+        let first = built[0].copyRange(range, withLedger: true, undoing: refusal)
+        let others = built.dropFirst().map { $0.selectRange(range, withLedger: true) }
+        let live = "SELECT \(sql.insertedColumns) FROM \(sql.target) WHERE \(sql.key.condition(sql.key.target, range))"
+        let place = sql.rowIDColumn.flatMap { sql.written.firstIndex(of: $0) } ?? sql.written.count
+        return ([first] + others + [live]).joined(separator: " UNION ALL ") + " ORDER BY \(place + 1)"
+    }
 
     func mayBeReal(_ column: String) -> Bool { reals.contains(column) }
 
@@ -206,7 +231,7 @@ struct TableBuild {
     var copyLive: String {
         let columns = sql.insertedColumns
         return
-            "INSERT INTO \(built.target)(\(columns)) SELECT \(columns) FROM \(sql.target) WHERE \(sql.key.target[0]) = ?1"
+            "INSERT INTO \(table)(\(columns)) SELECT \(columns) FROM \(sql.target) WHERE \(sql.key.target[0]) = ?1"
     }
 
     /// The sum of the hashes of the source's rows, as `VerificationSQL` has them.
@@ -244,7 +269,7 @@ struct TableBuild {
         _ index: TableSchema.Index,
         _ sql: MoveSQL,
         _ target: TableSchema,
-        _ source: TableSchema,
+        _ sources: [TableSchema],
         _ connection: Connection
     ) throws -> Part? {
         let text: String? = try connection.fetchValue(
@@ -274,7 +299,8 @@ struct TableBuild {
                 types.append("")
                 nullable.append(values[place])
             }
-            let isNullInSource = term.column.map { $0 >= 0 && Self.mayBeNull($0, sql, target, source) } ?? true
+            // It matters where a source's index is walked through.
+            let isNullInSource = term.column.map { $0 >= 0 && Self.mayBeNull($0, sql, target, sources[0]) } ?? true
             if nullable.contains(values[place]) || isNullInSource { nullablePlaces.append(place) }
             let name = "c\(place)"
             terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
@@ -293,7 +319,7 @@ struct TableBuild {
             condition: texts?.condition,
             nullable: nullable,
             nullablePlaces: nullablePlaces,
-            walk: walk(index, terms, sql, target, source)
+            walk: sources.count == 1 ? walk(index, terms, sql, target, sources[0]) : nil
         )
     }
 

@@ -338,10 +338,14 @@ struct MoveSQL: Sendable {
 
     /// Copies the pending rows of a range.
     func copyRange(_ range: KeyRange, withLedger: Bool, undoing refusal: Refusal) -> String {
-        "\(insert(undoing: refusal)) SELECT \(KeySQL.list(selected)) FROM \(source)"
-            + rangeClause(range, withLedger: withLedger)
+        "\(insert(undoing: refusal)) \(selectRange(range, withLedger: withLedger))"
             // What is copied in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
+    }
+
+    /// What is copied of the rows of a range.
+    func selectRange(_ range: KeyRange, withLedger: Bool) -> String {
+        "SELECT \(KeySQL.list(selected)) FROM \(source)\(rangeClause(range, withLedger: withLedger))"
     }
 
     /// The WHERE clause for the rows of a range that belong, or for the pending ones among them.
