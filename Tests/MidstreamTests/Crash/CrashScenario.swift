@@ -42,6 +42,8 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case built
     /// The same within one file, and the application's commits stay.
     case builtFull
+    /// The same where two tables of the source give one table its rows.
+    case builtSources
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
@@ -59,10 +61,12 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
             .drop, .keep, .deleteFile, .sameFile, .chain, .chainOfFiles, .rollbackJournal, .rollbackJournalFull,
             .rollbackJournalOfSource, .synchronousFull, .split, .severalSources, .mapped, .setAside, .cancelled,
             .cancelledRollbackJournal, .deleteFileFull, .chainOfFilesFull, .cancelledFull, .built, .builtFull,
+            .builtSources,
         ] + (Connection.canEncrypt ? [.encrypted] : [])
 
     var isSameFile: Bool { [.sameFile, .chain, .builtFull].contains(self) }
-    var isBuilt: Bool { self == .built || self == .builtFull }
+    var isBuilt: Bool { [.built, .builtFull, .builtSources].contains(self) }
+    var hasSeveralSources: Bool { self == .severalSources || self == .builtSources }
 
     var deletesFile: Bool { self == .deleteFile || self == .deleteFileFull }
 

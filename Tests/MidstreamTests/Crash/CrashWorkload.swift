@@ -61,10 +61,10 @@ struct CrashWorkload {
             try connection.execute("INSERT INTO old_accounts \(Self.rows(1, 160, "c", amount: "i * 1000 + 7"))")
         } else {
             try connection.execute("CREATE TABLE old_accounts\(Self.columns)")
-            let last = scenario == .severalSources ? 80 : 160
+            let last = scenario.hasSeveralSources ? 80 : 160
             try connection.execute("INSERT INTO old_accounts \(Self.rows(1, last, "c"))")
         }
-        if scenario == .severalSources {
+        if scenario.hasSeveralSources {
             try connection.execute("CREATE TABLE older_accounts\(Self.columns)")
             try connection.execute("INSERT INTO older_accounts \(Self.rows(81, 160, "c"))")
         }
@@ -158,7 +158,7 @@ struct CrashWorkload {
 
     /// As at each launch. Tables that have returned to their sources begin to move again.
     func addMigrations(_ database: Database) throws {
-        if scenario == .severalSources {
+        if scenario.hasSeveralSources {
             try database.addMigration(source: .file(source)) {
                 if $0.name == "accounts" { $0.sourceTable = "older_accounts" }
             }
