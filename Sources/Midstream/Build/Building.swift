@@ -30,6 +30,9 @@ struct Building {
     /// The same at last, when merging it again would not end: rather than do without the build, others wait once.
     private static let mostWrittenAtLast: Int64 = 150_000
 
+    /// A table is not built where more than this part of its rows have been superseded: a quarter. Batches are faster then.
+    private static let mostSupersededPart: Int64 = 4
+
     /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
     private static let mostMerges: Int64 = 8
 
@@ -80,7 +83,7 @@ struct Building {
         guard total > 0, total >= copying.state.leastBuilt else { return nil }
         if case .rows(..<1, _) = limit { return (0, .worked) }
         do {
-            if parts.isEmpty { return try begin(record, build) }
+            if parts.isEmpty { return try begin(record, build, total) }
             if try builds.definition(record.id) != build.definition { throw Outdated() }
             guard parts.count == build.parts.count + 2, let merge = parts.last else { throw GivenUp() }
             let filled = parts.dropLast()
@@ -241,10 +244,17 @@ struct Building {
 
     // MARK: Beginning, and giving up
 
+    /// - Parameter total: The sources' rows.
     private func begin(
         _ record: TableRecord,
-        _ build: TableBuild
+        _ build: TableBuild,
+        _ total: Int64
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
+        // Batches pass superseded rows without a copy.
+        let superseded = try build.ledgers.reduce(Int64(0)) { sum, ledger in
+            try sum + (connection.fetchValue(Int64.self, "SELECT count(*) FROM \(ledger)") ?? 0)
+        }
+        if superseded > total / Self.mostSupersededPart { throw GivenUp() }
         let most = copying.state.mostUnmergedAtLast
         let written = try build.merges ? 0 : Merging(self, build).written(atMost: most)
         guard try connection.canWriteSchema, written <= most else { throw GivenUp() }

@@ -412,6 +412,19 @@ struct BuildBesideOthersTests {
         #expect(try other { try $0.fetchAll(whole) } == native.fetchAll(whole))
     }
 
+    /// Batches pass the rows that the application has written, which a build would have to copy.
+    @Test(arguments: [(70, true), (80, false), (300, false)])
+    func aTableOfWhichMuchIsWrittenIsNotBuilt(_ written: Int, _ isToBeBuilt: Bool) throws {
+        let database = try begin()
+        try database.execute("UPDATE t SET b = b WHERE id <= \(written)")
+        var wasBuilt = false
+        while try !database.stepMigration(rows: 40).isFinished { wasBuilt = try wasBuilt || hidden > 0 }
+        #expect(wasBuilt == isToBeBuilt)
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == Self.rows)
+        database.close()
+        #expect(try check() == ["ok"])
+    }
+
     /// Each merge leaves more than may come in while others wait. At last they wait all the same, and the build is not lost.
     @Test func whoeverWritesFasterThanItIsMergedWaitsOnce() throws {
         let database = try begin()

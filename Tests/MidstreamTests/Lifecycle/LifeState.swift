@@ -39,7 +39,7 @@ struct LifeMove: Sendable {
                 move.made[name] = origin
             }
         }
-        if case .rowID? = made["id"] { move.made["id"] = .rowID }
+        if case .rowID? = change.made["id"] ?? made["id"] { move.made["id"] = .rowID }
         return move
     }
 

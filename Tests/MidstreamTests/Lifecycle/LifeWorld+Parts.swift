@@ -150,9 +150,10 @@ extension LifeWorld {
                 + "\(change.shape.createTable(place.table)); \(change.made)"
         )
         let moves = try begin(call, of: part, to: place, change) { error, fits in
-            // Neither may a part move within the file, and another into another file.
+            // Neither may a part move within the file, and another into another file, nor while another one returns.
+            let isReturning = state.tables.contains { $0.move?.isReturning == true && $0.move?.origin == part.place }
             if let error = error as? MigrationError, error.code == .foreignState,
-                error.message.contains("already belong")
+                error.message.contains("already belong") || isReturning && error.message.contains("are returning")
             {
                 note("  refused: \(error)")
             } else {
