@@ -91,14 +91,16 @@ struct BuildStore {
         }
     }
 
-    /// How much of the work of a build is done, as so many of the table's rows: those and the entries of its indexes are alike.
-    func shareDone(of record: TableRecord) throws -> Int64 {
-        let parts = try parts(record.id).dropLast()
-        guard let total = record.total, !parts.isEmpty else { return 0 }
+    /// Which part of the work of a build is done: rows and the entries of indexes are alike.
+    ///
+    /// - Parameter total: The rows that it is to have.
+    func shareDone(of id: Int64, total: Int64) throws -> Double {
+        let parts = try parts(id).dropLast()
+        if parts.isEmpty { return 0 }
         let isExpected = parts[0].stage == .filled
         let expected = parts.reduce(0) { $0 + ($1.number > 0 && isExpected ? $1.expected - $1.nulls : total) }
         let done = parts.reduce(0) { $0 + $1.count }
-        return expected > 0 ? Int64(Double(total) * min(1, Double(done) / Double(expected))) : 0
+        return expected > 0 ? min(1, Double(done) / Double(expected)) : 0
     }
 
     /// The texts of the table and its indexes when its build began; `nil` where there is none.

@@ -19,7 +19,7 @@ extension Building {
     /// are superseded, which a build of the source's rows alone leaves out of account.
     func settles(_ record: TableRecord, _ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
         parts.first?.stage == .filling && build.merges && !copying.state.refusing.contains(record.id)
-            && (try? builds.has(.ofSourceAlone, record.id)) == false
+            && (try? isOfSourceAlone(build)) == false
     }
 
     /// Fills a part further. Where the target does not take rows of the next slice, the migration's policy says what becomes of them: then

@@ -30,7 +30,7 @@ struct Building {
     /// The same at last, when merging it again would not end: rather than do without the build, others wait once.
     private static let mostWrittenAtLast: Int64 = 150_000
 
-    /// A table is not built where more than this part of its rows have been superseded: a quarter. Batches are faster then.
+    /// A table is not built of which more than this part of its rows, a quarter, has been superseded.
     private static let mostSupersededPart: Int64 = 4
 
     /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
@@ -75,7 +75,11 @@ struct Building {
         for source in sources {
             guard let own = try copying.store.table(source.sql.id) else { return (0, .worked) }
             if own.total == nil {
-                guard let counted = try source.countReadable(own, limit, start) else { return (0, .worked) }
+                guard let counted = try source.countReadable(own, limit, start) else {
+                    // One that is damaged is not built.
+                    if copying.state.damaged[own.id] != nil { copying.state.builds[record.id] = nil }
+                    return (0, .worked)
+                }
                 return (0, try source.storeCount(counted, own) ? .worked : .busy)
             }
             total += own.total ?? 0
@@ -137,9 +141,14 @@ struct Building {
             let mayBeOfTimes =
                 [ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
                 && (try? hasWritten(build)) == true && build.feeds.count == 1
-                && (try? builds.has(.ofSourceAlone, record.id)) == false
+                && (try? isOfSourceAlone(build)) == false
             return try drop(record, noting: mayBeOfTimes ? .ofSourceAlone : .givenUp)
         }
+    }
+
+    /// Whether the build has the source's rows alone. Of several sources it never does: a superseded row of one may be another's.
+    func isOfSourceAlone(_ build: TableBuild) throws -> Bool {
+        try build.feeds.count == 1 && builds.has(.ofSourceAlone, build.sql.id)
     }
 
     /// Whether the build has rows that are not the source's.
@@ -176,7 +185,8 @@ struct Building {
     /// The moves into the table, one for each source, in the order in which they have begun; none where it is not built.
     private func feeds(_ record: TableRecord) throws -> [(record: TableRecord, schema: String, sql: MoveSQL)] {
         let (migrations, records) = try stepper.stored()
-        let unfinished = records.filter { $0.phase != .done }
+        // What is about to begin is not seen yet.
+        let unfinished = records.filter { $0.phase != .done && $0.phase != .starting }
         let others = unfinished.filter { SQLIdentifier.equal($0.target, record.target) }
         // What has yet to come into a source, or goes on from the table, comes first.
         let ownFile = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
@@ -207,9 +217,10 @@ struct Building {
     func sources(_ build: TableBuild) throws -> [Copying] {
         if build.feeds.count == 1 { return [copying] }
         let (migrations, records) = try stepper.stored()
-        return build.feeds.map { feed in
+        return try build.feeds.map { feed in
             let record = records.first { $0.id == feed.id }
             let migration = migrations.first { $0.id == record?.migration } ?? copying.migration
+            if !connection.isInTransaction { try stepper.attach(migration) }
             return Copying(stepper: stepper, migration: migration, sql: feed)
         }
     }
@@ -330,7 +341,7 @@ struct Building {
                 record: now,
                 part: current,
                 others: parts,
-                isOfSourceAlone: try builds.has(.ofSourceAlone, record.id),
+                isOfSourceAlone: try isOfSourceAlone(build),
                 isCareful: state.refusing.contains(record.id),
                 cursor: try builds.cursor(record.id)
             )
@@ -357,6 +368,11 @@ struct Building {
         }
         guard let filled else { return (0, .busy) }
         try tell(settled, of: record)
+        if build.feeds.count > 1 {
+            // Where one was stopped, all go on.
+            let ids = Set(build.feeds.map(\.id))
+            for stopped in try stepper.stored().tables where ids.contains(stopped.id) { stepper.noteProgress(stopped) }
+        }
         let end = copying.clock.now
         if case .time(let budget, _) = limit, end > start + budget, !copying.isHeldUpBySync(end - start) {
             state.builtBatch.shrink()
@@ -549,20 +565,20 @@ struct Building {
         if changes > 2 * mostUnmerged(build, parts) { throw Unmerged() }
         try forgetStatistics()
         try builds.drop(record.id)
-        // What the first source does not have as many of is missing, or too many.
-        let others = counted.dropFirst().reduce(0) { $0 + $1.rows }
-        for (source, counted) in zip(sources, counted) {
-            let id = source.sql.id
-            guard let now = try copying.store.table(id) else { continue }
-            let superseded = try copying.store.ledgerCount(now)
+        // Each source must have as many rows as it had when they were counted first; the first one, as the build has besides.
+        let records = try sources.map { try copying.store.table($0.sql.id) }
+        let others = records.dropFirst().reduce(0) { $0 + ($1?.total ?? 0) }
+        for (place, source) in sources.enumerated() {
+            guard let record = records[place], let total = record.total else { continue }
+            let superseded = try copying.store.ledgerCount(record)
             try connection.execute("DELETE FROM \(source.sql.ledger) WHERE 1")
-            let rows = id == record.id ? built.count - others : counted.rows
+            let rows = place == 0 ? built.count - others : total
             try connection.execute(
                 "UPDATE main.midstream_tables SET copied = ?2, settled = ?3, checksum = ?4 WHERE id = ?1",
-                [id, rows - superseded, superseded, built.hashes]
+                [record.id, rows - superseded, superseded, built.hashes]
             )
-            guard let now = try copying.store.table(id) else { continue }
-            try source.mover.complete(now, counted: counted.rows, hashed: counted.hashes)
+            guard let now = try copying.store.table(record.id) else { continue }
+            try source.mover.complete(now, counted: counted[place].rows, hashed: counted[place].hashes)
         }
     }
 }

@@ -179,8 +179,10 @@ struct TableBuild {
         else { return nil }
         self.sql = sql
         self.feeds = feeds
-        // Another source begins another build.
-        self.definition = feeds.dropFirst().reduce(definition) { "\($0)\n\($1.id)" }
+        // With another source, condition or mapping, another build begins.
+        self.definition = feeds.reduce(definition) {
+            "\($0)\n\($1.id): \($1.selectRange(KeyRange(), withLedger: false))"
+        }
         let isReal: (TableSchema.Column) -> Bool = {
             $0.affinity == .real || $0.affinity == .blob || $0.affinity == .numeric
         }

@@ -355,9 +355,17 @@ final class MigrationEngine: Sendable {
         let builds = BuildStore(connection: store.connection, schema: store.schema)
         // Once for all: there may be thousands.
         let built = try Set(builds.ids())
+        // Several sources have one build.
+        var shares: [String: Double] = [:]
+        func isUnmoved(_ record: TableRecord) -> Bool { record.isMoving && record.watermark == nil }
+        for record in state.tables where built.contains(record.id) && isUnmoved(record) {
+            let feeds = state.tables.filter { isUnmoved($0) && SQLIdentifier.equal($0.target, record.target) }
+            let total = feeds.reduce(0) { $0 + ($1.total ?? 0) }
+            shares[SQLIdentifier.lowercased(record.target)] = try builds.shareDone(of: record.id, total: total)
+        }
         let tables = try state.tables.map { record in
             let settled = record.isMoving ? try ledgerCount(record) : 0
-            let isBuilt = record.isMoving && record.watermark == nil && built.contains(record.id)
+            let share = isUnmoved(record) ? shares[SQLIdentifier.lowercased(record.target)] ?? 0 : 0
             return MigrationProgress.Table(
                 name: record.target,
                 sourceTable: record.source,
@@ -366,9 +374,9 @@ final class MigrationEngine: Sendable {
                 phase: record.phase,
                 isReturning: record.undoStage != nil,
                 movesOnTo: record.destination,
-                movedRows: try max(
+                movedRows: max(
                     record.copied + record.settled + settled,
-                    isBuilt ? builds.shareDone(of: record) : 0
+                    Int64(Double(record.total ?? 0) * share)
                 ),
                 totalRows: record.total,
                 refusedRowsTable: record.refusedRowsTable,

@@ -412,6 +412,21 @@ struct BuildBesideOthersTests {
         #expect(try other { try $0.fetchAll(whole) } == native.fetchAll(whole))
     }
 
+    /// The table and its indexes have the same texts then, and the rows other values.
+    @Test(arguments: [2, 4, 6, 8, 12]) func anotherMappingBeginsTheBuildAnew(_ before: Int) throws {
+        let database = try begin()
+        for _ in 0..<before { try database.stepMigration(rows: 40) }
+        _ = try database.write { try $0.rebuild("t") { $0.columns["n"] = .expression("n + 1000") } }
+        while try !database.stepMigration(rows: 40).isFinished {}
+        database.close()
+        let native = try Connection(path: folder.file("native.db"))
+        for text in [Self.schema, Self.index, Self.fill] { try native.execute(text) }
+        try native.execute("UPDATE t SET n = n + 1000")
+        let whole = "SELECT * FROM t ORDER BY id"
+        #expect(try other { try $0.fetchAll(whole) } == native.fetchAll(whole))
+        #expect(try check() == ["ok"])
+    }
+
     /// Batches pass the rows that the application has written, which a build would have to copy.
     @Test(arguments: [(70, true), (80, false), (300, false)])
     func aTableOfWhichMuchIsWrittenIsNotBuilt(_ written: Int, _ isToBeBuilt: Bool) throws {
