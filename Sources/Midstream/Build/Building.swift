@@ -56,7 +56,7 @@ struct Building {
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
         // It may just have been counted.
         guard record.watermark == nil, let record = try copying.store.table(record.id), record.watermark == nil,
-            record.isMoving
+            record.isMoving, try total(record) >= copying.state.leastBuilt
         else { return nil }
         let build = try build(record)
         if let first = build?.feeds.first, let sources = try build.map(sources), first.id != record.id,
@@ -163,6 +163,15 @@ struct Building {
             || ResultCode.readOnly ~= error.code
     }
 
+    /// How many rows the sources of a table have of which none has moved, as far as they are counted.
+    private func total(_ record: TableRecord) throws -> Int64 {
+        if let total = record.total, total >= copying.state.leastBuilt { return total }
+        return try connection.fetchValue(
+            "SELECT sum(total) FROM main.midstream_tables WHERE target = ? AND phase = ? AND watermark IS NULL",
+            [record.target, MigrationPhase.copying.rawValue]
+        ) ?? 0
+    }
+
     /// How the table is built, by its shape as it is now; `nil` where it is not.
     private func build(_ record: TableRecord) throws -> TableBuild? {
         let version = try StateStore.schemaVersion(connection)
@@ -205,11 +214,17 @@ struct Building {
                     && (others.count == 1 || other.verification != .complete) && copying.state.damaged[other.id] == nil
             }
         guard isBuilt else { return [] }
-        return try others.filter(\.isMoving).compactMap { other in
-            if other.id == record.id { return (other, sql.sourceSchema, sql) }
-            return try migrations.first { $0.id == other.migration }.map { migration in
-                (other, migration.schema, try stepper.sql(for: other, migration))
+        do {
+            return try others.filter(\.isMoving).compactMap { other in
+                if other.id == record.id { return (other, sql.sourceSchema, sql) }
+                return try migrations.first { $0.id == other.migration }.map { migration in
+                    (other, migration.schema, try stepper.sql(for: other, migration))
+                }
             }
+        } catch let error as MigrationError where error.code == .sourceUnavailable {
+            // A source that is not there keeps no other one from moving, unless some of its rows are in a build.
+            guard try builds.parts(others[0].id).isEmpty else { throw error }
+            return []
         }
     }
 

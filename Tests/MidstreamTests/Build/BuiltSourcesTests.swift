@@ -201,6 +201,25 @@ import Testing
         try expectEqual(native)
     }
 
+    /// Its rows come when it is there again.
+    @Test func aSourceThatIsNotThereKeepsNoOtherFromMoving() throws {
+        let (first, native) = try begin(.twoFiles)
+        first.close()
+        let database = try Database(path: folder.file("new.db"))
+        try database.buildsAllTables()
+        Files.moveDatabase(folder.file("old1.db"), to: folder.file("away.db"))
+        for _ in 0..<100 {
+            let error = #expect(throws: MigrationError.self) { try database.stepMigration(rows: 20) }
+            #expect(error?.code == .sourceUnavailable)
+        }
+        let moved = try plain("new.db") { try $0.fetchValue(Int.self, "SELECT count(*) FROM t WHERE id % 2 = 0") }
+        #expect(moved == Self.rows / 2)
+        Files.moveDatabase(folder.file("away.db"), to: folder.file("old1.db"))
+        while try !database.stepMigration(rows: 20).isFinished {}
+        database.close()
+        try expectEqual(native)
+    }
+
     /// A row that the target refuses is told of with its own source.
     @Test(arguments: [0, 1]) func aRowIsRefusedOfItsSource(_ source: Int) throws {
         let table = "t(id INTEGER PRIMARY KEY, n INTEGER, s TEXT UNIQUE, b CHECK (b IS NOT 77))"
