@@ -59,10 +59,11 @@ struct Building {
             record.isMoving, try total(record) >= copying.state.leastBuilt
         else { return nil }
         let build = try build(record)
-        if let first = build?.feeds.first, let sources = try build.map(sources), first.id != record.id,
-            let leading = try copying.store.table(first.id)
+        let sources = try build.map(sources) ?? []
+        if let first = sources.first, first.sql.id != record.id,
+            let leading = try copying.store.table(first.sql.id)
         {
-            return try Building(sources[0]).advance(leading, limit, start)
+            return try Building(first).advance(leading, limit, start)
         }
         if try builds.has(.givenUp, record.id) { return nil }
         let parts = try builds.parts(record.id)
@@ -70,7 +71,6 @@ struct Building {
             if !parts.isEmpty { return try giveUp(record) }
             return nil
         }
-        let sources = try sources(build)
         var total: Int64 = 0
         for source in sources {
             guard let own = try copying.store.table(source.sql.id) else { return (0, .worked) }
@@ -84,7 +84,6 @@ struct Building {
             }
             total += own.total ?? 0
         }
-        guard total > 0, total >= copying.state.leastBuilt else { return nil }
         if case .rows(..<1, _) = limit { return (0, .worked) }
         do {
             if parts.isEmpty { return try begin(record, build, total) }
