@@ -18,7 +18,7 @@ extension Building {
     /// Whether the row is to be found that a build did not take, rather than the rows be inserted into the live table. Rows that are settled
     /// are superseded, which a build of the source's rows alone leaves out of account.
     func settles(_ record: TableRecord, _ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
-        parts.first?.stage == .filling && build.merges && !copying.state.refusing.contains(record.id)
+        parts.first?.stage == .filling && !copying.state.refusing.contains(record.id)
             && (try? isOfSourceAlone(build)) == false
     }
 

@@ -152,7 +152,7 @@ struct Building {
 
     /// Whether the build has rows that are not the source's.
     private func hasWritten(_ build: TableBuild) throws -> Bool {
-        try build.merges && connection.fetchOne("SELECT 1 FROM \(build.merged) LIMIT 1") != nil
+        try connection.fetchOne("SELECT 1 FROM \(build.merged) LIMIT 1") != nil
     }
 
     /// Whether an error may be one that rows which are inserted one by one do not meet, or are told of by then.
@@ -280,9 +280,7 @@ struct Building {
             try sum + (connection.fetchValue(Int64.self, "SELECT count(*) FROM \(ledger)") ?? 0)
         }
         if superseded > total / Self.mostSupersededPart { throw GivenUp() }
-        let most = copying.state.mostUnmergedAtLast
-        let written = try build.merges ? 0 : Merging(self, build).written(atMost: most)
-        guard try connection.canWriteSchema, written <= most else { throw GivenUp() }
+        guard try connection.canWriteSchema else { throw GivenUp() }
         copying.state.mergedAt[record.id] = nil
         let begun = try transaction(record, build) { _ -> Bool? in
             guard try builds.parts(record.id).isEmpty else { return true }
@@ -419,7 +417,7 @@ struct Building {
                 copying.state.mergedAt[record.id] = known
                 return true
             }
-            if try build.merges && merges == 0 && merging.written(atMost: Self.mostCompared) > Self.mostCompared {
+            if try merges == 0 && merging.written(atMost: Self.mostCompared) > Self.mostCompared {
                 return false
             }
             let most = mostUnmerged(build, parts)
@@ -431,9 +429,9 @@ struct Building {
         if !isEnough { throw Unmerged() }
     }
 
-    /// Whether what was written cannot be merged before the live table adopts the build: not at all, or not once more.
+    /// Whether what was written cannot be merged once more before the live table adopts the build.
     private func isMergedAtLast(_ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
-        guard build.merges, let merge = parts.last else { return true }
+        guard let merge = parts.last else { return true }
         return merge.count >= Self.mostMerges || merge.nulls > 0
     }
 
@@ -450,7 +448,7 @@ struct Building {
         var version: Int64?
         let done = try transaction(record, build) { _ -> Bool? in
             guard var merge = try builds.parts(record.id).last, merge.number > 0 else { return nil }
-            guard build.merges, merge.nulls == 0, merge.count < Self.mostMerges else { throw GivenUp() }
+            guard merge.nulls == 0, merge.count < Self.mostMerges else { throw GivenUp() }
             merge.stage = .filling
             merge.count += 1
             version = try dataVersion()
@@ -477,11 +475,11 @@ struct Building {
             while left > 0 {
                 let rows = min(left, Self.mergedAtOnce)
                 let last = try merging.merge(
-                    after: cursor,
+                    after: cursor.map(sql.key.key),
                     comingIn: merge.stage == .fillingNulls,
                     atMost: rows
                 )
-                cursor = last.map { [.integer($0)] }
+                cursor = last?.values
                 left -= rows
                 if last == nil {
                     merge.stage = merge.stage == .filling ? .fillingNulls : .filled

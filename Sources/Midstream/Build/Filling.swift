@@ -46,16 +46,27 @@ struct Filling {
         let ends = try build.built.map { sql in
             try RowMover(statements: statements, sql: sql).key(at: rows - 1, from: position, isPending: false)
         }
-        if ends.count == 1 { return (position, ends[0]) }
-        return (position, ends.compactMap { $0?.rowID }.min().map(RowKey.rowID))
+        return (
+            position,
+            try ends.compactMap(\.self).reduce(nil) { first, end in
+                try first.map { try isBefore($0, end) } == true ? first : end
+            }
+        )
     }
 
-    private var key: RowKey? {
-        cursor.map { values in
-            if build.sql.key.isRowID, case .integer(let rowID)? = values.first { return .rowID(rowID) }
-            return .columns(values)
+    private func isBefore(_ key: RowKey, _ other: RowKey) throws -> Bool {
+        let sql = build.sql.key
+        let statement = try statement("is before", KeyRange()) {
+            "SELECT "
+                + sql.compares(sql.collated(sql.parameters(from: 1)), .before, sql.parameters(from: 1 + sql.count))
         }
+        defer { statement.reset() }
+        try statement.bind(key, at: 1)
+        try statement.bind(other, at: 1 + sql.count)
+        return try statement.step() && statement.int64(at: 0) != 0
     }
+
+    private var key: RowKey? { cursor.map(build.sql.key.key) }
 
     private mutating func passRows(_ rows: Int64) throws {
         let (position, last) = try nextRows(rows)
@@ -65,8 +76,8 @@ struct Filling {
         // The checksum is the build's until it is adopted: the table may be drained before.
         let isSummedUp = record.verification == .complete
         // What is copied in the order of the keys makes the build dense.
-        part.count +=
-            try build.feeds.count > 1 ? copyTogether(range, position, upper) : copyAround(written, position, upper)
+        let isTogether = build.feeds.count > 1 || !written.isEmpty && !build.sql.key.isRowID
+        part.count += try isTogether ? copyTogether(range, position, upper) : copyAround(written, position, upper)
         if !written.isEmpty { try note(index: range, position, upper) }
         let sum = try statement(isSummedUp ? "sums of all" : "sums", range) {
             "SELECT \(KeySQL.list(build.sums + (isSummedUp ? [build.sumOfRows] : []))) FROM \(build.rows) WHERE "
@@ -93,14 +104,14 @@ struct Filling {
     /// them.
     ///
     /// - Returns: How many are the source's.
-    private func copyAround(_ written: [Int64], _ position: Position, _ upper: RowKey?) throws -> Int64 {
+    private func copyAround(_ written: [RowKey], _ position: Position, _ upper: RowKey?) throws -> Int64 {
         var from = position
         var copied: Int64 = 0
         if !written.isEmpty {
             let live = try statements.statement(build.copyLive)
             let between = try Comparison(self, .after(.rowID(0)), .rowID(0))
             let first = try position == .start ? Comparison(self, position, .rowID(0)) : between
-            for key in written {
+            for key in written.compactMap(\.rowID) {
                 if key > .min, from.key != .rowID(key - 1) {
                     copied += try (from == position ? first : between).copy(from, .rowID(key - 1))
                 }
@@ -152,8 +163,8 @@ struct Filling {
         }
     }
 
-    /// Copies the rows of a range where there are several sources. What one has superseded may be another's row by now, as of a table in
-    /// the middle of a chain.
+    /// Copies the rows of a range where there are several sources, or no rowids. What one source has superseded may be another's row by now, as
+    /// of a table in the middle of a chain.
     ///
     /// - Returns: How many are the sources'.
     private func copyTogether(_ range: KeyRange, _ position: Position, _ upper: RowKey?) throws -> Int64 {
@@ -171,7 +182,8 @@ struct Filling {
         let copied =
             try all
             - number("live") { "SELECT count(*) FROM \(build.sql.target) WHERE \(key.condition(key.target, range))" }
-        // One of them may ask for it.
+        // Of several, one may ask for it.
+        if build.feeds.count == 1, record.verification == .count { return copied }
         let equal = try build.built.reduce(Int64(0)) { sum, feed in
             try sum
                 + number("check \(feed.id)") {
@@ -188,23 +200,26 @@ struct Filling {
     /// The keys of a range that the live table has, or that are superseded, where rows are merged.
     ///
     /// - Parameter upper: The range's end, which is that of the last of those keys if there are as many as are asked for.
-    private func keysOfWritten(_ position: Position, _ upper: inout RowKey?, atMost rows: Int64) throws -> [Int64] {
-        guard build.merges, !isOfSourceAlone else { return [] }
-        let range = build.sql.key.range(after: position.key, through: upper)
-        let statement = try statement("written", range) { "\(selectWritten(range)) ORDER BY 1 LIMIT ?3" }
+    private func keysOfWritten(_ position: Position, _ upper: inout RowKey?, atMost rows: Int64) throws -> [RowKey] {
+        if isOfSourceAlone { return [] }
+        let key = build.sql.key
+        let range = key.range(after: position.key, through: upper)
+        let statement = try statement("written", range) {
+            "\(selectWritten(range)) ORDER BY \(key.orderOfColumns) LIMIT ?\(2 * key.count + 1)"
+        }
         defer { statement.reset() }
         try mover.bindRange(statement, position, upper)
-        try statement.bind(rows, at: 3)
-        var keys: [Int64] = []
-        while try statement.step() { keys.append(statement.int64(at: 0)) }
-        if keys.count == rows, let last = keys.last { upper = .rowID(last) }
+        try statement.bind(rows, at: 2 * key.count + 1)
+        var keys: [RowKey] = []
+        while try statement.step() { keys.append(key.read(RowReader(statement))) }
+        if keys.count == rows, let last = keys.last { upper = last }
         return keys
     }
 
     private func selectWritten(_ range: KeyRange) -> String {
         let key = build.sql.key
         return (build.ledgers.map { (key.ledger, $0) } + [(key.target, build.sql.target)]).map { names, table in
-            "SELECT \(names[0]) FROM \(table) WHERE \(key.condition(names, range))"
+            "SELECT \(KeySQL.list(names)) FROM \(table) WHERE \(key.condition(names, range))"
         }.joined(separator: " UNION ")
     }
 

@@ -15,7 +15,7 @@ struct IndexWalk: Sendable {
         /// The same of another column.
         func named(_ name: String) -> Term { Term(name: name, collation: collation, isDescending: isDescending) }
 
-        fileprivate var sought: String { "\(name) COLLATE \(SQLIdentifier.quoted(collation))" }
+        var sought: String { "\(name) COLLATE \(SQLIdentifier.quoted(collation))" }
         var ordered: String { sought + (isDescending ? " DESC" : "") }
     }
 

@@ -40,8 +40,8 @@ struct Merging {
 
     /// The keys whose rows in the build may be others than the live ones.
     private var written: String {
-        let ledgers = build.ledgers.map { "SELECT \(KeySQL.list(key.ledger)) FROM \($0)" }
-        return (ledgers + (build.merges ? ["SELECT key FROM \(build.merged)"] : [])).joined(separator: " UNION ")
+        (build.ledgers + [build.merged]).map { "SELECT \(KeySQL.list(key.ledger)) FROM \($0)" }
+            .joined(separator: " UNION ")
     }
 
     /// What follows FROM for the rows that have to leave.
@@ -86,7 +86,7 @@ struct Merging {
         }
         // A row may be in each.
         let superseded = try build.ledgers.reduce(0) { $0 + (try count($1)) }
-        return try ([live] + (build.merges ? [build.merged] : [])).reduce(superseded) { max($0, try count($1)) }
+        return try [live, build.merged].reduce(superseded) { max($0, try count($1)) }
     }
 
     /// How many rows have to leave or to come, as far as they are not more than that.
@@ -97,62 +97,70 @@ struct Merging {
         }
     }
 
-    // MARK: In slices, by one number
+    // MARK: In slices
 
     /// Merges the rows of so many keys: has those leave that are not the live ones, or those come that are not there.
     ///
-    /// - Parameter cursor: The key after which they are.
+    /// - Parameter lower: The key after which they are.
     /// - Returns: The last key; `nil` where there are not so many.
-    func merge(after cursor: [ExactValue]?, comingIn: Bool, atMost rows: Int64) throws -> Int64? {
-        var first = Int64.min
-        if case .integer(let last)? = cursor?.first {
-            guard last < .max else { return nil }
-            first = last + 1
+    func merge(after lower: RowKey?, comingIn: Bool, atMost rows: Int64) throws -> RowKey? {
+        let mover = RowMover(statements: statements, sql: build.sql)
+        let position = lower.map(Position.after) ?? .start
+        let name = comingIn ? "come" : "leave"
+        let last = try key.nearest(lower) { shared in
+            let range = KeyRange(first: lower == nil ? nil : .after, shared: shared)
+            let end = try statement("end of those that \(name)", range) {
+                "\(keys(range, comingIn)) ORDER BY \(key.orderOfColumns) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
+            }
+            defer { end.reset() }
+            try mover.bindRange(end, position, nil)
+            try end.bind(rows - 1, at: 2 * key.count + 1)
+            return try end.step() ? key.read(RowReader(end)) : nil
         }
-        let isInRange = "BETWEEN ?1 AND ?2"
-        let (name, ledger) = (key.target[0], key.ledger[0])
-        let keys =
-            comingIn
-            ? "SELECT \(name) FROM \(live) WHERE \(name) \(isInRange)"
-            : (build.ledgers + [build.merged]).map { "SELECT \(ledger) FROM \($0) WHERE \(ledger) \(isInRange)" }
-                .joined(separator: " UNION ")
-        let end = try statements.statement("\(keys) ORDER BY 1 LIMIT 1 OFFSET ?3")
-        defer { end.reset() }
-        try end.bind(first, at: 1)
-        try end.bind(Int64.max, at: 2)
-        try end.bind(rows - 1, at: 3)
-        let last = try end.step() ? end.int64(at: 0) : nil
-        let found = try statements.statement(
-            comingIn
-                ? "SELECT midstream_live.\(name) FROM \(missing) AND midstream_live.\(name) \(isInRange)"
-                : "SELECT midstream_built.\(name) FROM \(outdated(among: keys))"
-        )
+        let range = key.range(after: lower, through: last)
+        let found = try statement(name, range) {
+            let names = names(key.target, of: comingIn ? "midstream_live" : "midstream_built")
+            let isInRange = comingIn ? " AND \(key.condition(names, range))" : ""
+            let rows = comingIn ? missing : outdated(among: keys(range, comingIn))
+            return "SELECT \(KeySQL.list(names)) FROM \(rows)\(isInRange)"
+        }
         defer { found.reset() }
-        try found.bind(first, at: 1)
-        try found.bind(last ?? .max, at: 2)
-        var rows: [Int64] = []
-        while try found.step() { rows.append(found.int64(at: 0)) }
+        try mover.bindRange(found, position, last)
+        var rows: [RowKey] = []
+        while try found.step() { rows.append(key.read(RowReader(found))) }
         for row in rows { try comingIn ? comeIn(row) : leave(row) }
         return last
     }
 
-    private func holds(_ condition: String, _ row: Int64) throws -> Bool {
+    /// The keys of a range that are looked at: those of the live rows, or those whose rows in the build may be others.
+    private func keys(_ range: KeyRange, _ comingIn: Bool) -> String {
+        let tables = comingIn ? [live] : build.ledgers + [build.merged]
+        let names = comingIn ? key.target : key.ledger
+        return tables.map { "SELECT \(KeySQL.list(names)) FROM \($0) WHERE \(key.condition(names, range))" }
+            .joined(separator: " UNION ")
+    }
+
+    private func statement(_ name: String, _ range: KeyRange, _ text: () -> String) throws -> Statement {
+        try statements.statement(build.texts.text(name, range, text))
+    }
+
+    private func holds(_ condition: String, _ row: RowKey) throws -> Bool {
         let statement = try statements.statement("SELECT EXISTS (SELECT 1 FROM \(condition))")
         defer { statement.reset() }
         try statement.bind(row, at: 1)
         return try statement.step() && statement.int64(at: 0) != 0
     }
 
-    private func run(_ text: String, _ row: Int64) throws {
+    private func run(_ text: String, _ row: RowKey) throws {
         _ = try statements.run(text, by: { try $0.stepOfCopy() }) { try $0.bind(row, at: 1) }
     }
 
-    private func leave(_ row: Int64) throws {
+    private func leave(_ row: RowKey) throws {
         for index in build.parts {
             let values = KeySQL.list(index.values)
             let belongs = index.has(nulls: false)
             let entry = try statements.statement(
-                "SELECT \(values) FROM \(build.rows) WHERE \(key.target[0]) = ?1\(belongs.isEmpty ? "" : " AND " + belongs)"
+                "SELECT \(values) FROM \(build.rows) WHERE \(build.isSought)\(belongs.isEmpty ? "" : " AND " + belongs)"
             )
             defer { entry.reset() }
             try entry.bind(row, at: 1)
@@ -165,19 +173,19 @@ struct Merging {
                 guard gone == 1 else {
                     throw SQLiteError(code: .corrupt, message: "an entry is not where it was built")
                 }
-            } else if let name = index.terms.last?.name, !index.nullable.isEmpty {
-                try run("DELETE FROM \(index.waiting) WHERE \(name) = ?1", row)
+            } else if !index.nullable.isEmpty {
+                try run(index.deleteWaiting, row)
                 let isGone = building.connection.changes == 1
-                let hasEntry = "\(build.rows) WHERE \(key.target[0]) = ?1 AND \(index.has(nulls: true))"
+                let hasEntry = "\(build.rows) WHERE \(build.isSought) AND \(index.has(nulls: true))"
                 if try !isGone && holds(hasEntry, row) {
                     throw SQLiteError(code: .corrupt, message: "an entry is not where it was built")
                 }
             }
         }
-        try run("DELETE FROM \(built) WHERE \(key.target[0]) = ?1", row)
+        try run("DELETE FROM \(built) WHERE \(build.isSought)", row)
     }
 
-    private func comeIn(_ row: Int64) throws {
+    private func comeIn(_ row: RowKey) throws {
         try run(build.copyLive, row)
         for index in build.parts {
             for (table, nulls) in [(index.relation, false), (index.waiting, true)]
@@ -185,11 +193,11 @@ struct Merging {
                 let belongs = index.has(nulls: nulls)
                 try run(
                     "INSERT INTO \(table) SELECT \(KeySQL.list(index.values)) FROM \(build.rows) "
-                        + "WHERE \(key.target[0]) = ?1\(belongs.isEmpty ? "" : " AND " + belongs)",
+                        + "WHERE \(build.isSought)\(belongs.isEmpty ? "" : " AND " + belongs)",
                     row
                 )
             }
         }
-        try run("INSERT OR IGNORE INTO \(build.merged) VALUES (?1)", row)
+        try run("INSERT OR IGNORE INTO \(build.merged) VALUES (\(KeySQL.list(key.parameters(from: 1))))", row)
     }
 }

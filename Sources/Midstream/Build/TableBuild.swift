@@ -53,12 +53,14 @@ struct TableBuild {
         let name: String
         /// The columns behind its name: its text but for the primary key.
         fileprivate let columns: String
-        /// The same of the table in which entries wait. Where rows have one number, they are found by that.
+        /// The same of the table in which entries wait, where they are found by the row's key.
         fileprivate let columnsOfWaiting: String
         /// What it has of a row, and in which order.
         let values: [String]
         let terms: [IndexWalk.Term]
         fileprivate let keyCount: Int
+        /// Those of the terms that are the row's key.
+        let keyTerms: [IndexWalk.Term]
         /// Which rows it has; `nil` for all.
         let condition: String?
         /// Those of the values that may be NULL.
@@ -143,9 +145,17 @@ struct TableBuild {
         }
 
         /// Whether an entry is the one with the values ?1, ?2, ….
-        var isEntry: String {
-            terms.enumerated().map { "\($1.name) COLLATE \(SQLIdentifier.quoted($1.collation)) = ?\($0 + 1)" }
-                .joined(separator: " AND ")
+        var isEntry: String { Self.equal(terms) }
+
+        /// Deletes the entry that waits of the row with the key ?1…. By the number that it has there: SQLite (3.40) takes a row for damaged
+        /// that is found by several columns of which one has RTRIM.
+        var deleteWaiting: String {
+            "DELETE FROM \(waiting) WHERE rowid IN (SELECT rowid FROM \(waiting) WHERE \(Self.equal(keyTerms)))"
+        }
+
+        /// Whether terms have the values ?1, ?2, ….
+        private static func equal(_ terms: [IndexWalk.Term]) -> String {
+            terms.enumerated().map { "\($1.sought) = ?\($0 + 1)" }.joined(separator: " AND ")
         }
 
         /// The order of its entries, by the rows that have them, or by its own names.
@@ -171,7 +181,7 @@ struct TableBuild {
     /// - Returns: `nil` where the rows are to be inserted into the table itself.
     init?(_ feeds: [MoveSQL], target: TableSchema, sources: [TableSchema], in connection: Connection) throws {
         let indexes = target.indexes.filter { target.hasRowID || !$0.isPrimaryKey }
-        guard let sql = feeds.first, feeds.count == 1 || feeds.allSatisfy(\.key.isRowID),
+        guard let sql = feeds.first,
             !feeds.contains(where: \.firesTriggers), !indexes.isEmpty,
             !target.columns.indices.contains(where: target.mayHoldTruthValues),
             let definition = try SchemaReader(connection: connection, schema: "main").definition(of: target.name),
@@ -198,22 +208,21 @@ struct TableBuild {
         self.parts = parts
     }
 
-    /// Whether rows that were written can be merged into the build before it is adopted: where they are found by one number.
-    var merges: Bool { sql.key.isRowID }
-
     /// The tables of the keys that are superseded.
     var ledgers: [String] { feeds.map(\.ledger) }
 
     /// The hidden table of the rows, as SQL writes it.
     var table: String { built[0].target }
 
-    /// Copies the pending rows of several sources in a range together with the live table's, in the order of their keys.
+    /// Copies the pending rows of the sources in a range together with the live table's, in the order of their keys.
     func copyTogether(_ range: KeyRange, undoing refusal: MoveSQL.Refusal) -> String {
-        let first = built[0].copyRange(range, withLedger: true, undoing: refusal)
-        let others = built.dropFirst().map { $0.selectRange(range, withLedger: true) }
+        let pending = feeds.map { $0.selectRange(range, withLedger: true) }
         let live = "SELECT \(sql.insertedColumns) FROM \(sql.target) WHERE \(sql.key.condition(sql.key.target, range))"
-        let place = sql.rowIDColumn.flatMap { sql.written.firstIndex(of: $0) } ?? sql.written.count
-        return ([first] + others + [live]).joined(separator: " UNION ALL ") + " ORDER BY \(place + 1)"
+        let places = (sql.rowIDColumn.map { [$0] } ?? sql.key.columns).compactMap { sql.written.firstIndex(of: $0) }
+        // A rowid without a column comes last.
+        let names = (places.isEmpty ? [sql.written.count] : places).map { "\($0 + 1)" }
+        return "\(built[0].insert(undoing: refusal)) \((pending + [live]).joined(separator: " UNION ALL ")) "
+            + "ORDER BY \(sql.key.order(sql.key.collated(names)))"
     }
 
     func mayBeReal(_ column: String) -> Bool { reals.contains(column) }
@@ -222,24 +231,30 @@ struct TableBuild {
     var merged: String { "main." + SQLIdentifier.quoted(name + Self.ofMerged) }
 
     var create: [String] {
-        let all = [createTable] + parts.flatMap(\.create)
-        return merges ? all + ["CREATE TABLE \(merged)(\(sql.key.ledgerColumns))"] : all
+        [createTable] + parts.flatMap(\.create)
+            + ["CREATE TABLE \(merged)(\(sql.key.ledgerColumns))\(sql.key.ledgerOptions)"]
     }
 
     /// The table's rows, by its own name.
     var rows: String { "main.\(SQLIdentifier.quoted(name)) AS \(SQLIdentifier.quoted(sql.targetName))" }
 
-    /// Copies the live row with the key ?1, if there is one.
+    /// Copies the live row with the key ?1…, if there is one.
     var copyLive: String {
         let columns = sql.insertedColumns
         return
-            "INSERT INTO \(table)(\(columns)) SELECT \(columns) FROM \(sql.target) WHERE \(sql.key.target[0]) = ?1"
+            "INSERT INTO \(table)(\(columns)) SELECT \(columns) FROM \(sql.target) WHERE \(isSought)"
     }
+
+    /// Whether a row has the key ?1….
+    var isSought: String { sql.key.equals(sql.key.target, sql.key.parameters(from: 1)) }
+
+    /// The keys of ``merged``.
+    var mergedKeys: String { "SELECT \(KeySQL.list(sql.key.ledger)) FROM \(merged)" }
 
     /// The sum of the hashes of the source's rows, as `VerificationSQL` has them.
     var sumOfRows: String {
         let hash = RowHash.call(sql.key.target + sql.writtenColumns.map(SQLIdentifier.quoted))
-        return merges ? "sum(CASE WHEN \(sql.key.target[0]) NOT IN \(merged) THEN \(hash) END)" : "sum(\(hash))"
+        return "sum(CASE WHEN \(KeySQL.tuple(sql.key.target)) IN (\(mergedKeys)) THEN NULL ELSE \(hash) END)"
     }
 
     /// For each index: how many entries rows have in it, how many of these have NULLs, and the sum of the hashes of those that are walked
@@ -308,21 +323,45 @@ struct TableBuild {
             terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
         }
         let columns = zip(terms, types).map { $1.isEmpty ? $0.name : "\($0.name) \($1)" }
-        let last = "\(terms.last?.name ?? "") INTEGER PRIMARY KEY"
+        let keyTerms = try keyTerms(index, terms, target, sql.key)
+        let waiting =
+            sql.key.isRowID
+            ? columns.dropLast() + [keyTerms[0].name + " INTEGER PRIMARY KEY"]
+            : columns + ["PRIMARY KEY(\(KeySQL.list(keyTerms.map(\.sought))))"]
         return Part(
             number: number,
             index: index.name,
             name: name(sql.id, number),
             columns: KeySQL.list(columns),
-            columnsOfWaiting: KeySQL.list(sql.key.isRowID ? columns.dropLast() + [last] : columns),
+            columnsOfWaiting: KeySQL.list(waiting),
             values: values,
             terms: terms,
             keyCount: index.isUnique ? index.terms.count : terms.count,
+            keyTerms: keyTerms,
             condition: texts?.condition,
             nullable: nullable,
             nullablePlaces: nullablePlaces,
             walk: sources.count == 1 ? walk(index, terms, sql, target, sources[0]) : nil
         )
+    }
+
+    /// The terms of an index that are the row's key: its last one, the rowid, or those of the primary key.
+    private static func keyTerms(
+        _ index: TableSchema.Index,
+        _ terms: [IndexWalk.Term],
+        _ target: TableSchema,
+        _ key: KeySQL
+    ) throws -> [IndexWalk.Term] {
+        if key.isRowID { return Array(terms.suffix(1)) }
+        return try zip(key.columns, key.names).map { column, name in
+            let place = (index.terms + index.rest).firstIndex {
+                $0.column == column && SQLIdentifier.equal($0.collation, name.collation)
+            }
+            guard let place else {
+                throw SQLiteError(code: .corrupt, message: "\(index.name) has not the key of \(target.name)")
+            }
+            return terms[place]
+        }
     }
 
     /// Whether a column of the target may be NULL in the source.

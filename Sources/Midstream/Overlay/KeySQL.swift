@@ -186,7 +186,21 @@ struct KeySQL: Sendable {
         zip(names, descends).map { $1 != isReversed ? $0 + " DESC" : $0 }.joined(separator: ", ")
     }
 
+    /// The same values by the target's collations, whatever those of a source are.
+    func collated(_ values: [String]) -> [String] {
+        isRowID ? values : zip(values, names).map { "\($0) COLLATE \(SQLIdentifier.quoted($1.collation))" }
+    }
+
+    /// The order of a query whose columns are the key.
+    var orderOfColumns: String { order((1...count).map { "\($0)" }) }
+
     // MARK: Keys of rows
+
+    /// The key that has those values.
+    func key(_ values: [ExactValue]) -> RowKey {
+        if isRowID, case .integer(let rowID)? = values.first { return .rowID(rowID) }
+        return .columns(values)
+    }
 
     func read(_ row: RowReader, from first: Int = 0) -> RowKey {
         isRowID

@@ -208,7 +208,7 @@ struct MoveSQL: Sendable {
     /// triggers say of theirs; where these are to fire, `FiredTriggers` sees to it that the constraints say nothing.
     ///
     /// Source: <https://www.sqlite.org/lang_createtrigger.html>.
-    private func insert(undoing refusal: Refusal) -> String {
+    func insert(undoing refusal: Refusal) -> String {
         "INSERT \(firesTriggers ? "" : "OR \(refusal.rawValue) ")INTO \(target)(\(insertedColumns))"
     }
 

@@ -168,16 +168,21 @@ struct BuildBesideOthersTests {
     private let folder = TemporaryFolder()
     private static let rows = 300
     private static let schema = "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, s TEXT UNIQUE, b)"
+    /// By what rows are told apart.
+    private static let schemas = [
+        schema, "CREATE TABLE t(id INTEGER, n INTEGER, s TEXT UNIQUE, b, PRIMARY KEY (id DESC)) WITHOUT ROWID",
+        "CREATE TABLE t(id INTEGER, n INTEGER, s TEXT COLLATE NOCASE UNIQUE, b, PRIMARY KEY (s, id DESC)) WITHOUT ROWID",
+    ]
     private static let index = "CREATE INDEX i ON t(n, b)"
     private static let fill =
         "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < \(rows)) INSERT INTO t "
         + "SELECT i, i * 7919 % 101, hex(i * 104729 % 10007), CASE WHEN i % 3 THEN i % 5 END FROM c"
 
-    private func begin(_ settings: [String] = []) throws -> Database {
+    private func begin(_ settings: [String] = [], _ schema: String = schema) throws -> Database {
         for (file, isFilled) in [("old.db", true), ("new.db", false)] {
             let connection = try Connection(path: folder.file(file))
             for setting in settings { try connection.execute(setting) }
-            try connection.execute(Self.schema)
+            try connection.execute(schema)
             try connection.execute(Self.index)
             if isFilled { try connection.execute(Self.fill) }
         }
@@ -345,13 +350,14 @@ struct BuildBesideOthersTests {
     }
 
     /// However much has been written, nothing of it is compared while others wait, as long as nobody writes.
-    @Test(arguments: [0, 5, 20]) func manyWrittenRowsAreNotBroughtInAtOnce(_ before: Int) throws {
-        let database = try begin()
+    @Test(arguments: [0, 5, 20], schemas)
+    func manyWrittenRowsAreNotBroughtInAtOnce(_ before: Int, _ schema: String) throws {
+        let database = try begin([], schema)
         for _ in 0..<before { try database.stepMigration(rows: 40) }
         let many = Int(Building.mostCompared) + 1
         try database.execute(
             "WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM c WHERE i < \(many)) "
-                + "INSERT INTO t(n, s) SELECT i, 'new' || i FROM c"
+                + "INSERT INTO t(id, n, s) SELECT i + 1000, i, 'new' || i FROM c"
         )
         var wasMerged = false
         while try hidden > 0 || !database.stepMigration(rows: 2000).isFinished {
@@ -367,11 +373,12 @@ struct BuildBesideOthersTests {
     }
 
     /// Values wander from row to row, NULLs come and go, rows are there for a while, until the live table adopts what was built.
-    @Test(arguments: 1...20, [0, 2000]) func whatIsWrittenAllTheWhileIsMerged(_ seed: Int, _ nulls: Int64) throws {
-        let database = try begin()
+    @Test(arguments: 1...21, [0, 2000]) func whatIsWrittenAllTheWhileIsMerged(_ seed: Int, _ nulls: Int64) throws {
+        let schema = Self.schemas[seed % Self.schemas.count]
+        let database = try begin([], schema)
         try database.buildsAllTables(mostNulls: nulls)
         let native = try Connection(path: folder.file("native.db"))
-        for text in [Self.schema, Self.index, Self.fill] { try native.execute(text) }
+        for text in [schema, Self.index, Self.fill] { try native.execute(text) }
         let dice = Dice(seed: UInt64(seed), number: 0)
         var (steps, wasMerged, late) = (0, false, 8)
         while try !database.stepMigration(rows: Int64(dice.between(5, 60))).isFinished {
@@ -398,7 +405,8 @@ struct BuildBesideOthersTests {
                     "INSERT OR REPLACE INTO t SELECT \(id), n, s, b FROM t WHERE id = \(dice.between(1, Self.rows))",
                     "UPDATE OR IGNORE t SET s = (SELECT s FROM t WHERE id = \(id)) || 'x' WHERE id = \(id / 2)",
                     "INSERT OR IGNORE INTO t VALUES (\(id + 1000), 5, 'new \(id)', \(id))",
-                    "DELETE FROM t WHERE id > 1000", "UPDATE t SET id = id + 2000 WHERE id = \(id)",
+                    "DELETE FROM t WHERE id > 1000", "UPDATE OR IGNORE t SET id = id + 2000 WHERE id = \(id)",
+                    "UPDATE OR IGNORE t SET s = lower(s) WHERE id = \(id)",
                 ])
                 try database.execute(text)
                 try native.execute(text)
@@ -408,7 +416,7 @@ struct BuildBesideOthersTests {
         database.close()
         #expect(try check() == ["ok"])
         #expect(try hidden == 0)
-        let whole = "SELECT * FROM t ORDER BY id"
+        let whole = "SELECT * FROM t ORDER BY id, s"
         #expect(try other { try $0.fetchAll(whole) } == native.fetchAll(whole))
     }
 
@@ -441,10 +449,10 @@ struct BuildBesideOthersTests {
     }
 
     /// Each merge leaves more than may come in while others wait. At last they wait all the same, and the build is not lost.
-    @Test func whoeverWritesFasterThanItIsMergedWaitsOnce() throws {
-        let database = try begin()
+    @Test(arguments: schemas) func whoeverWritesFasterThanItIsMergedWaitsOnce(_ schema: String) throws {
+        let database = try begin([], schema)
         let native = try Connection(path: folder.file("native.db"))
-        for text in [Self.schema, Self.index, Self.fill] { try native.execute(text) }
+        for text in [schema, Self.index, Self.fill] { try native.execute(text) }
         var (number, merges) = (0, 0)
         while try !database.stepMigration(rows: 40).isFinished {
             number += 1

@@ -9,6 +9,8 @@ import Testing
     private let folder = TemporaryFolder()
     private static let rows = 300
     private static let table = "t(id INTEGER PRIMARY KEY, n INTEGER, s TEXT UNIQUE, b)"
+    private static let keyed =
+        "t(id INTEGER, n INTEGER, s TEXT COLLATE NOCASE UNIQUE, b, PRIMARY KEY (s, id DESC)) WITHOUT ROWID"
     private static let index = "CREATE INDEX i ON t(n, b)"
 
     private func plain<Result>(_ file: String, _ body: (Connection) throws -> Result) throws -> Result {
@@ -25,24 +27,30 @@ import Testing
     }
 
     private enum Layout: CaseIterable {
-        case twoFiles, threeFiles, oneFile, ownFile
+        case twoFiles, threeFiles, oneFile, ownFile, twoFilesKeyed, threeFilesKeyed, ownFileKeyed
+
+        var table: String {
+            [.twoFilesKeyed, .threeFilesKeyed, .ownFileKeyed].contains(self)
+                ? BuiltSourcesTests.keyed : BuiltSourcesTests.table
+        }
+        var isOwnFile: Bool { self == .ownFile || self == .ownFileKeyed }
     }
 
     /// Lets the sources' tables begin to move, and makes the same table natively.
     private func begin(_ layout: Layout) throws -> (database: Database, native: Connection) {
-        let count = layout == .threeFiles ? 3 : 2
+        let count = layout == .threeFiles || layout == .threeFilesKeyed ? 3 : 2
         let native = try Connection(path: folder.file("native.db"))
-        try native.execute("CREATE TABLE \(Self.table)")
+        try native.execute("CREATE TABLE \(layout.table)")
         try native.execute(Self.index)
         try plain("new.db") { connection in
-            try connection.execute("CREATE TABLE \(Self.table)")
+            try connection.execute("CREATE TABLE \(layout.table)")
             try connection.execute(Self.index)
         }
         for source in 0..<count {
             try native.execute(Self.fill("t", source, of: count))
             let (file, name) = place(of: source, layout)
             try plain(file) { connection in
-                try connection.execute("CREATE TABLE \(Self.table.replacing("t(id", with: "\(name)(id"))")
+                try connection.execute("CREATE TABLE \(layout.table.replacing("t(id", with: "\(name)(id"))")
                 // The index of one alone would be walked through.
                 if name == "t" { try connection.execute(Self.index) }
                 try connection.execute(Self.fill(name, source, of: count))
@@ -51,7 +59,7 @@ import Testing
         let database = try Database(path: folder.file("new.db"))
         for source in 0..<count {
             let (file, name) = place(of: source, layout)
-            try database.addMigration(source: layout == .ownFile ? .sameDatabase : .file(folder.file(file))) { table in
+            try database.addMigration(source: layout.isOwnFile ? .sameDatabase : .file(folder.file(file))) { table in
                 if table.name == "t" { table.sourceTable = name }
             }
         }
@@ -61,9 +69,9 @@ import Testing
 
     private func place(of source: Int, _ layout: Layout) -> (file: String, table: String) {
         switch layout {
-        case .twoFiles, .threeFiles: ("old\(source).db", "t")
+        case .twoFiles, .threeFiles, .twoFilesKeyed, .threeFilesKeyed: ("old\(source).db", "t")
         case .oneFile: ("old.db", "t\(source)")
-        case .ownFile: ("new.db", "t\(source)")
+        case .ownFile, .ownFileKeyed: ("new.db", "t\(source)")
         }
     }
 
@@ -83,7 +91,7 @@ import Testing
     private func expectEqual(_ native: Connection) throws {
         let moved = try Connection(path: folder.file("new.db"))
         #expect(try moved.fetchValue(String.self, "PRAGMA integrity_check") == "ok")
-        for order in ["id", "n, b, id", "s"] {
+        for order in ["id, s", "n, b, id, s", "s, id"] {
             let rows = "SELECT * FROM t ORDER BY \(order)"
             #expect(try moved.fetchAll(rows) == native.fetchAll(rows), "\(order)")
         }
@@ -104,7 +112,7 @@ import Testing
             let texts = [
                 "UPDATE t SET b = \(steps) WHERE id IN (7, 8, 9, 100)", "DELETE FROM t WHERE id % 50 = 3",
                 "INSERT INTO t VALUES (1001, 5, 'new', NULL), (150000, 5, 'newer', 1)",
-                "UPDATE t SET s = s || 'x' WHERE n = 11",
+                "UPDATE t SET s = s || 'x' WHERE n = 11", "UPDATE t SET s = lower(s) WHERE n BETWEEN 20 AND 30",
                 "INSERT OR REPLACE INTO t VALUES (12, 1, 'replaced', 2)",
             ]
             guard hasWritten < texts.count, steps % 3 == 0 else { continue }
@@ -117,7 +125,8 @@ import Testing
             }
             hasWritten += 1
             #expect(
-                try database.fetchAll("SELECT * FROM t ORDER BY id") == native.fetchAll("SELECT * FROM t ORDER BY id")
+                try database.fetchAll("SELECT * FROM t ORDER BY id, s")
+                    == native.fetchAll("SELECT * FROM t ORDER BY id, s")
             )
         }
         #expect(wasBuilt)
@@ -126,13 +135,14 @@ import Testing
     }
 
     /// A table moves on that has rows to come: what is superseded of its source is its own by then.
-    @Test(arguments: [0, 3, 12], [5, 40])
-    func theMiddleOfAChainIsBuiltWithItsSource(_ before: Int, _ rowsPerStep: Int64) throws {
+    @Test(arguments: [0, 3, 12], [(5, false), (40, false), (5, true), (40, true)])
+    func theMiddleOfAChainIsBuiltWithItsSource(_ before: Int, _ way: (rowsPerStep: Int64, isKeyed: Bool)) throws {
+        let (rowsPerStep, table) = (way.rowsPerStep, way.isKeyed ? Self.keyed : Self.table)
         let native = try Connection(path: folder.file("native.db"))
-        try native.execute(script: "CREATE TABLE \(Self.table); \(Self.index); \(Self.fill("t", 0, of: 1))")
+        try native.execute(script: "CREATE TABLE \(table); \(Self.index); \(Self.fill("t", 0, of: 1))")
         try plain("new.db") { connection in
             for name in ["s", "m", "t"] {
-                try connection.execute("CREATE TABLE \(Self.table.replacing("t(id", with: "\(name)(id"))")
+                try connection.execute("CREATE TABLE \(table.replacing("t(id", with: "\(name)(id"))")
             }
             try connection.execute(script: "\(Self.index); \(Self.fill("s", 0, of: 1))")
         }

@@ -40,7 +40,7 @@ struct MigrationRun {
     ///   - isSourceEncrypted: Whether the source has the benchmark's key.
     ///   - isTargetEncrypted: Whether the target is to have it.
     ///   - schema: What the target's table is created by.
-    ///   - writes: What the application runs before the first step.
+    ///   - written: Which rows the application updates before the first step, as a condition.
     static func make(
         source: String,
         target: String,
@@ -49,12 +49,12 @@ struct MigrationRun {
         isSourceEncrypted: Bool = false,
         isTargetEncrypted: Bool = false,
         schema: [String] = [Messages.schema, Messages.index],
-        writes: String = ""
+        written: String = ""
     ) throws -> MigrationRun {
         let output = try ChildProcess.run(
             [
                 argument, source, target, "\(budget)", "\(isCompared)", "\(isSourceEncrypted)", "\(isTargetEncrypted)",
-                writes,
+                written,
             ] + schema
         )
         let numbers = output.split { $0.isWhitespace }.compactMap { Double(String($0)) }
@@ -71,8 +71,8 @@ struct MigrationRun {
         guard arguments.count > 7, let budget = Int(arguments[2]) else {
             throw UsageError(
                 message:
-                    "\(argument) takes a source, a target, a budget, whether batches are compared, which is encrypted, what the "
-                    + "application writes, and what the target's table is created by"
+                    "\(argument) takes a source, a target, a budget, whether batches are compared, which is encrypted, which rows "
+                    + "the application updates, and what the target's table is created by"
             )
         }
         let schema = Array(arguments[7...])
@@ -86,7 +86,7 @@ struct MigrationRun {
                 budget: .milliseconds(budget),
                 verification: arguments[3] == "true" ? .batches : .count,
                 schema: schema,
-                writes: arguments[6]
+                written: arguments[6]
             )
         } else if budget < 0 {
             try run.moveSingly(source: arguments[0], target: arguments[1])
@@ -96,7 +96,8 @@ struct MigrationRun {
                 sourceKey: keys[0],
                 target: arguments[1],
                 targetKey: keys[1],
-                schema: schema
+                schema: schema,
+                written: arguments[6]
             )
         }
         run.peakMemory = Double(Machine.peakMemory)
@@ -110,7 +111,7 @@ struct MigrationRun {
         budget: Duration,
         verification: MigrationVerification,
         schema: [String],
-        writes: String
+        written: String
     ) throws {
         let clock = ContinuousClock()
         let database = try Database(path: target, key: key)
@@ -120,7 +121,9 @@ struct MigrationRun {
             table.sourceTable = "messages"
             table.verification = verification
         }
-        if !writes.isEmpty { try database.execute(writes) }
+        if !written.isEmpty {
+            try database.execute("UPDATE messages SET created_at = created_at + 1 WHERE \(written)")
+        }
         var times: [Double] = []
         let start = clock.now
         let processorStart = Machine.processorTime
@@ -175,7 +178,8 @@ struct MigrationRun {
         sourceKey: EncryptionKey?,
         target: String,
         targetKey: EncryptionKey?,
-        schema: [String]
+        schema: [String],
+        written: String
     ) throws {
         let connection = try Connection(path: target, options: OpenOptions(key: targetKey))
         try connection.execute("PRAGMA journal_mode = WAL")
@@ -183,9 +187,22 @@ struct MigrationRun {
         for text in schema { try connection.execute(text) }
         try connection.attach(source, as: "source", key: sourceKey)
         try connection.execute("PRAGMA source.synchronous = NORMAL")
+        if !written.isEmpty {
+            for text in schema {
+                try connection.execute(
+                    text.replacing("messages(", with: "written(").replacing("INDEX by", with: "INDEX written_by")
+                )
+            }
+            try connection.execute("INSERT INTO written SELECT * FROM source.messages WHERE \(written)")
+            try connection.execute("UPDATE written SET created_at = created_at + 1")
+        }
         let start = ContinuousClock.now
         let processorStart = Machine.processorTime
         try connection.execute("INSERT INTO messages SELECT * FROM source.messages")
+        if !written.isEmpty {
+            try connection.execute("INSERT OR REPLACE INTO messages SELECT * FROM written")
+            try connection.execute("DROP TABLE written")
+        }
         peakWAL = Double(WorkFolder.size(of: target + "-wal"))
         try connection.execute("DROP TABLE source.messages")
         time = (ContinuousClock.now - start).inSeconds
