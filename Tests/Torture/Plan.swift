@@ -30,6 +30,8 @@ struct Plan: Sendable {
     var rest: UInt32
     /// Whether the processes begin the migration, each as soon as it is there, and not who made the files.
     var isBegunByAll: Bool
+    /// Whether the tables have rowids.
+    var hasRowIDs: Bool
 
     /// Processes at a time.
     static let lanes = 5
@@ -46,10 +48,12 @@ struct Plan: Sendable {
         hasWAL = Int.random(in: 0..<3, using: &random) > 0
         retirement = [.drop, .drop, .deleteFileWhenEmpty, .keep].randomElement(using: &random) ?? .drop
         if isSameFile, retirement == .deleteFileWhenEmpty { retirement = .drop }
-        rows = [50, 300, 1500, 4000].randomElement(using: &random) ?? 300
+        // With 6000, one table is built beside the live one; with 12,000 both are.
+        rows = [50, 300, 1500, 4000, 6000, 6000, 12_000].randomElement(using: &random) ?? 300
         rowsPerStep = Int64(max(2, rows / Int.random(in: 10...60, using: &random)))
         rest = [0, 2000, 20_000, 60_000].randomElement(using: &random) ?? 0
         isBegunByAll = course == .moves && Bool.random(using: &random)
+        hasRowIDs = Int.random(in: 0..<3, using: &random) > 0
         // A beginning is short, and so is most of what follows it then.
         if isBegunByAll, Int.random(in: 0..<4, using: &random) > 0 { (rows, rowsPerStep, rest) = (50, 10, 0) }
     }
@@ -78,17 +82,19 @@ struct Plan: Sendable {
     private static let columns =
         "(id INTEGER PRIMARY KEY, owner TEXT, code TEXT UNIQUE, amount INTEGER NOT NULL, stamp INTEGER NOT NULL)"
 
+    private var options: String { hasRowIDs ? "" : " WITHOUT ROWID" }
+
     func createFiles() throws {
         let new = try Connection(path: target)
         if hasWAL { try new.execute("PRAGMA journal_mode = WAL") }
         for table in ["accounts", "savings"] {
-            try new.execute("CREATE TABLE \(table)\(Self.columns)")
+            try new.execute("CREATE TABLE \(table)\(Self.columns)\(options)")
             try new.execute("CREATE INDEX \(table)_by_owner ON \(table)(owner)")
         }
         new.close()
         let old = try Connection(path: source)
         for (table, count) in [("old_accounts", 2 * rows), ("old_savings", rows)] {
-            try old.execute("CREATE TABLE \(table)\(Self.columns)")
+            try old.execute("CREATE TABLE \(table)\(Self.columns)\(options)")
             try old.execute("CREATE INDEX \(table)_by_owner ON \(table)(owner)")
             try old.execute(
                 """

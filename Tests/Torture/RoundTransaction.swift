@@ -69,6 +69,11 @@ struct RoundTransaction {
         )
     }
 
+    /// The column and the value by which a new row gets its key, where SQLite chooses none.
+    private func newKey(_ table: String) -> (column: String, value: String) {
+        plan.hasRowIDs ? ("", "") : ("id, ", "(SELECT max(id) + 1 FROM \(table)), ")
+    }
+
     private func change(_ access: DatabaseAccess, _ random: inout SeededGenerator) throws {
         let amount = Int64.random(in: 1...50, using: &random)
         let tables = ["accounts", "savings"]
@@ -80,8 +85,9 @@ struct RoundTransaction {
         case 0:
             // One row more in each.
             for (table, amount) in [("accounts", amount), ("savings", -amount)] {
+                let key = newKey(table)
                 try access.execute(
-                    "INSERT INTO \(table)(owner, amount, stamp) VALUES ('o' || ?, ?, 0)",
+                    "INSERT INTO \(table)(\(key.column)owner, amount, stamp) VALUES (\(key.value)'o' || ?, ?, 0)",
                     [amount % 9, amount]
                 )
             }
@@ -125,8 +131,10 @@ struct RoundTransaction {
             try access.execute("UPDATE OR IGNORE \(from) SET code = 'c' || ? WHERE id = ?", [b, a])
         case 7:
             // Out at one place, in at another.
+            let key = newKey(from)
             try access.execute(
-                "INSERT INTO \(from)(owner, amount, stamp) SELECT owner, amount, stamp FROM \(from) WHERE id = ?",
+                "INSERT INTO \(from)(\(key.column)owner, amount, stamp) "
+                    + "SELECT \(key.value)owner, amount, stamp FROM \(from) WHERE id = ?",
                 [a]
             )
             try access.execute("DELETE FROM \(from) WHERE id = ?", [a])

@@ -72,7 +72,7 @@ struct Filling {
         let (position, last) = try nextRows(rows)
         var upper = last
         let written = try keysOfWritten(position, &upper, atMost: rows)
-        let range = build.sql.key.range(after: position.key, through: upper)
+        let range = build.range(after: position.key, through: upper)
         // The checksum is the build's until it is adopted: the table may be drained before.
         let isSummedUp = record.verification == .complete
         // What is copied in the order of the keys makes the build dense.

@@ -44,9 +44,11 @@ struct Merging {
             .joined(separator: " UNION ")
     }
 
-    /// What follows FROM for the rows that have to leave.
+    /// What follows FROM for the rows that have to leave. They are sought one by one: of several columns, SQLite (3.40) looks all rows up
+    /// that are IN a compound SELECT.
     private func outdated(among keys: String) -> String {
-        "\(built) AS midstream_built WHERE \(key.tupleOfSought(names(key.target, of: "midstream_built"))) IN (\(keys)) "
+        let isSought = key.equals(names(key.target, of: "midstream_built"), names(key.ledger, of: "midstream_key"))
+        return "(\(keys)) AS midstream_key CROSS JOIN \(built) AS midstream_built WHERE \(isSought) "
             + "AND NOT EXISTS (SELECT 1 FROM \(live) AS midstream_live WHERE \(isSame))\(isNotPending)"
     }
 
@@ -118,18 +120,21 @@ struct Merging {
             return try end.step() ? key.read(RowReader(end)) : nil
         }
         let range = key.range(after: lower, through: last)
-        let found = try statement(name, range) {
-            let names = names(key.target, of: comingIn ? "midstream_live" : "midstream_built")
-            let isInRange = comingIn ? " AND \(key.condition(names, range))" : ""
-            let rows = comingIn ? missing : outdated(among: keys(range, comingIn))
-            return "SELECT \(KeySQL.list(names)) FROM \(rows)\(isInRange)"
-        }
+        let found = try statement(name, range) { rowsToMerge(range, comingIn) }
         defer { found.reset() }
         try mover.bindRange(found, position, last)
         var rows: [RowKey] = []
         while try found.step() { rows.append(key.read(RowReader(found))) }
         for row in rows { try comingIn ? comeIn(row) : leave(row) }
         return last
+    }
+
+    /// The keys of a range whose rows have to leave or to come.
+    func rowsToMerge(_ range: KeyRange, _ comingIn: Bool) -> String {
+        let names = names(key.target, of: comingIn ? "midstream_live" : "midstream_built")
+        let isInRange = comingIn ? " AND \(key.condition(names, range))" : ""
+        let rows = comingIn ? missing : outdated(among: keys(range, comingIn))
+        return "SELECT \(KeySQL.list(names)) FROM \(rows)\(isInRange)"
     }
 
     /// The keys of a range that are looked at: those of the live rows, or those whose rows in the build may be others.

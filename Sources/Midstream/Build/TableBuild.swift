@@ -214,6 +214,11 @@ struct TableBuild {
     /// The hidden table of the rows, as SQL writes it.
     var table: String { built[0].target }
 
+    /// A range of keys, for all sources: of one, SQLite may seek by the first column alone.
+    func range(after lower: RowKey?, through upper: RowKey?) -> KeyRange {
+        (feeds.first(where: \.key.isSoughtByFirst) ?? sql).key.range(after: lower, through: upper)
+    }
+
     /// Copies the pending rows of the sources in a range together with the live table's, in the order of their keys.
     func copyTogether(_ range: KeyRange, undoing refusal: MoveSQL.Refusal) -> String {
         let pending = feeds.map { $0.selectRange(range, withLedger: true) }
@@ -323,7 +328,7 @@ struct TableBuild {
             terms.append(IndexWalk.Term(name: name, collation: term.collation, isDescending: term.isDescending))
         }
         let columns = zip(terms, types).map { $1.isEmpty ? $0.name : "\($0.name) \($1)" }
-        let keyTerms = try keyTerms(index, terms, target, sql.key)
+        guard let keyTerms = keyTerms(index, terms, target, sql.key) else { return nil }
         let waiting =
             sql.key.isRowID
             ? columns.dropLast() + [keyTerms[0].name + " INTEGER PRIMARY KEY"]
@@ -345,23 +350,20 @@ struct TableBuild {
         )
     }
 
-    /// The terms of an index that are the row's key: its last one, the rowid, or those of the primary key.
+    /// The terms of an index that are the row's key: its last one, the rowid, or those of the primary key. `nil` where it has not all of them.
     private static func keyTerms(
         _ index: TableSchema.Index,
         _ terms: [IndexWalk.Term],
         _ target: TableSchema,
         _ key: KeySQL
-    ) throws -> [IndexWalk.Term] {
+    ) -> [IndexWalk.Term]? {
         if key.isRowID { return Array(terms.suffix(1)) }
-        return try zip(key.columns, key.names).map { column, name in
-            let place = (index.terms + index.rest).firstIndex {
+        let places = zip(key.columns, key.names).compactMap { column, name in
+            (index.terms + index.rest).firstIndex {
                 $0.column == column && SQLIdentifier.equal($0.collation, name.collation)
             }
-            guard let place else {
-                throw SQLiteError(code: .corrupt, message: "\(index.name) has not the key of \(target.name)")
-            }
-            return terms[place]
         }
+        return places.count == key.count ? places.map { terms[$0] } : nil
     }
 
     /// Whether a column of the target may be NULL in the source.

@@ -372,6 +372,33 @@ struct BuildBesideOthersTests {
         try finish(database, rows: Self.rows + many)
     }
 
+    /// However large the table is, no slice reads more of it than its rows.
+    @Test(
+        arguments: schemas + [
+            "CREATE TABLE t(id INTEGER, n INTEGER, s TEXT UNIQUE, b, PRIMARY KEY (n DESC, id)) WITHOUT ROWID"
+        ]
+    )
+    func whatIsMergedIsSoughtByItsKey(_ schema: String) throws {
+        let database = try begin([], schema)
+        while try hidden == 0 { try database.stepMigration(rows: 40) }
+        let plans = try database.engine.withStepper { stepper in
+            let (migrations, tables) = try stepper.stored()
+            let sql = try stepper.sql(for: tables[0], migrations[0])
+            let building = Building(Copying(stepper: stepper, migration: migrations[0], sql: sql))
+            let build = try #require(building.copying.state.builds[tables[0].id]?.build)
+            let slices = [true, false].map {
+                Merging(building, build).rowsToMerge(KeyRange(first: .after, second: .through), $0)
+            }
+            return try (slices + [Merging(building, build).deleteOutdated]).map { text in
+                try stepper.connection.fetchAll("EXPLAIN QUERY PLAN \(text)").map { try $0.get(3, as: String.self) }
+            }
+        }
+        for plan in plans {
+            let seeks = plan.filter { $0.contains("midstream_built") || $0.contains("midstream_build_") }
+            #expect(!seeks.isEmpty && !seeks.contains { $0.hasPrefix("SCAN") && !$0.contains("merged") }, "\(plan)")
+        }
+    }
+
     /// Values wander from row to row, NULLs come and go, rows are there for a while, until the live table adopts what was built.
     @Test(arguments: 1...21, [0, 2000]) func whatIsWrittenAllTheWhileIsMerged(_ seed: Int, _ nulls: Int64) throws {
         let schema = Self.schemas[seed % Self.schemas.count]

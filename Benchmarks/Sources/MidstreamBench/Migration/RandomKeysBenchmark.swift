@@ -50,9 +50,9 @@ struct RandomKeysBenchmark {
         }
         + [200].map { share in
             Kind(
-                name: "without rowids, one row in \(share) written",
+                name: "two columns as key, without rowids, 1 in \(share) written",
                 table:
-                    "CREATE TABLE messages(\(columns.replacing("INTEGER PRIMARY KEY", with: "INTEGER NOT NULL")), PRIMARY KEY (uuid)) WITHOUT ROWID",
+                    "CREATE TABLE messages(\(columns.replacing("INTEGER PRIMARY KEY", with: "INTEGER NOT NULL")), PRIMARY KEY (conversation, uuid)) WITHOUT ROWID",
                 indexes: [byConversation],
                 written: "id % \(share) = 0"
             )
