@@ -454,7 +454,8 @@ final class Overlay {
             try $0.get(0, as: String.self)
         }
         for name in names where OwnNames.isTrigger(name) {
-            try execute("DROP TRIGGER temp.\(SQLIdentifier.quoted(name))")
+            // SQLite knows none whose table another program has renamed.
+            try execute("DROP TRIGGER IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         }
     }
 

@@ -327,4 +327,29 @@ extension String {
         while !text.isEmpty, !text.hasPrefix(end) { text = text.dropFirst() }
         return String(dropLast(text.count))
     }
+
+    /// The triggers that promote a row's ends are of a table then which is not there.
+    @Test func anotherProcessMayMoveTheTableAndRenameIt() throws {
+        let folder = TemporaryFolder()
+        let schema = "CREATE TABLE people(id INTEGER PRIMARY KEY, boss INTEGER REFERENCES people(id))"
+        for file in ["old.db", "new.db"] {
+            let connection = try Connection(path: folder.file(file))
+            try connection.execute(script: "\(schema); CREATE INDEX by_boss ON people(boss);")
+            if file == "old.db" { try connection.execute("INSERT INTO people VALUES (1, NULL), (2, 1)") }
+            connection.close()
+        }
+        var configuration = DatabaseConfiguration()
+        configuration.enforcesForeignKeys = true
+        let database = try Database(path: folder.file("new.db"), configuration: configuration)
+        try database.addMigration(source: .file(folder.file("old.db"))) { $0.sourceTable = $0.name }
+        try database.execute("UPDATE people SET boss = 2 WHERE id = 1")
+        let mover = try Database(path: folder.file("new.db"))
+        while try !mover.stepMigration().isFinished {}
+        mover.close()
+        let other = try Connection(path: folder.file("new.db"))
+        try other.execute("ALTER TABLE people RENAME TO persons")
+        other.close()
+        try database.execute("CREATE TABLE others(id INTEGER PRIMARY KEY)")
+        #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM persons") == 2)
+    }
 }
