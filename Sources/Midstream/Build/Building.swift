@@ -98,14 +98,7 @@ struct Building {
                 return part.count == part.expected - part.nulls && (!hasHashes || part.hashes == part.expectedHashes)
             }
             guard isWhole else { throw GivenUp() }
-            if merge.stage != .filled {
-                do {
-                    return try self.merge(record, build, limit, start)
-                } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
-                    // A row that has come since has the value of one that has left since.
-                    return try mergeAgain(record, build)
-                }
-            }
+            if merge.stage != .filled { return try self.merge(record, build, limit, start) }
             // Before there are entries with NULLs, which are there for a short time then.
             var counted: [(rows: Int64, hashes: Int64?)] = []
             for source in sources {
@@ -467,21 +460,24 @@ struct Building {
         _ limit: Stepper.Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        var isWhole = true
         let done = try transaction(record, build) { _ -> Bool? in
             guard var merge = try builds.parts(record.id).last, merge.stage != .filled else { return nil }
+            isWhole = true
             let merging = Merging(self, build)
             var (cursor, left) = (try builds.cursor(record.id), Int64.max)
             if case .rows(let rows, _) = limit { left = rows }
             while left > 0 {
                 let rows = min(left, Self.mergedAtOnce)
-                let last = try merging.merge(
+                let slice = try merging.merge(
                     after: cursor.map(sql.key.key),
                     comingIn: merge.stage == .fillingNulls,
                     atMost: rows
                 )
-                cursor = last?.values
+                isWhole = isWhole && slice.isWhole
+                cursor = slice.last?.values
                 left -= rows
-                if last == nil {
+                if slice.last == nil {
                     merge.stage = merge.stage == .filling ? .fillingNulls : .filled
                     if merge.stage == .filled { break }
                 }
@@ -492,6 +488,8 @@ struct Building {
             try builds.save(merge, of: record.id)
             return true
         }
+        // What has not come is yet to be found.
+        if !isWhole { copying.state.mergedAt[record.id] = nil }
         return (0, done == nil ? .busy : .worked)
     }
 

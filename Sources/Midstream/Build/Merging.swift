@@ -104,8 +104,9 @@ struct Merging {
     /// Merges the rows of so many keys: has those leave that are not the live ones, or those come that are not there.
     ///
     /// - Parameter lower: The key after which they are.
-    /// - Returns: The last key; `nil` where there are not so many.
-    func merge(after lower: RowKey?, comingIn: Bool, atMost rows: Int64) throws -> RowKey? {
+    /// - Returns: The last key, `nil` where there are not so many; and whether all rows could come. One may have a value that another has
+    ///   given up since it could leave: it comes when the live table adopts the build.
+    func merge(after lower: RowKey?, comingIn: Bool, atMost rows: Int64) throws -> (last: RowKey?, isWhole: Bool) {
         let mover = RowMover(statements: statements, sql: build.sql)
         let position = lower.map(Position.after) ?? .start
         let name = comingIn ? "come" : "leave"
@@ -125,8 +126,19 @@ struct Merging {
         try mover.bindRange(found, position, last)
         var rows: [RowKey] = []
         while try found.step() { rows.append(key.read(RowReader(found))) }
-        for row in rows { try comingIn ? comeIn(row) : leave(row) }
-        return last
+        var isWhole = true
+        for row in rows {
+            guard comingIn else {
+                try leave(row)
+                continue
+            }
+            do {
+                try building.connection.savepoint("midstream_row") { try comeIn(row) }
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                isWhole = false
+            }
+        }
+        return (last, isWhole)
     }
 
     /// The keys of a range whose rows have to leave or to come.

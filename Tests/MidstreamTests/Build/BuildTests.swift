@@ -500,6 +500,48 @@ struct BuildBesideOthersTests {
         #expect(try other { try $0.fetchAll(whole) } == native.fetchAll(whole))
     }
 
+    /// A row that is merged may have the value of one that could not leave any more. It comes later, and the merge does not begin anew.
+    @Test(arguments: schemas) func valuesMayWanderWhileRowsAreMerged(_ schema: String) throws {
+        let database = try begin([], schema)
+        let native = try Connection(path: folder.file("native.db"))
+        for text in [schema, Self.index, Self.fill] { try native.execute(text) }
+        func write(_ text: String) throws {
+            try database.execute(text)
+            try native.execute(text)
+        }
+        func stage(_ part: Int) throws -> Int? {
+            try hidden > 0
+                ? database.fetchValue(Int.self, "SELECT stage FROM main.midstream_builds WHERE part = \(part)") : nil
+        }
+        var (hasWritten, hasWandered, merges) = (false, false, 0)
+        while try !database.stepMigration(rows: 7).isFinished {
+            try expectNotGivenUp(database)
+            guard try hidden > 0 else { continue }
+            let count = "SELECT count FROM main.midstream_builds WHERE part = 3"
+            merges = max(merges, try database.fetchValue(Int.self, count) ?? 0)
+            if try !hasWritten && stage(0) == 2 {
+                hasWritten = true
+                try write("UPDATE t SET b = 1, n = 3 WHERE id BETWEEN 5 AND 70")
+            }
+            // All rows have left, and the first ones come.
+            if try !hasWandered && stage(3) == 1 {
+                hasWandered = true
+                // By each of the keys, one that comes late.
+                let row = schema == Self.schema ? 69 : 6
+                let last = "(SELECT max(s) FROM t WHERE id > 100)"
+                let other = try native.fetchValue(Int.self, "SELECT id FROM t WHERE s = \(last)") ?? 0
+                try write("UPDATE t SET b = s WHERE id = \(other)")
+                try write("UPDATE t SET s = 'other' WHERE id = \(other)")
+                try write("UPDATE t SET s = (SELECT b FROM t WHERE id = \(other)) WHERE id = \(row)")
+            }
+        }
+        #expect(hasWandered && merges == 1)
+        database.close()
+        #expect(try check() == ["ok"])
+        let whole = "SELECT * FROM t ORDER BY id, s"
+        #expect(try other { try $0.fetchAll(whole) } == native.fetchAll(whole))
+    }
+
     /// The source's index lacks an entry, or has one too many, of which its table tells nothing.
     @Test(arguments: ["DELETE FROM broken WHERE n = 50", "INSERT INTO broken VALUES (50, 1, 999)"])
     func aDamagedIndexOfTheSourceIsNotAdopted(_ damage: String) throws {
