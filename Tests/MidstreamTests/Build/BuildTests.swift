@@ -389,7 +389,9 @@ struct BuildBesideOthersTests {
             let slices = [true, false].map {
                 Merging(building, build).rowsToMerge(KeyRange(first: .after, second: .through), $0)
             }
-            return try (slices + [Merging(building, build).deleteOutdated]).map { text in
+            // Once, when the table adopts the build, SQLite 3.15 scans for a key of several columns.
+            let atLast = Connection.libraryVersionNumber >= 3_040_000 ? [Merging(building, build).deleteOutdated] : []
+            return try (slices + atLast).map { text in
                 try stepper.connection.fetchAll("EXPLAIN QUERY PLAN \(text)").map { try $0.get(3, as: String.self) }
             }
         }

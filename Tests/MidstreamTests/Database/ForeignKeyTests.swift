@@ -330,6 +330,8 @@ extension String {
 
     /// The triggers that promote a row's ends are of a table then which is not there.
     @Test func anotherProcessMayMoveTheTableAndRenameIt() throws {
+        // Where that has happened, SQLite 3.15 cannot read its TEMP schema any more.
+        guard Connection.libraryVersionNumber >= 3_040_000 else { return }
         let folder = TemporaryFolder()
         let schema = "CREATE TABLE people(id INTEGER PRIMARY KEY, boss INTEGER REFERENCES people(id))"
         for file in ["old.db", "new.db"] {
