@@ -273,7 +273,7 @@ extension SchemaPlanner {
             let name = SQLIdentifier.lowercased(column.name)
             let isThere = change.old.shape.column(column.name) != nil && !change.columns.isReused(column.name)
             if isThere || renamed.contains(name) { continue }
-            guard try canAdd(column, to: goal, isSmall: isSmall) && !fails(column, goal, of: change.old) else {
+            guard try canAdd(column, to: goal) && !fails(column, goal, of: change.old) else {
                 return nil
             }
             statements.append("\(table) ADD COLUMN \(goal.definition.text(column.range))")
@@ -298,11 +298,10 @@ extension SchemaPlanner {
     /// nothing of that.
     ///
     /// Source: <https://www.sqlite.org/lang_altertable.html#alter_table_add_column>.
-    private func canAdd(_ column: CreateTable.Column, to goal: TableImage, isSmall: Bool) -> Bool {
+    private func canAdd(_ column: CreateTable.Column, to goal: TableImage) -> Bool {
         guard let shape = goal.shape.column(column.name) else { return false }
-        // All rows are checked.
-        let isChecked = goal.schema.isStrict || !goal.shape.checks.isEmpty
-        if isChecked, !isSmall { return false }
+        // All rows are checked. Of one that does not fit, SQLite tells nothing: a rebuild does.
+        if goal.schema.isStrict || !goal.shape.checks.isEmpty { return false }
         if let generation = shape.generation?.string { return !generation.hasSuffix(" stored") && !shape.isNotNull }
         let isForeign = column.constraints.contains { $0.kind == .foreignKey }
         guard let value = shape.defaultValue?.string, value != "null" else { return !shape.isNotNull }

@@ -59,6 +59,22 @@ import Testing
         #expect(texts(try database.fetchAll("SELECT * FROM t")) == [index.isEmpty ? "1|1|1" : "1|1"])
     }
 
+    /// Of ADD COLUMN, SQLite would say that a CHECK failed, and nothing more.
+    @Test(arguments: ["a DEFAULT 5 CHECK (a > 9)", "a CHECK (a IS NOT NULL)"])
+    func rowsThatANewColumnDoesNotFitAreNamed(_ column: String) throws {
+        let folder = TemporaryFolder()
+        let database = try Database(path: folder.file("main.db"))
+        try database.execute("CREATE TABLE t(id INTEGER PRIMARY KEY, n); INSERT INTO t VALUES (3, 1)")
+        let schema = DatabaseSchema(sql: "CREATE TABLE t(id INTEGER PRIMARY KEY, n, \(column))")
+        let error = #expect(throws: (any Error).self) { try database.upgrade(to: schema) }
+        let message = error.map { "\($0)" } ?? ""
+        for word in ["CHECK", "table t", "rowid 3", "Nothing has been changed"] {
+            #expect(message.contains(word), "\(message)")
+        }
+        try database.execute("DELETE FROM t")
+        _ = try database.upgrade(to: schema)
+    }
+
     @Test func aTextThatIsToBeAnIntegerPrimaryKeyIsNamed() throws {
         let folder = TemporaryFolder()
         let database = try Database(path: folder.file("main.db"))
