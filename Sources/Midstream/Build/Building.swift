@@ -413,7 +413,7 @@ struct Building {
             if try merges == 0 && merging.written(atMost: Self.mostCompared) > Self.mostCompared {
                 return false
             }
-            let most = mostUnmerged(build, parts)
+            let most = mostUnmerged(parts)
             let unmerged = try merging.count(atMost: most)
             // Another process may have begun another build.
             if unmerged == 0, try builds.parts(record.id) == parts { copying.state.mergedAt[record.id] = version }
@@ -423,14 +423,14 @@ struct Building {
     }
 
     /// Whether what was written cannot be merged once more before the live table adopts the build.
-    private func isMergedAtLast(_ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
+    private func isMergedAtLast(_ parts: [BuildStore.Part]) -> Bool {
         guard let merge = parts.last else { return true }
         return merge.count >= Self.mostMerges || merge.nulls > 0
     }
 
     /// How many rows may have been written that the build has not, when the live table adopts it.
-    private func mostUnmerged(_ build: TableBuild, _ parts: [BuildStore.Part]) -> Int64 {
-        isMergedAtLast(build, parts) ? copying.state.mostUnmergedAtLast : copying.state.mostUnmerged
+    private func mostUnmerged(_ parts: [BuildStore.Part]) -> Int64 {
+        isMergedAtLast(parts) ? copying.state.mostUnmergedAtLast : copying.state.mostUnmerged
     }
 
     /// Has what was written since be merged in slices, before the live table can adopt the build.
@@ -558,7 +558,7 @@ struct Building {
         _ counted: [(rows: Int64, hashes: Int64?)],
         isMerged: Bool
     ) throws {
-        let (built, most) = (parts[0], isMergedAtLast(build, parts) ? Self.mostWrittenAtLast : Self.mostWritten)
+        let (built, most) = (parts[0], isMergedAtLast(parts) ? Self.mostWrittenAtLast : Self.mostWritten)
         if !isMerged, try Merging(self, build).written(atMost: most) > most { throw Unmerged() }
         let sources = try sources(build)
         statements.removeAll()
@@ -572,7 +572,7 @@ struct Building {
             changes += connection.changes
         }
         // They have been counted before, but not in this transaction.
-        if changes > 2 * mostUnmerged(build, parts) { throw Unmerged() }
+        if changes > 2 * mostUnmerged(parts) { throw Unmerged() }
         try forgetStatistics()
         try builds.drop(record.id)
         // Each source must have as many rows as it had when they were counted first; the first one, as the build has besides.

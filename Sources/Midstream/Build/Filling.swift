@@ -251,7 +251,7 @@ struct Filling {
     }
 
     private func statement(_ name: String, _ range: KeyRange, _ text: () throws -> String) throws -> Statement {
-        try statements.statement(build.texts.text(name, range, text))
+        try build.texts.statement(name, range, statements, text)
     }
 
     // MARK: Entries

@@ -112,7 +112,7 @@ struct Merging {
         let name = comingIn ? "come" : "leave"
         let last = try key.nearest(lower) { shared in
             let range = KeyRange(first: lower == nil ? nil : .after, shared: shared)
-            let end = try statement("end of those that \(name)", range) {
+            let end = try build.texts.statement("end of those that \(name)", range, statements) {
                 "\(keys(range, comingIn)) ORDER BY \(key.orderOfColumns) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
             }
             defer { end.reset() }
@@ -121,7 +121,7 @@ struct Merging {
             return try end.step() ? key.read(RowReader(end)) : nil
         }
         let range = key.range(after: lower, through: last)
-        let found = try statement(name, range) { rowsToMerge(range, comingIn) }
+        let found = try build.texts.statement(name, range, statements) { rowsToMerge(range, comingIn) }
         defer { found.reset() }
         try mover.bindRange(found, position, last)
         var rows: [RowKey] = []
@@ -155,10 +155,6 @@ struct Merging {
         let names = comingIn ? key.target : key.ledger
         return tables.map { "SELECT \(KeySQL.list(names)) FROM \($0) WHERE \(key.condition(names, range))" }
             .joined(separator: " UNION ")
-    }
-
-    private func statement(_ name: String, _ range: KeyRange, _ text: () -> String) throws -> Statement {
-        try statements.statement(build.texts.text(name, range, text))
     }
 
     private func holds(_ condition: String, _ row: RowKey) throws -> Bool {

@@ -36,12 +36,22 @@ struct TableBuild {
         /// - Parameters:
         ///   - name: What the statement is for.
         ///   - range: For what ranges it is.
-        func text(_ name: String, _ range: KeyRange, _ make: () throws -> String) rethrows -> String {
+        private func text(_ name: String, _ range: KeyRange, _ make: () throws -> String) rethrows -> String {
             let key = Key(name: name, range: range)
             if let text = made[key] { return text }
             let text = try make()
             made[key] = text
             return text
+        }
+
+        /// The statement of such a text.
+        func statement(
+            _ name: String,
+            _ range: KeyRange,
+            _ statements: InternalStatements,
+            _ make: () throws -> String
+        ) throws -> Statement {
+            try statements.statement(text(name, range, make))
         }
     }
 

@@ -300,7 +300,7 @@ extension SchemaPlanner {
     /// Source: <https://www.sqlite.org/lang_altertable.html#alter_table_add_column>.
     private func canAdd(_ column: CreateTable.Column, to goal: TableImage) -> Bool {
         guard let shape = goal.shape.column(column.name) else { return false }
-        // All rows are checked. Of one that does not fit, SQLite tells nothing: a rebuild does.
+        // SQLite checks all rows, and does not say which one does not fit. A rebuild does.
         if goal.schema.isStrict || !goal.shape.checks.isEmpty { return false }
         if let generation = shape.generation?.string { return !generation.hasSuffix(" stored") && !shape.isNotNull }
         let isForeign = column.constraints.contains { $0.kind == .foreignKey }

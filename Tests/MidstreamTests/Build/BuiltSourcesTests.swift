@@ -176,6 +176,46 @@ import Testing
         try expectEqual(native)
     }
 
+    /// Of a source whose rowid is a column of the key, SQLite seeks a range by the first column alone, and would read all rows that share it.
+    @Test(arguments: [0, 1]) func aRangeNamesWhatItsKeysShare(_ other: Int) throws {
+        let table = "t(kind INTEGER, id INTEGER, n, PRIMARY KEY (kind, id)) WITHOUT ROWID"
+        try plain("new.db") { try $0.execute(script: "CREATE TABLE \(table); CREATE INDEX i ON t(n)") }
+        for source in 0..<2 {
+            try plain("old\(source).db") { connection in
+                let isOther = source == other
+                try connection.execute(
+                    "CREATE TABLE \(isOther ? "t(id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, n, UNIQUE (kind, id))" : table)"
+                )
+                for id in 0..<40 {
+                    try connection.execute(
+                        "INSERT INTO t(kind, id, n) VALUES (1, ?, ?)",
+                        [2 * id + source, id * 7919 % 101]
+                    )
+                }
+            }
+        }
+        let database = try Database(path: folder.file("new.db"))
+        for source in 0..<2 {
+            try database.addMigration(source: .file(folder.file("old\(source).db"))) { $0.sourceTable = $0.name }
+        }
+        try database.buildsAllTables()
+        while try !isBuilt() { try database.stepMigration(rows: 7) }
+        let shared = try database.engine.withStepper { stepper in
+            let build = try #require(stepper.copying.builds.values.compactMap(\.build).first)
+            return build.range(
+                after: .columns([.integer(1), .integer(4)]),
+                through: .columns([.integer(1), .integer(9)])
+            )
+            .shared
+        }
+        #expect(shared == 1)
+        while try !database.stepMigration(rows: 7).isFinished { #expect(try !isGivenUp(database)) }
+        let rows = try database.fetchAll("SELECT id FROM t ORDER BY id").map { try $0.get(0, as: Int.self) }
+        #expect(rows == Array(0..<80))
+        database.close()
+        #expect(try plain("new.db") { try $0.fetchValue(String.self, "PRAGMA integrity_check") } == "ok")
+    }
+
     /// One more move begins while the table is built.
     @Test(arguments: [1, 5, 20, 60])
     func anotherSourceBeginsTheBuildAnew(_ before: Int) throws {
