@@ -61,6 +61,8 @@ struct Plan: Sendable {
         if !isBegunByAll, Int.random(in: 0..<3, using: &random) == 0 {
             (rows, rowsPerStep) = (built, Int64(built / Int.random(in: 10...60, using: &random)))
         }
+        // Before SQLite 3.22, each lookup by the key of a moving table without rowids reads the whole table.
+        if Connection.libraryVersionNumber < 3_022_000, rows > 300 { hasRowIDs = true }
     }
 
     /// The numbers of one process.
