@@ -668,7 +668,8 @@ final class Stepper {
     /// Drops what was built of tables whose rows have moved otherwise, or return.
     private func dropBuilds(_ records: [TableRecord]) throws {
         let builds = BuildStore(connection: connection)
-        let ids = try builds.ids().filter { id in
+        // In one snapshot: another process may end the last migration, and its state goes.
+        let ids = try connection.readingTransaction(builds.ids).filter { id in
             records.contains { $0.id == id && !($0.isMoving && $0.watermark == nil) }
         }
         if ids.isEmpty { return }
