@@ -9,7 +9,7 @@
  */
 
 #include "common.pml"
-/* The watermark when all rows have been passed: Int64.max. TableRecord.isPassed, State/Records.swift. */
+/* The watermark when all rows have been passed: Int64.max. TableRecord.isPassed, Model/Records.swift. */
 #define PASSED (ROWS + 1)
 #ifdef BUG_COMPLETE_EARLY
 #define isPassed (target.watermark > 0)
@@ -17,7 +17,7 @@
 #define isPassed (target.watermark == PASSED)
 #endif
 
-/* State/Phase.swift. ABSENT: the target has no record of a migration; DONE: it has none any more. */
+/* Model/Phase.swift. ABSENT: the target has no record of a migration; DONE: it has none any more. */
 #define ABSENT 0
 #define STARTING 1
 #define COPYING 2
@@ -25,11 +25,11 @@
 #define RETIRING 4
 #define DONE 5
 
-/* Claims by another target on other rows of the source's table: Source/Claims.swift. */
+/* Claims by another target on other rows of the source's table: Protocol/Claims.swift. */
 #define OPEN 1
 #define MOVED 2
 
-/* The target's file. What stands here commits together: State/StateStore.swift, Docs/FileFormat.md. */
+/* The target's file. What stands here commits together: Protocol/StateStore.swift, Docs/FileFormat.md. */
 typedef Target {
     byte row[ROWS];     /* main.T */
     bool ledger[ROWS];  /* midstream_ledger_… */
@@ -214,7 +214,7 @@ inline drop() {
 #define mayDrop (source.other != OPEN)
 #endif
 
-/* Claims.release, Source/Claims.swift: one transaction of the source. The table may have been dropped before. A copy of
+/* Claims.release, Retirement/Claims+Release.swift: one transaction of the source. The table may have been dropped before. A copy of
    the target has another path than the claim names, and gets no further. */
 inline release() {
     source.moved = true;
@@ -254,7 +254,7 @@ end_look:
     :: atomic { target.phase == RETIRING -> working[p] = true }; goto prove
     fi;
 
-    /* ----- Setup.begin, Stepper/Setup.swift ----- */
+    /* ----- Setup.begin, Setup/Setup.swift ----- */
 add:
     /* Setup.check: whether the source has a claim of this target that the target does not know, and Compatibility. */
     if
@@ -370,7 +370,7 @@ withdraw:
     :: atomic { killed(p) }
     fi;
 
-    /* ----- Stepper.move and RowMover.move, Stepper/ ----- */
+    /* ----- Copying.move and RowMover.move ----- */
 move:
     if
     :: atomic {
@@ -424,7 +424,7 @@ move:
     :: atomic { killed(p) }
     fi;
 
-    /* ----- Stepper.count, then RowMover.complete ----- */
+    /* ----- Copying.countReadable, then RowMover.complete ----- */
 count:
     if
     :: atomic { counted = (source.dropped -> 0 : ROWS) }
@@ -445,7 +445,7 @@ count:
     :: atomic { killed(p) }
     fi;
 
-    /* ----- Retirement.advance, Stepper/Retirement.swift ----- */
+    /* ----- Retirement.advance, Retirement/Retirement.swift ----- */
 retire:
     /* beginRetiring */
     if
@@ -506,7 +506,7 @@ prove:
  * makes no difference. It looks at the schema version when it has the lock: DatabaseAccess.beginBlock, run.
  */
 
-/* MovingTable.promote, Promotion/MovingTable+Promotion.swift: in the application's own transaction. */
+/* MovingTable.promote, MovingTable/MovingTable+Promotion.swift: in the application's own transaction. */
 inline promote(k) {
     if
     :: isPending(k) ->

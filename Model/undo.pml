@@ -1,6 +1,6 @@
 /*
  * Midstream's protocol of undoing: the rows of a table that is half moved return to their source while it is read and
- * written, two processes make steps, and any of them dies, or the power fails, at any moment. Stepper/Undo.swift.
+ * written, two processes make steps, and any of them dies, or the power fails, at any moment. Return/Undo.swift.
  * Docs/Model.md tells what is left out, and why it may be. Scripts/check-model runs this file as it is, which must pass,
  * and with each BUG_… below, which must fail.
  *
@@ -15,7 +15,7 @@
 /* A reader does not ask the source for it. */
 #define UNASKED 4
 
-/* State/Phase.swift. GONE: the target has no record of the table any more. */
+/* Model/Phase.swift. GONE: the target has no record of the table any more. */
 #define COPYING 2
 #define COPIED 3
 #define GONE 5
@@ -431,7 +431,7 @@ end:
 }
 
 #ifdef BUG_MOVE_UNCHECKED
-/* A process that read of the table before it was cancelled, and moves a batch: Stepper.move. */
+/* A process that read of the table before it was cancelled, and moves a batch: Copying.move. */
 proctype Late() {
     byte i, k;
 

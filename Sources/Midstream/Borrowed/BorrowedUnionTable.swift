@@ -64,3 +64,9 @@ final class BorrowedUnionTable: UnionTable {
         writes.onDisconnect?()
     }
 }
+
+extension BorrowedWrites: UnionTableMaker {
+    func unionTable(_ table: MovingTable, _ scope: UnionPlan.Scope, of tables: MovingTables) -> UnionTable {
+        BorrowedUnionTable(table: table, scope: scope, tables: tables, writes: self)
+    }
+}

@@ -140,8 +140,8 @@ extension Database {
     public func readMigrationProgress() throws -> MigrationProgress {
         // Others who ask the engine may wait for the block that runs here.
         if let access = isOnWriter ? writer : readers.current {
-            try WholeFile.checkFinished(access.connection)
-            return try MigrationEngine.progress(StateStore(connection: access.connection), .idle, 0)
+            try WholeFileNote.checkFinished(access.connection)
+            return try StateStore(connection: access.connection).progress()
         }
         return try engine.readProgress()
     }
@@ -161,8 +161,8 @@ extension Database {
         let connection = try openForReading(path, key)
         defer { connection.close() }
         return try connection.transaction {
-            try WholeFile.checkFinished(connection)
-            return try MigrationEngine.progress(StateStore(connection: connection), .idle, 0)
+            try WholeFileNote.checkFinished(connection)
+            return try StateStore(connection: connection).progress()
         }
     }
 

@@ -71,7 +71,7 @@ public final class Database: @unchecked Sendable {
                 counters: counters
             )
         }
-        let walKeeper = WALKeeper(readers: readers)
+        let walKeeper = WALKeeper { [readers] in readers.withoutReaders(for: $0, $1) }
         self.walKeeper = walKeeper
         engine = try MigrationEngine(
             path: resolved,
@@ -100,7 +100,7 @@ public final class Database: @unchecked Sendable {
         writer.onDrain = { [engine] tables, sql in engine.report(.drained(tables: tables, sql: sql)) }
         writer.onSchemaChange = { [engine] in engine.noteSchemaChange() }
         // Who makes it of a whole file lets it move first.
-        if try !configuration.movesWholeFile || !WholeFile.isUnfinished(connection) {
+        if try !configuration.movesWholeFile || !WholeFileNote.isUnfinished(connection) {
             try writer.overlay.open()
         }
         engine.onSourceInUse { [weak self] in self?.letGoOfSources() }

@@ -57,7 +57,7 @@ extension DatabaseAccess {
         guard prepared.route.deletesAll, kind == .writer,
             let table = prepared.route.redirected.flatMap({ overlay.tables.byID[$0] }), table.inner == nil,
             !table.isReturning, !table.sql.firesTriggers, table.openCursors == 0, try table.state().lowerBound != nil,
-            try overlay.deletesUnseen(from: table)
+            try table.deletesUnseen()
         else { return nil }
         return try overlay.unnoticed {
             // The checksum is of each row that is passed.
@@ -141,7 +141,7 @@ extension DatabaseAccess {
                 try table.promoteIfPending(key, state)
             } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
                 // Of one table: what holds for the first row holds for all.
-                guard try !refused.isEmpty || overlay.deletesUnseen(from: table) else { throw error }
+                guard try !refused.isEmpty || table.deletesUnseen() else { throw error }
                 refused.append(.row(table, key))
             }
         }

@@ -91,6 +91,7 @@ final class MigrationEngine: Sendable {
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
             let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
             box.stepper = stepper
+            stepper.makeStep = { [unowned stepper] in try stepper.step($0).outcome }
             // What an earlier call could not roll back, for want of memory.
             if stepper.connection.isInTransaction || stepper.connection.isHalfUndone {
                 try stepper.connection.rollBack()
@@ -330,63 +331,6 @@ final class MigrationEngine: Sendable {
         return progress
     }
 
-    /// In a transaction.
-    static func progress(
-        _ store: StateStore,
-        _ outcome: MigrationProgress.Outcome,
-        _ moved: Int64
-    ) throws -> MigrationProgress {
-        try progress(store.load(), store, outcome, moved, store.ledgerCount)
-    }
-
-    /// - Parameters:
-    ///   - ledgerCount: The entries of a table's ledger.
-    ///   - stop: Why a table is stopped.
-    static func progress(
-        _ state: (migrations: [MigrationRecord], tables: [TableRecord]),
-        _ store: StateStore,
-        _ outcome: MigrationProgress.Outcome,
-        _ moved: Int64,
-        _ ledgerCount: (TableRecord) throws -> Int64,
-        stop: (TableRecord) -> MigrationStop? = { $0.stop }
-    ) throws -> MigrationProgress {
-        let target = store.connection.fileName(schema: "main") ?? ""
-        let paths = Dictionary(state.migrations.map { ($0.id, $0.path(fromFolderOf: target)) }) { first, _ in first }
-        let builds = BuildStore(connection: store.connection, schema: store.schema)
-        // Once for all: there may be thousands.
-        let built = try Set(builds.ids())
-        // Several sources have one build.
-        var shares: [String: Double] = [:]
-        func isUnmoved(_ record: TableRecord) -> Bool { record.isMoving && record.watermark == nil }
-        for record in state.tables where built.contains(record.id) && isUnmoved(record) {
-            let feeds = state.tables.filter { isUnmoved($0) && SQLIdentifier.equal($0.target, record.target) }
-            let total = feeds.reduce(0) { $0 + ($1.total ?? 0) }
-            shares[SQLIdentifier.lowercased(record.target)] = try builds.shareDone(of: record.id, total: total)
-        }
-        let tables = try state.tables.map { record in
-            let settled = record.isMoving ? try ledgerCount(record) : 0
-            let share = isUnmoved(record) ? shares[SQLIdentifier.lowercased(record.target)] ?? 0 : 0
-            return MigrationProgress.Table(
-                name: record.target,
-                sourceTable: record.source,
-                sourcePath: paths[record.migration] ?? nil,
-                condition: record.condition,
-                phase: record.phase,
-                isReturning: record.undoStage != nil,
-                movesOnTo: record.destination,
-                movedRows: max(
-                    record.copied + record.settled + settled,
-                    Int64(Double(record.total ?? 0) * share)
-                ),
-                totalRows: record.total,
-                refusedRowsTable: record.refusedRowsTable,
-                unreadableRowsTable: record.unreadableRowsTable,
-                stop: stop(record)
-            )
-        }
-        return MigrationProgress(tables: tables, outcome: outcome, rowsMovedByStep: moved)
-    }
-
     // MARK: Telling
 
     func addHandler(_ handler: @escaping @Sendable (MigrationEvent) -> Void) {
@@ -481,17 +425,5 @@ final class MigrationEngine: Sendable {
             return Array(listeners.streams.values)
         }
         for stream in streams { stream.finish() }
-    }
-}
-
-extension StateStore {
-    /// The statements' promotions that the stepper has yet to pass.
-    func ledgerCount(_ record: TableRecord) throws -> Int64 {
-        do {
-            return try connection.fetchValue("SELECT count(*) FROM main.\(record.ledger)") ?? 0
-        } catch {
-            guard error.isMissingTable else { throw error }
-            return 0
-        }
     }
 }

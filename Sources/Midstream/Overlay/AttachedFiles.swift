@@ -30,7 +30,7 @@ struct AttachedFiles {
     /// - Returns: The schemas that are new.
     @discardableResult
     mutating func note() throws -> [String] {
-        let schemas = try Self.schemas(of: connection).filter { $0 != "main" }
+        let schemas = try connection.ownSchemas().filter { $0 != "main" }
         files.removeAll { file in !schemas.contains { SQLIdentifier.equal($0, file.schema) } }
         let new = schemas.filter { schema in !files.contains { SQLIdentifier.equal($0.schema, schema) } }
         files += new.map { File(schema: $0) }
@@ -44,7 +44,7 @@ struct AttachedFiles {
         for schema in try note() {
             // A read would take a snapshot, and in a transaction the file could not be detached any more.
             let state = try? connection.metadata(ofColumn: "format", table: "midstream_state", schema: schema)
-            let copy = try? connection.metadata(ofColumn: "source", table: WholeFile.copyTable, schema: schema)
+            let copy = try? connection.metadata(ofColumn: "source", table: WholeFileNote.table, schema: schema)
             guard state != nil || copy != nil else { continue }
             if copy == nil, !connection.isInTransaction, (try? Self.isWhole(schema, connection)) ?? false { continue }
             let path = connection.fileName(schema: schema)
@@ -67,7 +67,7 @@ struct AttachedFiles {
             if current == files[index].version { continue }
             version.reset()
             let store = StateStore(connection: connection, schema: schema)
-            if try store.exists() && !store.isWhole() || store.exists(WholeFile.copyTable) {
+            if try store.exists() && !store.isWhole() || store.exists(WholeFileNote.table) {
                 let path = connection.fileName(schema: files[index].schema)
                 throw Self.refusal(files[index].schema, path, "Detach it, and open it")
             }
@@ -78,12 +78,6 @@ struct AttachedFiles {
     /// Whether all rows of a file's moving tables have arrived, as in what VACUUM INTO makes.
     private static func isWhole(_ schema: String, _ connection: Connection) throws -> Bool {
         try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).isWhole()
-    }
-
-    /// The schemas that are not TEMP, and none of Midstream's own sources, in the order in which SQLite looks for names.
-    static func schemas(of connection: Connection) throws -> [String] {
-        try connection.fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
-            .filter { $0 != "temp" && !$0.hasPrefix(MigrationRecord.schemaPrefix) }
     }
 
     private static func refusal(_ schema: String, _ path: String?, _ remedy: String) -> MigrationError {

@@ -44,7 +44,7 @@ extension Overlay {
         let staked = claims.isSameFile ? [] : try claims.all()
         return Side(
             migration: migration,
-            version: try StateStore.schemaVersion(connection, of: migration.schema),
+            version: try connection.schemaVersion(of: migration.schema),
             tables: try SchemaReader(connection: connection, schema: migration.schema).tables(
                 moving.filter { $0.migration == migration.id }.map(\.source),
                 knownTables
@@ -108,5 +108,17 @@ extension Overlay {
                 + "is gone although not all of its rows have moved: restore the file",
             table: record.target
         )
+    }
+}
+
+extension Overlay {
+    /// The name of the column that is the rowid of a table, if there is one.
+    func rowIDColumn(of name: ObjectName) throws -> String? {
+        for schema in name.schema.map({ [$0] }) ?? ["temp", "main"] {
+            if let table = try SchemaReader(connection: connection, schema: schema).table(name.name) {
+                return table.rowIDColumn.map { table.columns[$0].name }
+            }
+        }
+        return nil
     }
 }

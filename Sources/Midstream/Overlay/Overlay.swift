@@ -10,56 +10,56 @@ final class Overlay {
     let statements: InternalStatements
     let tables: MovingTables
     let knownTables: KnownTables
-    private let store: StateStore
-    private let keys: Keyring
+    let store: StateStore
+    let keys: Keyring
 
     /// The moving tables by their names' lower case.
-    private(set) var byName: [String: MovingTable] = [:] { didSet { knownNames = nil } }
+    var byName: [String: MovingTable] = [:] { didSet { knownNames = nil } }
     /// The functions that the guard triggers of those name, and of tables that have moved.
-    private var fences: Set<String> = []
+    var fences: Set<String> = []
     /// What the overlay was made for.
     private var installed: [Move] = []
     /// Raised with every change of the overlay: what was routed before must be routed anew.
-    private(set) var generation = 0
+    var generation = 0
     /// The target's schema version that the overlay was made for; `nil` before the first time.
-    private(set) var schemaVersion: Int64?
+    var schemaVersion: Int64?
     /// The same, also when it has to be made anew for what this connection has done.
     private var madeFor: Int64?
-    private var attached: [String: String] = [:]
+    var attached: [String: String] = [:]
     /// Those of them that no table needs any more.
     private var unneeded: Set<String> = []
     /// The views that have twins, by their names as SQLite spells them.
-    private(set) var twins: Set<String> = [] { didSet { knownNames = nil } }
+    var twins: Set<String> = [] { didSet { knownNames = nil } }
     private var knownNames: SQLNameSet?
-    private var viewTexts = ViewTexts()
+    var viewTexts = ViewTexts()
     /// See ``InternalStatements/definitions``.
-    private var definitionsBeforeTwins = 0
+    var definitionsBeforeTwins = 0
     /// Whether a statement has had the overlay taken down, and it is not back yet.
-    private(set) var isSuspended = false
+    var isSuspended = false
     /// Whether it was put back in the open transaction.
-    private var hasResumed = false
+    var hasResumed = false
     /// Whether a transaction in which it was read what moves could not be ended.
     private var hasBegun = false
     /// Tables that the open transaction drained.
-    private var drained: [MovingTable] = []
-    private var moduleName = UnionModule.name
+    var drained: [MovingTable] = []
+    var moduleName = UnionModule.name
     /// What statements being prepared would do to moving tables without the overlay.
     let watch = AccessWatch()
     /// What `changes()` is to say when writes of the engine's own have changed it since the application's last one.
-    private var changesToReport: Int64?
+    var changesToReport: Int64?
     /// The moving tables with TEMP triggers of the application's on them or on a view of them. SQLite would take the
     /// triggers for the overlay's when it reads the schema again, and lose them.
-    private(set) var boundByTemporaryTriggers: Set<Int64> = []
+    var boundByTemporaryTriggers: Set<Int64> = []
     /// The moving tables whose names, or those of views of them, mean TEMP tables or views of the application's.
-    private(set) var hiddenByTemporaryTables: Set<Int64> = []
+    var hiddenByTemporaryTables: Set<Int64> = []
     /// Those of them whose rows return to their sources.
-    private(set) var returning: [MovingTable] = []
+    var returning: [MovingTable] = []
     /// The stages of returning tables that have been waited for long enough: see `awaitReturn`.
     var awaitedStages: [Int64: Int64] = [:]
     /// What the application has attached itself.
     var attachedFiles: AttachedFiles
     /// What foreign keys tie to moving tables.
-    private(set) var foreignKeys = ForeignKeyTies()
+    var foreignKeys = ForeignKeyTies()
     /// What is done for keys that are enforced.
     let keyActions: KeyActions
 
@@ -133,83 +133,6 @@ final class Overlay {
         byName.isEmpty ? nil : byName[SQLIdentifier.lowercased(name)]
     }
 
-    // MARK: What writes of the engine's own do not show in
-
-    /// The rows that the application's last INSERT, UPDATE or DELETE changed.
-    var changes: Int64 { changesToReport ?? connection.changes }
-
-    /// Has `changes()` tell that many rows, until the next write.
-    func reportChanges(_ changes: Int64) { changesToReport = changes }
-
-    /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
-    func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
-        let changes = changes
-        // The application's clauses may ask meanwhile.
-        changesToReport = changes
-        defer { changesToReport = changes }
-        return try keepingLastInsertRowID(body)
-    }
-
-    /// Runs inserts that `last_insert_rowid()` does not tell of.
-    func keepingLastInsertRowID<Result>(_ body: () throws -> Result) rethrows -> Result {
-        let lastInsertRowID = connection.lastInsertRowID
-        defer { setLastInsertRowID(lastInsertRowID) }
-        return try body()
-    }
-
-    /// Has SQLite report a rowid as the last one inserted.
-    func setLastInsertRowID(_ rowID: Int64) {
-        connection.lastInsertRowID = rowID
-        if connection.lastInsertRowID != rowID { try? insertAndRemove(rowID) }
-    }
-
-    /// Has SQLite report a rowid as the last one inserted. Before 3.18 it cannot be told, but by inserting it somewhere.
-    private func insertAndRemove(_ rowID: Int64) throws {
-        let (changes, before) = (changes, connection.totalChanges)
-        defer {
-            statements.internalChanges += connection.totalChanges - before
-            changesToReport = changes
-        }
-        let insert = try statements.statement(InsertedRowID.insert)
-        try insert.bind(rowID, at: 1)
-        try insert.run()
-        try statements.statement(InsertedRowID.clear).run()
-    }
-
-    /// Sees to it that a write that is about to begin gets from `changes()` what the application's last one changed: a
-    /// statement that SQLite prepares anew as it begins would get 0.
-    ///
-    /// Where a trigger's program may ask, SQLite itself must count as many: there it is another number with each statement.
-    func settleChanges() throws {
-        guard let wanted = changesToReport ?? (isEmpty ? nil : connection.changes) else { return }
-        guard watch.triggers.asksForChanges else {
-            changesToReport = wanted
-            return
-        }
-        changesToReport = nil
-        if connection.changes == wanted { return }
-        let before = connection.totalChanges
-        defer { statements.internalChanges += connection.totalChanges - before }
-        // No schema may be changed for it, or the statement would be prepared anew.
-        try statements.statement(CountedRows.clear).run()
-        if wanted == 0 { return try statements.statement(CountedRows.clear).run() }
-        let count = try statements.statement(CountedRows.replace)
-        try count.bind(wanted, at: 1)
-        try count.bind(connection.lastInsertRowID, at: 2)
-        try count.run()
-    }
-
-    /// The application's own statement has set `changes()`.
-    func noteChanges() {
-        changesToReport = nil
-    }
-
-    /// The application's own statement has been undone. What its triggers have changed stays counted, as natively.
-    func noteUndone() {
-        statements.internalChanges += changes
-        changesToReport = 0
-    }
-
     // MARK: Making it current
 
     /// What must be drained before the next statement, since the overlay cannot be made for it.
@@ -268,7 +191,7 @@ final class Overlay {
     }
 
     private func isAsSeen() throws -> Bool {
-        try WholeFile.checkFinished(connection)
+        try WholeFileNote.checkFinished(connection)
         let (migrations, records) = try store.load()
         let moving = records.filter { $0.phase == .copying }
         let ids = Set(moving.map(\.migration))
@@ -307,7 +230,7 @@ final class Overlay {
         var tries = 0
         while true {
             // A change that comes in between is seen the next time, by its number.
-            let version = try StateStore.schemaVersion(connection)
+            let version = try connection.schemaVersion()
             guard version != schemaVersion else { return try detachUnneeded() }
             schemaVersion = nil
             do {
@@ -319,7 +242,7 @@ final class Overlay {
                 hasBegun = connection.isInTransaction
                 // What does not fit may be of two snapshots.
                 tries += 1
-                guard !hasBegun, tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
+                guard !hasBegun, tries < 10, try connection.schemaVersion() != version else { throw error }
             }
         }
     }
@@ -340,7 +263,7 @@ final class Overlay {
     private func rebuild() throws {
         let (migrations, records) = try store.load()
         watch.hasState = !records.isEmpty
-        try WholeFile.checkFinished(connection)
+        try WholeFileNote.checkFinished(connection)
         let moving = records.filter { $0.phase == .copying }
         try admission?(migrations, moving)
         let sources = Dictionary(migrations.map { ($0.id, $0) }) { first, _ in first }
@@ -415,234 +338,6 @@ final class Overlay {
             unneeded.remove(schema)
         }
         watchWhatIsNeeded()
-    }
-
-    /// Makes the TEMP objects. The sources are attached.
-    private func install(_ moves: [Move]) throws {
-        hiddenByTemporaryTables.removeAll()
-        let temporary = moves.isEmpty ? [] : try temporaryNames()
-        var unions: [SchemaRow] = []
-        for move in moves { try install(move, besides: temporary, &unions) }
-        try create(unions)
-        if statements.canPromote { try createKeyCollections(moves) }
-        foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
-        try installKeyActions()
-        try installTwins()
-        if !byName.isEmpty {
-            try execute(CountedRows.create)
-            if Connection.libraryVersionNumber < 3_018_000 { try execute(InsertedRowID.create) }
-        }
-        try watchAccesses()
-        try findTemporaryTriggers()
-        // A rollback may bring the union tables of drained ones back. The others were known for being dropped.
-        let known = (Array(byName.values) + drained).flatMap(\.feeds)
-        tables.byID = Dictionary(known.map { ($0.id, $0) }) { first, _ in first }
-        returning = byName.values.flatMap(\.feeds).filter(\.isReturning)
-        generation += 1
-    }
-
-    /// Makes the TEMP triggers by which rows at the other ends of foreign keys are promoted, if the connection enforces keys.
-    private func installKeyActions() throws {
-        let isWanted = statements.canPromote && !connection.isBorrowed && connection.isOn(.foreignKeys)
-        let reader = SchemaReader(connection: connection, schema: "main")
-        try keyActions.read(reader, isWanted ? foreignKeys : ForeignKeyTies(), moving: byName)
-        for trigger in keyActions.triggers { try execute(trigger) }
-    }
-
-    private func removeKeyTriggers() throws {
-        let names = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'trigger'").map {
-            try $0.get(0, as: String.self)
-        }
-        for name in names where OwnNames.isTrigger(name) {
-            // SQLite knows none whose table another program has renamed.
-            try execute("DROP TRIGGER IF EXISTS temp.\(SQLIdentifier.quoted(name))")
-        }
-    }
-
-    private func findTemporaryTriggers() throws {
-        boundByTemporaryTriggers.removeAll()
-        guard !byName.isEmpty else { return }
-        let sql = "SELECT tbl_name, name FROM sqlite_temp_master WHERE type = 'trigger'"
-        for row in try connection.fetchAll(sql) where !OwnNames.isTrigger(try row.get(1)) {
-            let name: String = try row.get(0)
-            if let table = table(named: name) {
-                boundByTemporaryTriggers.insert(table.id)
-            } else if twins.contains(where: { SQLIdentifier.equal($0, name) }) {
-                boundByTemporaryTriggers.formUnion(byName.values.map(\.id))
-            }
-        }
-    }
-
-    private func attach(_ migration: MigrationRecord) throws {
-        guard let path = migration.sourcePath, attached[migration.schema] == nil else { return }
-        // Before 3.28, BEGIN IMMEDIATE fails for a file that is read alone; where Midstream does not begin, it must not.
-        let isWritable = connection.isBorrowed && Connection.libraryVersionNumber < 3_028_000
-        try SourceFile.attach(migration, to: connection, access: isWritable ? .readWrite : .readOnly, keys: keys)
-        attached[migration.schema] = path
-    }
-
-    /// - Parameters:
-    ///   - temporary: The names of TEMP tables and views, in lower case. Those of the overlay are not there yet.
-    ///   - unions: The union tables that are to be created, which this one's come to.
-    private func install(_ move: Move, besides temporary: Set<String>, _ unions: inout [SchemaRow]) throws {
-        let (record, target) = (move.record, move.target)
-        let name = SQLIdentifier.lowercased(target.name)
-        let table = MovingTable(
-            record: record,
-            migration: move.migration,
-            target: target,
-            source: move.source,
-            sourceVersion: move.sourceVersion,
-            insertGuard: move.insertGuard,
-            inner: byName[name],
-            isHidden: byName[name]?.isHidden ?? temporary.contains(name),
-            statements: statements
-        )
-        for fence in move.fences where !fences.contains(fence) { try defineFence(fence) }
-        tables.byID[table.id] = table
-        byName[name] = table
-        if let inner = table.inner {
-            if !inner.isHidden { unions.removeAll { SQLIdentifier.equal($0.name, target.name) } }
-            unions.append(union(Self.wholeName(inner.id), inner, "whole"))
-        }
-        if table.isHidden {
-            hiddenByTemporaryTables.insert(table.id)
-        } else {
-            unions.append(union(target.name, table, "whole"))
-        }
-        if table.hasPendingUnion { unions.append(union(Self.pendingName(table.id), table, "pending")) }
-    }
-
-    /// Tables with rowids have one collection in common.
-    private func createKeyCollections(_ moves: [Move]) throws {
-        let first = moves.first(where: \.target.hasRowID)?.record.id
-        for move in moves where !move.target.hasRowID || move.record.id == first {
-            if let table = tables.byID[move.record.id] { try execute(KeyCollection(table).create) }
-        }
-    }
-
-    private func temporaryNames() throws -> Set<String> {
-        let sql = "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')"
-        return Set(try connection.fetchAll(sql).map { SQLIdentifier.lowercased(try $0.get(0)) })
-    }
-
-    /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.
-    private func hasTemporary(_ name: String) throws -> Bool {
-        let sql = "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
-        return try connection.fetchOne(sql, [name]) != nil
-    }
-
-    private func union(_ name: String, _ table: MovingTable, _ scope: String) -> SchemaRow {
-        let module = table.target.hasRowID ? moduleName : UnionModule.keyedName
-        return SchemaRow(
-            kind: .table,
-            name: name,
-            table: name,
-            words: ("CREATE VIRTUAL TABLE", "USING \(module)(\(table.id), \(scope))")
-        )
-    }
-
-    /// SQLite connects those that are written into its schema's table when they are first named.
-    private func create(_ unions: [SchemaRow]) throws {
-        guard connection.isBorrowed else { return try connection.create(unions, in: "temp", execute) }
-        // Other code's authorizer may not let the schema's table be written.
-        for union in unions { try execute(union.create(in: "temp")) }
-    }
-
-    /// The table that has a moving table's pending rows alone.
-    static func pendingName(_ id: Int64) -> String { "midstream_pending_\(id)" }
-
-    /// The union with the first of several sources, which is the target for the next.
-    static func wholeName(_ id: Int64) -> String { "midstream_whole_\(id)" }
-
-    /// Removes the TEMP objects, be they those that a rollback has brought back or a failure has left.
-    private func removeTables() throws {
-        try removeKeyTriggers()
-        try removeTwins()
-        // Those that read others come after them.
-        let unions = try connection.fetchAll(
-            "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE %' "
-                + "AND sql LIKE '% USING midstream\\_union%' ESCAPE '\\' ORDER BY rowid DESC"
-        )
-        try dropUnions(unions.map { try $0.get(0) })
-        byName.removeAll()
-        returning.removeAll()
-        statements.removeAll()
-    }
-
-    private func remove(_ table: MovingTable) throws {
-        // Those that read others before them.
-        let inner = table.feeds.dropFirst().map { Self.wholeName($0.id) }
-        try dropUnions((table.isHidden ? [] : [table.name]) + inner + table.feeds.map { Self.pendingName($0.id) })
-    }
-
-    private func dropUnions(_ names: [String]) throws {
-        statements.isRemovingTables = true
-        defer { statements.isRemovingTables = false }
-        for name in names {
-            try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
-            // An authorizer of other code's may have the statement do nothing.
-            guard connection.isBorrowed, try exists(name) else { continue }
-            throw SQLiteError(
-                code: .authorization,
-                message: "the connection's authorizer keeps TEMP tables from being dropped"
-            )
-        }
-    }
-
-    /// The moving tables of the names that those have, each with all of its sources.
-    func groups(of ids: Set<Int64>) -> [MovingTable] {
-        Set(ids.compactMap { tables.byID[$0].map { SQLIdentifier.lowercased($0.name) } }).sorted()
-            .compactMap { byName[$0] }
-    }
-
-    /// Takes a table that has been drained out of the overlay, within the transaction that drained it.
-    func removeDrained(_ table: MovingTable) throws {
-        try remove(table)
-        byName[SQLIdentifier.lowercased(table.name)] = nil
-        for trigger in keyActions.triggerNames(uselessWithout: Set(byName.values.map(\.id))) {
-            try execute("DROP TRIGGER IF EXISTS temp.\(trigger)")
-        }
-        drained.append(table)
-        try removeTwins()
-        try installTwins()
-        noteMovingTables()
-        generation += 1
-        schemaVersion = nil
-    }
-
-    /// Takes tables out of the overlay that have moved by the snapshot of the transaction that is open.
-    ///
-    /// - Throws: `SQLiteError`, `LOCKED`, where a statement is reading one.
-    func removeMoved() throws {
-        if try isEmpty && drained.isEmpty || isOfSchema() { return }
-        if !drained.isEmpty { try restoreAfterRollback() }
-        let moving = Set(try store.load().tables.filter { $0.phase == .copying }.map(\.id))
-        for table in byName.values where !table.feeds.contains(where: { moving.contains($0.id) }) {
-            guard table.openCursors == 0 else {
-                throw SQLiteError(code: .locked, message: "database table is locked: \(table.name)")
-            }
-            try removeDrained(table)
-        }
-    }
-
-    /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
-    func restoreAfterRollback() throws {
-        // It was made within the transaction, perhaps after the savepoint, for what may not move any more.
-        if hasResumed { return try suspended {} }
-        for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
-        drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
-        twins = Set(try twinsInPlace())
-        noteMovingTables()
-        generation += 1
-    }
-
-    private func isBack(_ table: MovingTable) throws -> Bool {
-        try exists(table.hasPendingUnion ? Self.pendingName(table.id) : table.name)
-    }
-
-    private func exists(_ name: String) throws -> Bool {
-        try connection.fetchValue(Int64.self, "SELECT 1 FROM sqlite_temp_master WHERE name = ?", [name]) != nil
     }
 
     /// Runs a statement without the overlay: ALTER TABLE looks up the names in the text of the whole schema, and finds
@@ -740,163 +435,6 @@ final class Overlay {
         try statements.prepare(sql).run()
     }
 
-    // MARK: Views
-
-    private func removeTwins() throws {
-        for view in try twinsInPlace() { try execute("DROP VIEW temp.\(SQLIdentifier.quoted(view))") }
-        twins.removeAll()
-    }
-
-    /// The twins that there are, be they those that a rollback has brought back. The application may have made TEMP views of the
-    /// names of others.
-    private func twinsInPlace() throws -> [String] {
-        let views: [(name: String, sql: String)] = try connection.fetchAll(
-            "SELECT name, sql FROM sqlite_temp_master WHERE type = 'view'"
-        ).map { (try $0.get(0), try $0.get(1)) }
-        return views.filter { $0.sql.contains(ViewTwin.mark) }.map(\.name)
-    }
-
-    /// Gives every view of `main` that mentions a moving table, directly or through other views, a TEMP twin of the same
-    /// text, whose names resolve to the union tables.
-    private func installTwins() throws {
-        definitionsBeforeTwins = statements.definitions
-        guard !byName.isEmpty else { return }
-        var views: [(name: String, sql: String)] = try connection.fetchAll(
-            "SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid"
-        ).map { (try $0.get(0), try $0.get(1)) }
-        if views.isEmpty { return }
-        // First which views there must be twins of, then the twins: one may name a view that is found after it.
-        var mentioned = Set(byName.keys)
-        let described = try byName.keys + strayNames()
-        var affected: [(name: String, sql: String)] = []
-        while let position = try views.firstIndex(where: {
-            try ViewTwin(sql: $0.sql, mentioning: mentioned, described: described, tables: byName) != nil
-        }) {
-            let view = views.remove(at: position)
-            // A program without Midstream may have made it since rows began to move.
-            if LegibleSchema.mayBeRepaired(view.sql) {
-                try LegibleSchema.checkTexts(connection, in: "main", where: "type = 'view' AND name = ?1", [view.name])
-            }
-            mentioned.insert(SQLIdentifier.lowercased(view.name))
-            affected.append(view)
-        }
-        let others = try mainNames().subtracting(mentioned)
-        for view in affected {
-            let twin = try ViewTwin(
-                sql: view.sql,
-                mentioning: mentioned,
-                others: others,
-                described: described,
-                tables: byName,
-                rowIDColumn: rowIDColumn
-            )
-            guard let twin else { continue }
-            if try hasTemporary(view.name) {
-                hiddenByTemporaryTables.formUnion(byName.values.map(\.id))
-                continue
-            }
-            try execute(twin.sql)
-            twins.insert(view.name)
-        }
-    }
-
-    /// The views that a statement names, and that these name.
-    func viewsNamed(by outline: StatementOutline) throws -> [StatementOutline] {
-        try viewTexts.update(statements, schemaVersion, attached: attachedFiles.schemas)
-        return viewTexts.named(by: outline)
-    }
-
-    /// Whether one of the views that a statement names, and that these name, reads moving tables, or views of them, past the
-    /// overlay: one of `main` that was made in the open transaction, and has no twin, or a TEMP view that says `main`. Where it
-    /// asks for no column SQLite does not tell.
-    func isPassed(by views: [StatementOutline]) -> Bool {
-        views.contains { view in
-            guard let name = view.target?.name, !twins.contains(where: { SQLIdentifier.equal($0, name) }) else {
-                return false
-            }
-            // Those that were there when the twins were made have theirs if they need one.
-            if viewTexts.isOfMain(name) {
-                return statements.definitions != definitionsBeforeTwins && view.mentions(names)
-            }
-            return view.tableReferences.contains { reference in
-                guard let schema = reference.name.schema, SQLIdentifier.equal(schema, "main") else { return false }
-                return table(named: reference.name.name) != nil
-                    || twins.contains { SQLIdentifier.equal($0, reference.name.name) }
-            }
-        }
-    }
-
-    /// The tables and views of `main`, in lower case.
-    private func mainNames() throws -> Set<String> {
-        let rows = try connection.fetchAll("SELECT name FROM main.sqlite_master WHERE type IN ('table', 'view')")
-        return Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
-    }
-
-    /// The tables still moving that a foreign key ties to that table.
-    func tablesTied(to name: String) -> Set<Int64> {
-        let tied = foreignKeys.tables(of: name)
-        return tied.isEmpty ? [] : tied.intersection(byName.values.map(\.id))
-    }
-
-    // MARK: The watch
-
-    private func noteMovingTables() {
-        watch.twins = twins
-        statements.fired.moving = Set(byName.keys)
-        watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
-        watch.enforced = keyActions.moving
-    }
-
-    private func watchAccesses() throws {
-        noteMovingTables()
-        if !byName.isEmpty {
-            watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
-        }
-        try readContentTables()
-        watchWhatIsNeeded()
-    }
-
-    /// A name that a transaction has taken from the target would mean a table of a source that is still attached.
-    private func watchWhatIsNeeded() {
-        let isNeeded = !byName.isEmpty || hasSources
-        guard watch.isWatching != isNeeded else { return }
-        watch.isWatching = isNeeded
-        // It expires the statements that were prepared before.
-        authorize()
-    }
-
-    /// Looks which virtual tables read moving ones. The connection may make more of them at any time.
-    func readContentTables() throws {
-        let copies = watch.contents.copies
-        watch.contents = ContentTables(copies: copies)
-        if byName.isEmpty { return }
-        let views = Set(twins.map(SQLIdentifier.lowercased))
-        watch.contents = try ContentTables(connection: connection, moving: byName, views: views, copies: copies)
-    }
-
-    /// Has the watch asked about what statements do. The owner of a borrowed connection has an authorizer of its own, or none.
-    private func authorize() {
-        if connection.isBorrowed { return }
-        connection.setAuthorizer { [watch, statements] event in
-            if statements.fired.isFiring { return statements.fired.decide(event) }
-            if statements.isPreparing || !watch.isActive {
-                // A row that is moved or promoted is not a new row: triggers' programs stay empty. What a virtual table prepares
-                // while a statement runs may read a view.
-                guard watch.isWatching, let accessor = event.accessor, accessor != CountedRows.numbers else {
-                    return .allow
-                }
-                let isTrigger = watch.triggers.isTrigger(accessor) || OwnNames.isTrigger(accessor)
-                return statements.isPreparing || isTrigger ? .ignore : .allow
-            }
-            return watch.decide(event)
-        }
-    }
-
-    /// The moving tables that the program of a CREATE TRIGGER may read or write.
-    func tablesTouched(by trigger: StatementOutline) -> Set<Int64> {
-        TriggerTexts.touched(by: trigger, moving: byName, views: Set(twins.map(SQLIdentifier.lowercased)))
-    }
-
     // MARK: Leaving
 
     /// Removes everything from a connection that goes on without the overlay. Outside transactions.
@@ -931,64 +469,4 @@ final class Overlay {
         connection.clearStatementCache()
     }
 
-    // MARK: Functions
-
-    private static let functions =
-        [("midstream_conflict", -1), ("changes", 0), ("total_changes", 0)]
-        + [("midstream_hash", -1)] + KeyActions.functions + StoredValue.names.map { ($0, 1) }
-
-    private func defineFunctions() throws {
-        try StoredValue.define(on: connection)
-        try RowHash.define(on: connection)
-        let flags: FunctionFlags = .innocuous
-        try connection.createFunction("midstream_conflict", argumentCount: -1, flags: flags) {
-            [weak self] values, _ in
-            guard let self else { throw Self.isGone }
-            watch.noteBegun()
-            if statements.isPromoting { return }
-            // Nobody says when a statement of other code's begins.
-            if connection.isBorrowed { forgetState() }
-            guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
-            guard let table = tables.byID[values[0].int64] else {
-                schemaVersion = nil
-                throw SQLiteError(
-                    code: .error,
-                    message: "a table has begun to move since this connection looked: try again"
-                )
-            }
-            try table.resolveConflicts(values, from: 1)
-        }
-        try defineKeyFunctions(flags)
-        // Natively these count no promotions, and may be used where the schema is not trusted.
-        try connection.createFunction("changes", argumentCount: 0, flags: flags) { [weak self] _, result in
-            guard let self else { throw Self.isGone }
-            result.set(changes)
-        }
-        try connection.createFunction("total_changes", argumentCount: 0, flags: flags) { [weak self] _, result in
-            guard let self else { throw Self.isGone }
-            result.set(connection.totalChanges - statements.internalChanges)
-        }
-    }
-
-    /// The functions that the TEMP triggers call for enforced keys.
-    private func defineKeyFunctions(_ flags: FunctionFlags) throws {
-        let bodies = [KeyActions.bringParent, KeyActions.bringEnds, KeyActions.bringReplaced]
-        for ((name, count), body) in zip(KeyActions.functions, bodies) {
-            try connection.createFunction(name, argumentCount: count, flags: flags) { [weak self] values, _ in
-                guard let self else { throw Self.isGone }
-                watch.noteBegun()
-                if statements.isPromoting || values.count == 0 { return }
-                try body(keyActions)(values)
-            }
-        }
-    }
-
-    /// Functions that could not all be defined, nor be taken off again, stay on a connection that other code opened.
-    private static let isGone = SQLiteError(code: .misuse, message: "the connection's overlay could not be made")
-
-    /// Its mere name keeps connections without the overlay, or with another, from writing a moving table.
-    private func defineFence(_ name: String) throws {
-        try connection.createFunction(name, argumentCount: 0, flags: .innocuous) { _, _ in }
-        fences.insert(name)
-    }
 }

@@ -219,7 +219,7 @@ struct Router {
         }
     }
 
-    private var allTables: Set<Int64> { Set(overlay.byName.values.map(\.id)) }
+    var allTables: Set<Int64> { Set(overlay.byName.values.map(\.id)) }
 
     /// Whether natively, without the triggers of the engine's own, SQLite checks the keys of the only row before it inserts that.
     private func isCheckedFirst(_ outline: StatementOutline, _ table: TableSchema) -> Bool {
@@ -333,7 +333,7 @@ struct Router {
 
     // MARK: What is meant
 
-    private func lower(_ name: String) -> String { SQLIdentifier.lowercased(name) }
+    func lower(_ name: String) -> String { SQLIdentifier.lowercased(name) }
 
     static func role(of outline: StatementOutline) -> Route.Role {
         switch outline.kind {
@@ -347,12 +347,12 @@ struct Router {
         }
     }
 
-    private func mentionsMovingTable(_ outline: StatementOutline) -> Bool {
+    func mentionsMovingTable(_ outline: StatementOutline) -> Bool {
         outline.mentions(overlay.names)
     }
 
     /// Whether a read of the name is to see the overlay's table or view.
-    private func isOverlaid(_ name: ObjectName) -> Bool {
+    func isOverlaid(_ name: ObjectName) -> Bool {
         movingTable(name) != nil || isTwin(name) || isCopied(name)
     }
 
@@ -363,7 +363,7 @@ struct Router {
     }
 
     /// Whether the name is that of a view that has a twin.
-    private func isTwin(_ name: ObjectName) -> Bool {
+    func isTwin(_ name: ObjectName) -> Bool {
         if let schema = name.schema, !SQLIdentifier.equal(schema, "main") { return false }
         return overlay.twins.contains { SQLIdentifier.equal($0, name.name) }
     }
@@ -411,7 +411,7 @@ struct Router {
         return route
     }
 
-    private func edited(
+    func edited(
         _ route: Route,
         _ outline: StatementOutline,
         _ text: String,
@@ -425,308 +425,8 @@ struct Router {
     }
 
     /// The statement with a name that it uses looked up in `main` alone.
-    private func inMain(_ name: ObjectName, _ route: Route, _ outline: StatementOutline, _ text: String) -> Route {
+    func inMain(_ name: ObjectName, _ route: Route, _ outline: StatementOutline, _ text: String) -> Route {
         edited(route, outline, text) { $0.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
     }
 
-    // MARK: Reads
-
-    /// Whether a source is as the overlay knows it. Where it is not, the union table tells.
-    private func isAsKnown(_ source: KnownSource) throws -> Bool {
-        do {
-            try source.confirm()
-            return true
-        } catch is MigrationError {
-            return false
-        }
-    }
-
-    /// Whether a table has moved that a statement of other code keeps in the overlay. The ledger is gone then, which
-    /// `MoveSQL.wholeCount` reads. Where no other code runs, the overlay is up to date.
-    private func isBorrowedAndOver(_ table: MovingTable) throws -> Bool {
-        try overlay.statements.isBorrowed && table.state().lowerBound == nil
-    }
-
-    private func read(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
-        if let count = WholeCount(outline), let table = movingTable(count.table), table.inner == nil,
-            try !isBorrowedAndOver(table)
-        {
-            var route = route
-            route.sql = table.sql.wholeCount(named: count.resultName)
-            route.redirected = table.id
-            return route
-        }
-        if let reference = outline.tableReferences.first, let table = movingTable(reference.name),
-            let aggregates = SidewiseAggregates(outline, table), try isAsKnown(table.knownSource)
-        {
-            var route = route
-            route.sql = aggregates.sql
-            route.redirected = table.id
-            return route
-        }
-        var transferred = route
-        var route = try edited(route, outline, text) {
-            // The view's own triggers are what writes it; its twin has none.
-            if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,
-                isTwin(target)
-            {
-                $0.insertWord("main.", at: target.nameRange.lowerBound, of: outline)
-            }
-            try redirectReads(outline, text, &$0)
-            rowIDNames(outline).nameColumns(&$0, in: text)
-            if let transfer = try transfer(outline) { try apply(transfer, to: &$0, &transferred, outline) }
-            if route.isEvaluatedOnce { _ = evaluateOnce(outline, text, &$0) }
-        }
-        (route.ignoresChecks, route.isOfMoment) = (transferred.ignoresChecks, transferred.isOfMoment)
-        // A view is a query of its own.
-        let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
-        let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
-        route.traits.isSimple =
-            outline.kind == .select && outline.isComplete && isOneTable
-            && !outline.functionCalls.contains { $0.name == "cast" }
-            && !mayCompareColumns(outline)
-        route.traits.isAggregated = isOneTable && outline.isOneAggregate
-        return route
-    }
-
-    private func rowIDNames(_ outline: StatementOutline) -> RowIDNames {
-        RowIDNames(
-            outline: outline,
-            movingTable: { outline.isHiddenByCommonTable($0) ? nil : movingTable($0.name) },
-            otherKey: overlay.rowIDColumn
-        )
-    }
-
-    /// Whether a condition may compare one column with another: after `a = 1`, SQLite gives `b > a` as `b > 1`, and yet
-    /// compares with the affinity of `a`.
-    private func mayCompareColumns(_ outline: StatementOutline) -> Bool {
-        guard let range = outline.whereClause else { return false }
-        guard let table = outline.tableReferences.first.flatMap({ movingTable($0.name) }) else { return true }
-        let names = outline.columnNames(in: range).map(table.target.ownName)
-        // What is no column may be the name of a result that is one.
-        return Set(names).count < names.count || !names.allSatisfy(table.target.hasColumn)
-    }
-
-    /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
-    private func redirectReads(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) throws {
-        let functions = DescribingFunctions(outline, in: text)
-        if !functions.isEmpty {
-            try functions.apply(to: &edits, in: outline, ofMain: overlay.byName.keys + overlay.strayNames())
-        }
-        for reference in outline.tableReferences where reference.context != .target {
-            guard isOverlaid(reference.name) else { continue }
-            if reference.isTableFunction {
-                // A table is no function, but a virtual table may be.
-                let name = reference.name
-                if name.schema == nil { edits.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
-                continue
-            }
-            if let schema = reference.name.schemaRange {
-                edits.replace(schema, withWord: "temp", of: outline)
-            } else if outline.isHiddenByCommonTable(reference) {
-                continue
-            }
-            if let index = reference.indexedBy, mayLeaveOut(index, of: reference, outline) {
-                // In a text that is no SQL, SQLite is to find the same mistake.
-                if outline.isComplete { edits.remove(index) } else { edits.replace(index, with: "NOT INDEXED") }
-            }
-        }
-        for column in outline.qualifiedReferences where SQLIdentifier.equal(column.schema, "main") {
-            guard let reference = outline.source(of: column), reference.context == .from, isOverlaid(reference.name)
-            else { continue }
-            edits.replace(column.schemaRange, withWord: "temp", of: outline)
-        }
-        try rowIDNames(outline).orderCompounds(&edits, in: text)
-        ResultNames(outline: outline).keep(&edits, in: text)
-    }
-
-    /// Whether `INDEXED BY i` names an index that there is: else SQLite is to say that there is none.
-    private func mayLeaveOut(_ index: Range<Int>, of reference: TableReference, _ outline: StatementOutline) -> Bool {
-        guard let name = outline.nameOfIndex(index) else { return true }
-        return movingTable(reference.name)?.target.hasIndex(name) ?? false
-    }
-
-    // MARK: Writes
-
-    /// Refuses on a connection that reads what SQLite refuses when it runs, before anything is done for it.
-    private func checkWritable() throws {
-        guard overlay.statements.canPromote else {
-            throw SQLiteError(code: .readOnly, message: "attempt to write a readonly database")
-        }
-    }
-
-    private func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) throws
-        -> Route
-    {
-        try checkWritable()
-        let unread = route.draining([table.id], .unreadText)
-        guard outline.isComplete, let target = outline.target else { return unread }
-        if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
-        // What a new row could collide with can only be told when it is made.
-        if table.feeds.contains(where: \.hasOtherKeys), outline.kind != .delete {
-            return route.draining([table.id], .otherKeys)
-        }
-        // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
-        if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
-        if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {
-            return route.draining([table.id], .returning)
-        }
-        var route = route
-        route.redirected = table.id
-        var edits = SQLEdits()
-        if target.schema == nil { edits.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
-        try redirectReads(outline, text, &edits)
-        if outline.kind == .insert {
-            if asksForEarlierRows(outline, route.views) { return route.draining([table.id], .earlierRows) }
-            let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
-            if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
-            if let transfer = try transfer(outline) { try apply(transfer, to: &edits, &route, outline) }
-        } else {
-            // The statement that finds the rows calls the target by its name alone.
-            if hasNamesake(outline, target) { return unread }
-            let promotion = Promotion(outline: outline, text: text, table: table)
-            let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
-            let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
-            let mayChange =
-                table.firesTriggers && asksOtherTables(outline)
-                || outline.from == nil && asksForSome(outline, route.views ?? [])
-            // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
-            // which a trigger may tell from the order that it would have.
-            let isInOrder = isChosen && overlay.watch.triggers.tables.contains(table.id)
-            let isCollected = isChosen || mayChange
-            if isInOrder || isCollected && outline.from != nil { return route.draining([table.id], .chosenRows) }
-            let relation = isCollected ? table.name : Overlay.pendingName(table.id)
-            guard let keys = try promotion.keys(from: relation, redirect: { try redirectReads(outline, text, &$0) })
-            else {
-                return unread
-            }
-            if isCollected { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
-            route.deletesAll =
-                route.isPlainDelete
-                && [outline.with, outline.whereClause, outline.orderBy, outline.limit] == [nil, nil, nil, nil]
-            route.preparation =
-                isCollected ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
-        }
-        guard let sql = try? edits.extract(outline.range, from: text) else { return unread }
-        route.sql = sql
-        return route
-    }
-
-    /// Whether the statement reads a table of another file that has the target's name.
-    private func hasNamesake(_ outline: StatementOutline, _ target: ObjectName) -> Bool {
-        let name = outline.targetAlias?.name ?? target.name
-        return outline.tableReferences.contains { reference in
-            guard reference.context != .target, let schema = reference.name.schema else { return false }
-            return !SQLIdentifier.equal(schema, "main")
-                && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
-        }
-    }
-
-    /// Whether what an UPDATE or DELETE means depends on a subquery with LIMIT: which rows that gives may depend on how SQLite comes
-    /// to them, in either of two statements.
-    private func asksForSome(_ outline: StatementOutline, _ views: [StatementOutline]) -> Bool {
-        guard let start = outline.with == nil ? outline.whereClause?.lowerBound : outline.range.lowerBound else {
-            return false
-        }
-        return outline.mentions(["limit"], from: start) || views.contains { $0.mentions(["limit"]) }
-    }
-
-    /// Whether what an UPDATE or DELETE means depends on other tables: triggers that its promotions fire may write them.
-    private func asksOtherTables(_ outline: StatementOutline) -> Bool {
-        outline.tableReferences.contains { reference in
-            reference.context != .target && outline.set.map { !$0.contains(reference.name.range.lowerBound) } ?? true
-                && movingTable(reference.name) == nil
-        }
-    }
-
-    /// Whether a subquery of RETURNING reads what may be the table that is written.
-    private func returningReadsOverlay(_ outline: StatementOutline) -> Bool {
-        guard let returning = outline.returning else { return false }
-        return outline.tableReferences.contains { reference in
-            returning.contains(reference.name.range.lowerBound) && isOverlaid(reference.name)
-        }
-    }
-
-    /// Whether the values of an INSERT's later rows may tell of its earlier ones: with a trigger, SQLite computes all rows
-    /// first.
-    private func asksForEarlierRows(_ outline: StatementOutline, _ views: [StatementOutline]?) -> Bool {
-        if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
-        guard let views else { return true }
-        return ([outline] + views).contains { text in
-            text.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
-        }
-    }
-
-    /// Turns one row of VALUES into a SELECT: with a trigger, SQLite evaluates the expressions of VALUES once for the
-    /// trigger and once for the row, and a function may give two values.
-    ///
-    /// - Returns: `false` where that cannot be: a SELECT takes aggregates, which VALUES does not.
-    private func evaluateOnce(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) -> Bool {
-        guard case .values(let rows, let range)? = outline.source, rows.count == 1, let first = rows[0].first,
-            let last = rows[0].last
-        else { return true }
-        if AggregateCalls.areIn(outline, text) { return false }
-        edits.replace(range.lowerBound..<first.lowerBound, with: "SELECT (")
-        // In parentheses none of them can have an alias.
-        for (value, next) in zip(rows[0], rows[0].dropFirst()) {
-            edits.replace(value.upperBound..<next.lowerBound, with: "), (")
-        }
-        edits.replace(last.upperBound..<range.upperBound, with: ") WHERE 1 ")
-        return true
-    }
-
-    // MARK: Pragmas
-
-    /// Whether a pragma would describe the union table, or a table or index of an attached source.
-    private func describesOther(_ outline: StatementOutline) throws -> Bool {
-        try mentionsMovingTable(outline) || describesSource(outline)
-    }
-
-    /// Whether a pragma names a table or an index that only an attached source has.
-    private func describesSource(_ outline: StatementOutline) throws -> Bool {
-        guard let argument = outline.arguments else { return false }
-        let name = SQLIdentifier.unquoted(outline.text(argument))
-        return try overlay.strayTable(among: [name]) != nil
-    }
-
-    /// Whether REINDEX would find a table or an index of that name, and not a collation.
-    private func isInTarget(_ name: String) throws -> Bool {
-        if ["binary", "nocase", "rtrim"].contains(lower(name)) { return false }
-        let sql =
-            "SELECT 1 FROM main.sqlite_master WHERE name = ?1 COLLATE NOCASE "
-            + "UNION ALL SELECT 1 FROM sqlite_temp_master WHERE name = ?1 COLLATE NOCASE"
-        return try overlay.connection.fetchValue(Int64.self, sql, [name]) != nil
-    }
-
-    /// Pragmas that may name a table or an index.
-    private static let pragmasOfTables = DescribingFunctions.pragmas.union([
-        "integrity_check", "quick_check", "table_list",
-    ])
-
-    /// Pragmas that without a schema are of all attached files.
-    private static let pragmasOfAllFiles: Set<String> = [
-        "optimize", "wal_checkpoint", "journal_mode", "journal_size_limit", "locking_mode",
-    ]
-
-    private func pragma(_ outline: StatementOutline, _ text: String, _ route: Route) throws -> Route {
-        guard let target = outline.target else { return route }
-        var route = route
-        let name = lower(target.name)
-        if Self.pragmasOfTables.contains(name), target.schema == nil, try describesOther(outline) {
-            return inMain(target, route, outline, text)
-        }
-        // Not the sources, which are attached, and read alone.
-        if Self.pragmasOfAllFiles.contains(name), target.schema == nil {
-            return inMain(target, route, outline, text)
-        }
-        if name == "foreign_key_check" {
-            route.drain(allTables, .foreignKeyCheck)
-            guard target.schema == nil, try describesSource(outline) else { return route }
-            return inMain(target, route, outline, text)
-        }
-        if ["temp_store", "temp_store_directory", "foreign_keys", "writable_schema"].contains(name) {
-            route.unsettlesOverlay = true
-        }
-        return route
-    }
 }

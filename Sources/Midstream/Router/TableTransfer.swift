@@ -178,15 +178,3 @@ extension Router {
         route.ignoresChecks = true
     }
 }
-
-extension Overlay {
-    /// The name of the column that is the rowid of a table, if there is one.
-    func rowIDColumn(of name: ObjectName) throws -> String? {
-        for schema in name.schema.map({ [$0] }) ?? ["temp", "main"] {
-            if let table = try SchemaReader(connection: connection, schema: schema).table(name.name) {
-                return table.rowIDColumn.map { table.columns[$0].name }
-            }
-        }
-        return nil
-    }
-}

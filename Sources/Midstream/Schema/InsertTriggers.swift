@@ -7,7 +7,7 @@ enum InsertTriggers {
     static func names(on table: String, _ connection: Connection) throws -> [String] {
         try SchemaReader(connection: connection, schema: "main").triggers(on: table).filter { trigger in
             !OwnNames.isTrigger(trigger.name)
-                && TriggerTexts.fires(SQLScript(trigger.sql).outline(), trigger.sql, for: "insert")
+                && SQLScript(trigger.sql).outline().fires(trigger.sql, for: "insert")
         }.map(\.name)
     }
 
@@ -27,5 +27,19 @@ enum InsertTriggers {
                 + "which is right where these tables have the rows already, for instance from the source. Nothing has been changed",
             table: wish.name
         )
+    }
+}
+
+extension StatementOutline {
+    /// Whether a CREATE TRIGGER is for a kind of statement: `insert`, `update` or `delete`.
+    ///
+    /// - Parameter sql: Its text.
+    func fires(_ sql: String, for event: String) -> Bool {
+        let bytes = Array(sql.utf8)
+        let end = onTable?.range.lowerBound ?? bytes.count
+        return SQLTokenizer(sql).contains { token in
+            token.range.upperBound <= end
+                && SQLIdentifier.equal(String(decoding: bytes[token.range], as: UTF8.self), event)
+        }
     }
 }

@@ -1,30 +1,5 @@
 internal import SQLText
 
-/// A column of the target that does not simply take the source's column of its name, as stored in the target's file; or the name
-/// of one of the source's that no column of the target has.
-struct ColumnRecord: Hashable, Sendable {
-    /// The target's column.
-    var name: String
-    /// The source's column, or else the expression on the source's columns.
-    var origin: Origin
-
-    enum Origin: Hashable, Sendable {
-        case column(String)
-        case expression(String)
-        /// The source alone has it: were the target to get one, rows that have moved would not have what the others have.
-        case left
-    }
-
-    /// Marks the columns of two moves that have become one: what each of them was asked for is not known any more. No column of the
-    /// target has that name.
-    static let joined = ColumnRecord(name: "", origin: .left)
-
-    /// Those of a source that no column of the target is named after.
-    static func left(of source: TableSchema, in target: TableSchema) -> [ColumnRecord] {
-        source.columns.filter { target.columnIndex($0.name) == nil }.map { ColumnRecord(name: $0.name, origin: .left) }
-    }
-}
-
 /// The target's columns as SQL on a source's row: what they will be when the row has moved.
 ///
 /// SQLite converts what is stored by the column's affinity. ``StoredValue`` is the function that does so for a row which
@@ -162,4 +137,11 @@ struct MappedColumns: Sendable {
     static func isTruthName(_ name: String) -> Bool { ["true", "false"].contains(SQLIdentifier.lowercased(name)) }
 
     static func isRowIDName(_ name: String) -> Bool { rowIDNames.contains(SQLIdentifier.lowercased(name)) }
+}
+
+extension ColumnRecord {
+    /// Those of a source that no column of the target is named after.
+    static func left(of source: TableSchema, in target: TableSchema) -> [ColumnRecord] {
+        source.columns.filter { target.columnIndex($0.name) == nil }.map { ColumnRecord(name: $0.name, origin: .left) }
+    }
 }

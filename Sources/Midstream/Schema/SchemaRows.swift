@@ -145,9 +145,9 @@ extension Connection {
 
     /// - Throws: `SQLiteError` where SQLite leaves it as it is, without a word.
     private func raiseSchemaVersion(of schema: String) throws {
-        let number = try StateStore.schemaVersion(self, of: schema) + 1
+        let number = try schemaVersion(of: schema) + 1
         try execute("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version = \(number)")
-        guard try StateStore.schemaVersion(self, of: schema) == number else { throw Self.isDefended }
+        guard try schemaVersion(of: schema) == number else { throw Self.isDefended }
     }
 
     /// Has the connection itself read the schema again. Call it in a savepoint.

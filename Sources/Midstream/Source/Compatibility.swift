@@ -59,10 +59,17 @@ struct Compatibility {
     /// SQLite's limit of the columns of a table, and of a query.
     static let mostColumns = 2000
 
+    /// How many columns a source may have whose rows can be set aside.
+    static let mostColumnsSetAside = mostColumns - 2
+
+    static func isTooWideToSetAside(_ source: String, _ count: Int) -> String {
+        "source table \(source) has \(count) columns, and rows of at most \(mostColumnsSetAside) can be set aside: say refusedRows = .stop"
+    }
+
     /// Rows are compared by queries that have their keys too, and set aside with the reason and the rowid.
     private func checkWidth() throws {
-        guard refusedRows == .stop || source.columns.count <= RefusedRows.mostColumns else {
-            throw refuse(.unsupported, RefusedRows.isTooWide(source.name, source.columns.count))
+        guard refusedRows == .stop || source.columns.count <= Self.mostColumnsSetAside else {
+            throw refuse(.unsupported, Self.isTooWideToSetAside(source.name, source.columns.count))
         }
         let keys = sql.key.count
         guard sql.written.count + keys > Self.mostColumns else { return }

@@ -40,7 +40,7 @@ final class KnownSource {
         // What changes the target's own file makes the overlay anew.
         guard migration.sourcePath != nil else { return nil }
         try checkUnchanged()
-        let now = try StateStore.schemaVersion(connection, of: migration.schema)
+        let now = try connection.schemaVersion(of: migration.schema)
         return now == version ? nil : now
     }
 

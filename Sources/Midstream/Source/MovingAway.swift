@@ -47,7 +47,7 @@ struct MovingAway {
 
     /// The same for a table as a statement names it, be it of a file that the application has attached.
     static func checkChange(of table: ObjectName, on connection: Connection) throws {
-        for schema in try AttachedFiles.schemas(of: connection) {
+        for schema in try connection.ownSchemas() {
             if let wanted = table.schema, !SQLIdentifier.equal(wanted, schema) { continue }
             let file = MovingAway(connection: connection, schema: schema)
             try file.checkChange(of: table.name)
@@ -72,5 +72,13 @@ struct MovingAway {
                 reason: .vacuum
             )
         }
+    }
+}
+
+extension Connection {
+    /// The schemas that are not TEMP, and none of Midstream's own sources, in the order in which SQLite looks for names.
+    func ownSchemas() throws -> [String] {
+        try fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
+            .filter { $0 != "temp" && !$0.hasPrefix(MigrationRecord.schemaPrefix) }
     }
 }

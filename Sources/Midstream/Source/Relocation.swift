@@ -16,12 +16,12 @@ struct Relocation {
     /// Outside transactions.
     func run() throws {
         for tries in 1... {
-            let version = try StateStore.schemaVersion(connection)
+            let version = try connection.schemaVersion()
             do {
                 return try relocate()
             } catch {
                 // Another process may have brought a table further.
-                guard tries < 10, try StateStore.schemaVersion(connection) != version else { throw error }
+                guard tries < 10, try connection.schemaVersion() != version else { throw error }
             }
         }
     }

@@ -92,4 +92,13 @@ extension Stepper {
             cause: cause
         )
     }
+
+    /// Whether an error may be one table's or one source's, and others go on: not where it is the caller's, the memory's, or
+    /// whoever has interrupted it.
+    static func isOfOneSource(_ error: any Error) -> Bool {
+        let known = error as? MigrationError
+        if known?.code == .misuse { return false }
+        guard let cause = error as? SQLiteError ?? known?.cause else { return known != nil }
+        return ![ResultCode.outOfMemory, .interrupt, .misuse].contains { $0 ~= cause.code }
+    }
 }

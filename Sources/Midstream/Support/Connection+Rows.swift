@@ -1,3 +1,4 @@
+internal import SQLText
 internal import SQLiteConnection
 
 extension Connection {
@@ -23,5 +24,10 @@ extension Connection {
         while try statement.step() { elements.append(try body(statement)) }
         try statement.checkValuesRead()
         return elements
+    }
+
+    /// The number that SQLite raises with every change of a file's schema, and with VACUUM.
+    func schemaVersion(of schema: String = "main") throws -> Int64 {
+        try fetchValue(Int64.self, "PRAGMA \(SQLIdentifier.quoted(schema)).schema_version") ?? 0
     }
 }

@@ -8,22 +8,22 @@ internal import SQLiteConnection
 /// Its state is exempt from Swift's checks of exclusive access, which would take a tenth of a scan's time: a cursor belongs
 /// to one thread, and no access to its state runs code that may reach it again.
 final class UnionCursor: VirtualTableCursor {
-    private let table: MovingTable
-    private let union: UnionTable
+    let table: MovingTable
+    let union: UnionTable
     private let scope: UnionPlan.Scope
 
     /// Whether there are rows besides the source's.
     private let hasTarget: Bool
 
-    @exclusivity(unchecked) private var arms: UnionArms?
+    @exclusivity(unchecked) var arms: UnionArms?
     /// The arms' statements that this cursor has.
-    @exclusivity(unchecked) private var opened: [(arm: UnionArms.Arm, statement: Statement)] = []
+    @exclusivity(unchecked) var opened: [(arm: UnionArms.Arm, statement: Statement)] = []
     /// The two sides' rows; `nil` for a side that has none left.
-    @exclusivity(unchecked) private var target: RowReader?
-    @exclusivity(unchecked) private var source: RowReader?
+    @exclusivity(unchecked) var target: RowReader?
+    @exclusivity(unchecked) var source: RowReader?
     /// Where the current row is read from.
-    @exclusivity(unchecked) private var current: RowReader?
-    @exclusivity(unchecked) private var isCurrentFromTarget = false
+    @exclusivity(unchecked) var current: RowReader?
+    @exclusivity(unchecked) var isCurrentFromTarget = false
     /// Whether each of the values that rows have is given once.
     @exclusivity(unchecked) private var isOfValues = false
     /// The rows that the scan has given.
@@ -31,8 +31,8 @@ final class UnionCursor: VirtualTableCursor {
     @exclusivity(unchecked) private var isSourceKeysOnly = false
     /// See ``LiveState``.
     @exclusivity(unchecked) private var lower = Int64.min
-    @exclusivity(unchecked) private var bound: RowKey?
-    @exclusivity(unchecked) private var merge: UnionArms.Merge = .rowID(isDescending: false)
+    @exclusivity(unchecked) var bound: RowKey?
+    @exclusivity(unchecked) var merge: UnionArms.Merge = .rowID(isDescending: false)
 
     @exclusivity(unchecked) private var birth: UInt64 = 0
     @exclusivity(unchecked) private var isCounted = false
@@ -47,20 +47,20 @@ final class UnionCursor: VirtualTableCursor {
     @exclusivity(unchecked) private var mayHaveRolledBack = false
 
     /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
-    @exclusivity(unchecked) private var count: (left: Int64, passed: Int64)?
+    @exclusivity(unchecked) var count: (left: Int64, passed: Int64)?
     /// The rows that were passed without a look at any, as far as that is of interest: see ``countRest()``.
-    @exclusivity(unchecked) private var unseen = 0
-    @exclusivity(unchecked) private var isSeen = false
+    @exclusivity(unchecked) var unseen = 0
+    @exclusivity(unchecked) var isSeen = false
     /// The filter's arguments, where the scan may go on in another way, and what the connection had written then.
-    @exclusivity(unchecked) private var kept: (arguments: KeptValues, writes: Writes)?
+    @exclusivity(unchecked) var kept: (arguments: KeptValues, writes: Writes)?
 
     /// How much the connection has written.
-    private struct Writes: Equatable {
+    struct Writes: Equatable {
         var changes: Int64
         var rollbacks: Int
     }
 
-    private var writes: Writes {
+    var writes: Writes {
         Writes(changes: table.connection.totalChanges, rollbacks: table.statements.rollbacks)
     }
 
@@ -91,7 +91,7 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.
-    private func endScan() {
+    func endScan() {
         for index in opened.indices { opened[index].statement.reset() }
         target = nil
         source = nil
@@ -171,7 +171,7 @@ final class UnionCursor: VirtualTableCursor {
         return dropped.isEmpty ? arms : try union.arms(arms.plan.dropping(dropped))
     }
 
-    private func open(_ arm: UnionArms.Arm, _ arms: UnionArms, _ arguments: ValueReferences) throws -> Statement {
+    func open(_ arm: UnionArms.Arm, _ arms: UnionArms, _ arguments: ValueReferences) throws -> Statement {
         let statement = try take(arm, arms)
         for (offset, argument) in arms.arguments.enumerated() {
             try statement.bind(arguments[argument], at: offset + 1)
@@ -218,14 +218,14 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     /// Begins to read rows of the source.
-    private func begin(_ statement: Statement) throws -> RowReader? {
+    func begin(_ statement: Statement) throws -> RowReader? {
         let row = RowReader(statement)
         let hasRow = try row.begin()
         if statement.takePreparedAnew() { try table.knownSource.confirm() }
         return hasRow ? row : nil
     }
 
-    private func scan(_ arms: UnionArms, _ arguments: ValueReferences) throws {
+    func scan(_ arms: UnionArms, _ arguments: ValueReferences) throws {
         let state = try table.state()
         merge = arms.merge
         if hasTarget {
@@ -276,63 +276,6 @@ final class UnionCursor: VirtualTableCursor {
         return first
     }
 
-    // MARK: Distinct values
-
-    /// Begins a scan of the values that either side has, each of which is given once.
-    private func scanValues(_ arms: UnionArms, _ arguments: ValueReferences) throws {
-        let state = try table.state()
-        merge = arms.merge
-        let row = RowReader(try open(.targetValues, arms, arguments))
-        target = try row.step() ? row : nil
-        if state.lowerBound != nil {
-            let statement = try open(
-                state.hasLedger ? .sourceValuesWithLedger : .sourceValues,
-                arms,
-                arguments
-            )
-            if arms.isBounded { try state.bindBound(statement, at: arms.extraParameter) }
-            source = try begin(statement)
-        }
-        try settleValues()
-    }
-
-    private func settleValues() throws {
-        if let target, let source {
-            let order = order(target, source)
-            if order == 0, try !source.step() { self.source = nil }
-            isCurrentFromTarget = order <= 0
-        } else {
-            isCurrentFromTarget = target != nil
-        }
-        current = isCurrentFromTarget ? target : source
-        isAtEnd = current == nil
-    }
-
-    private func nextValues() throws {
-        if let kept, kept.writes != writes { return try goOnWithRows(kept.arguments) }
-        if isCurrentFromTarget {
-            if let target, try !target.step() { self.target = nil }
-        } else if let source, try !source.step() {
-            self.source = nil
-        }
-        try settleValues()
-    }
-
-    /// Goes on with the rows, from the first that comes after the value given last: the loop that reads has written some.
-    private func goOnWithRows(_ arguments: KeptValues) throws {
-        guard let arms, let given = current, let last = opened.firstIndex(where: { given.reads($0.statement) }) else {
-            return
-        }
-        let (arm, statement) = opened.remove(at: last)
-        defer { arms.giveBack(statement, arm) }
-        let rows = try union.arms(arms.plan.withAllRows)
-        endScan()
-        release()
-        self.arms = rows
-        try scan(rows, arguments.references)
-        while let current, !isAtEnd, Self.order(current, rows.mergeTerms, given, arms.mergeTerms) <= 0 { try advance() }
-    }
-
     // MARK: Going on
 
     override func next() throws {
@@ -351,7 +294,7 @@ final class UnionCursor: VirtualTableCursor {
         try advance()
     }
 
-    private func advance() throws {
+    func advance() throws {
         if isCurrentFromTarget {
             try stepTarget()
         } else if let source {
@@ -448,12 +391,12 @@ final class UnionCursor: VirtualTableCursor {
     }
 
     /// Less than 0 where the target's row comes first by the terms of the merge, more where the source's does.
-    private func order(_ target: RowReader, _ source: RowReader) -> Int {
+    func order(_ target: RowReader, _ source: RowReader) -> Int {
         guard case .terms(let terms, _) = merge else { return 0 }
         return Self.order(target, terms, source, terms)
     }
 
-    private static func order(
+    static func order(
         _ left: RowReader,
         _ leftTerms: [UnionArms.MergeTerm],
         _ right: RowReader,
@@ -522,46 +465,6 @@ final class UnionCursor: VirtualTableCursor {
         guard try found.step() else { return false }
         current = found
         return true
-    }
-
-    // MARK: Counting
-
-    /// How many rows are passed unseen before the rest is counted. Without a LIMIT, who wants a second row wants all.
-    private func patience(_ arms: UnionArms) -> Int { arms.plan.mayEndEarly ? 32 : 1 }
-
-    /// Counts what is left, when the statement has not looked at any row so far. The scan stays where it is, in case that
-    /// it looks after all.
-    private func countRest(_ arguments: ValueReferences) throws -> Bool {
-        guard let arms else { return false }
-        let state = try table.state()
-        guard state.bound == bound else { return false }
-        var rows = try counted(.targetCount, arms, arguments)
-        if state.lowerBound != nil {
-            rows += try counted(state.hasLedger ? .sourceCountWithLedger : .sourceCount, arms, arguments, beyond: state)
-        }
-        count = (rows - Int64(unseen), Int64(unseen))
-        isAtEnd = rows <= Int64(unseen)
-        return true
-    }
-
-    private func counted(
-        _ arm: UnionArms.Arm,
-        _ arms: UnionArms,
-        _ arguments: ValueReferences,
-        beyond state: LiveState? = nil
-    ) throws -> Int64 {
-        let statement = try open(arm, arms, arguments)
-        defer { statement.reset() }
-        if arms.isBounded, let state { try state.bindBound(statement, at: arms.extraParameter) }
-        return try statement.step() ? statement.int64(at: 0) : 0
-    }
-
-    /// Goes on with the scan that was only counted, when somebody looks at a row after all: `LIMIT 5 OFFSET 100`, say.
-    private func resumeScan() throws {
-        isSeen = true
-        guard let counted = count else { return }
-        count = nil
-        for _ in 0..<(counted.passed + 1 - Int64(unseen)) { try advance() }
     }
 
     // MARK: The current row

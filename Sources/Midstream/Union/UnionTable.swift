@@ -33,7 +33,7 @@ final class UnionModule: VirtualTableModule {
         let primaryKey = key.isRowID ? "" : ", PRIMARY KEY(\(KeySQL.list(key.target)))"
         return (
             "CREATE TABLE x(\(columns.joined(separator: ", "))\(primaryKey))\(key.ledgerOptions)",
-            borrowed.map { BorrowedUnionTable(table: table, scope: scope, tables: tables, writes: $0) }
+            borrowed?.unionTable(table, scope, of: tables)
                 ?? UnionTable(table: table, scope: scope, tables: tables)
         )
     }
@@ -47,13 +47,18 @@ final class UnionModule: VirtualTableModule {
     }
 }
 
+/// Makes union tables of a kind of its own.
+protocol UnionTableMaker: AnyObject {
+    func unionTable(_ table: MovingTable, _ scope: UnionPlan.Scope, of tables: MovingTables) -> UnionTable
+}
+
 /// The moving tables of one connection, for its functions and virtual tables to find.
 final class MovingTables {
     var byID: [Int64: MovingTable] = [:]
     let statements: InternalStatements
     let watch: AccessWatch
-    /// What writes the union tables of a connection that other code opened.
-    weak var borrowed: BorrowedWrites?
+    /// Makes the union tables of a connection that other code opened; `nil` on Midstream's own.
+    weak var borrowed: (any UnionTableMaker)?
 
     init(statements: InternalStatements, watch: AccessWatch) {
         self.statements = statements

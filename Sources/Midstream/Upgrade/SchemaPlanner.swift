@@ -21,13 +21,13 @@ struct SchemaPlanner {
     var unusedMappings: [UnusedMapping] = []
     private var copy: SchemaScratch?
     /// Objects that are not declared, and go with what they are on: they are created again.
-    private var remade: [SchemaObject] = []
+    var remade: [SchemaObject] = []
     /// The views, in lower case, that stand where tables were whose rows have moved to another file.
-    private var movedAway: Set<String> = []
+    var movedAway: Set<String> = []
     /// What virtual tables read by its name.
-    private let contents: [ExternalContent]
+    let contents: [ExternalContent]
     /// All declared tables, those among them that have moved to another file.
-    private let declaredTables: [TableImage]
+    let declaredTables: [TableImage]
 
     /// What the file's tables are like, by the names that they have now.
     struct File {
@@ -183,162 +183,10 @@ struct SchemaPlanner {
         )
     }
 
-    // MARK: Names
-
-    private mutating func renameTables() throws {
-        let renames = SchemaRenames(
-            kind: "table",
-            table: nil,
-            present: present.tables.map(\.name).filter { !present.isShadow($0) } + plan.movedAway,
-            declared: declaredTables.map(\.name)
-        )
-        let pending = try renames.pending(
-            options.renamedTables.filter { !movedAway.contains(SQLIdentifier.lowercased($0.key)) }
-        )
-        if !pending.isEmpty { try dropBrokenPrograms() }
-        for (old, new) in pending {
-            try file.movingAway.checkChange(of: old)
-            if let content = contents.first(where: { SQLIdentifier.equal($0.table, old) }) {
-                throw Self.lost(content, "table \(old) under this name")
-            }
-            let quoted = SQLIdentifier.quoted(new)
-            formerNames[new] = old
-            try run(new, "rename table \(old)", ["ALTER TABLE \(SQLIdentifier.quoted(old)) RENAME TO \(quoted)"])
-            try checkFollowers(of: old, new, pending.map(\.old))
-        }
-        if !formerNames.isEmpty { try readCopy() }
-    }
-
-    /// Before version 3.26, foreign keys, views and triggers go on naming a renamed table as it was called. What is declared gets
-    /// its declared words.
-    ///
-    /// - Parameter renamed: The former names of declared tables.
-    private mutating func checkFollowers(of old: String, _ new: String, _ renamed: [String]) throws {
-        if Connection.libraryVersionNumber >= 3_026_000 || options.allowsDrops { return }
-        let copy = try scratch()
-        let image = try SchemaImage(copy.connection)
-        func isDeclared(_ table: String) -> Bool {
-            wanted.table(table) != nil || renamed.contains { SQLIdentifier.equal($0, table) }
-        }
-        let children = image.tables.filter { table in
-            !isDeclared(table.name) && table.schema.parents.contains { SQLIdentifier.equal($0, old) }
-        }
-        let programs = copy.missing.map(\.object).filter { $0.type == .trigger || $0.type == .view }
-        let followers = (image.views + image.allTriggers + programs).filter { object in
-            let declared = object.type == .view ? wanted.views : wanted.allTriggers
-            let outline = SQLScript(object.sql).outline()
-            let start = (outline.onTable ?? outline.target)?.range.upperBound ?? 0
-            return declared.named(object.name) == nil
-                && outline.mentions([SQLIdentifier.lowercased(old)], from: start)
-        }
-        let names = children.map { "table \($0.name)" } + followers.map { "\($0.type.rawValue) \($0.name)" }
-        guard let name = names.first else { return }
-        throw MigrationError(
-            .unsupported,
-            "\(name) is not declared, and names table \(old), which gets the name \(new): SQLite before version 3.26 does not "
-                + "rename it there. Declare it, or drop it",
-            table: new
-        )
-    }
-
-    private mutating func renameColumns() throws {
-        for name in options.renamedColumns.keys.sorted() + options.columns.keys.sorted() {
-            guard declaredTables.contains(where: { SQLIdentifier.equal($0.name, name) }) else {
-                throw MigrationError(
-                    .misuse,
-                    "columns of table \(name) are given names or values, and the schema does not declare it",
-                    table: name
-                )
-            }
-        }
-        var rebuilt: [String] = []
-        for declared in declaredTables {
-            let pairs = try columnRenames(present.table(declared.name), declared)
-            guard let old = present.table(declared.name) else {
-                noteUnused(of: declared)
-                continue
-            }
-            let renamed = Dictionary(pairs.map { (SQLIdentifier.lowercased($0.old), $0.new) }) { first, _ in first }
-            let mappings = try mappings(old, declared, renamed)
-            if renamed.isEmpty, mappings.isEmpty { continue }
-            try checkChange(of: old)
-            for pair in pairs {
-                let content = contents.first { SQLIdentifier.equal($0.table, old.name) && $0.reads(pair.old) }
-                if let content { throw Self.lost(content, "column \(pair.old) of table \(old.name)") }
-            }
-            let key = SQLIdentifier.lowercased(old.name)
-            let statements = pairs.map { pair in
-                let new = declared.schema.columnIndex(pair.new).map { declared.definition.columns[$0] }
-                return
-                    "ALTER TABLE \(SQLIdentifier.quoted(old.name)) RENAME COLUMN \(SQLIdentifier.quoted(pair.old)) TO "
-                    + (new.map { declared.definition.text($0.nameRange) } ?? SQLIdentifier.quoted(pair.new))
-            }
-            columns[key] = ColumnChange(renamed: renamed, mappings: mappings, statements: statements)
-            if renamed.isEmpty { continue }
-            let summary = pairs.map { "column \($0.old) is called \($0.new)" }.joined(separator: ", ")
-            let canAlter = try mappings.isEmpty && !file.isMoving(formerName(old.name)) && scratch().missing.isEmpty
-            if canAlter, (try? run(old.name, "alter, since \(summary)", statements)) != nil {
-                columns[key] = nil
-                try readCopy()
-            } else {
-                rebuilt.append(old.name)
-            }
-        }
-        if !rebuilt.isEmpty { try readRenamedTexts(of: rebuilt) }
-    }
-
-    /// The file's schema as the copy has it by now, with what the copy lacks.
-    private mutating func readCopy() throws {
-        let copy = try scratch()
-        var image = try SchemaImage(copy.connection)
-        image.keep(copy.missing.map(\.object), of: present, formerNames)
-        present = image
-    }
-
-    /// Notes what belongs to tables when the columns of all have their new names, where SQLite can say. Other objects that name
-    /// them are made anew.
-    private mutating func readRenamedTexts(of tables: [String]) throws {
-        let copy = try scratch()
-        let trial = try? copy.trying {
-            // Together, since one object may name columns of several.
-            let renamed = tables.filter { table in
-                let statements = columns[SQLIdentifier.lowercased(table)]?.statements ?? []
-                let isMade: Void? = try? copy.connection.savepoint("midstream_names") {
-                    for sql in statements { try copy.connection.execute(sql) }
-                }
-                return isMade != nil
-            }
-            return (renamed: renamed, image: try SchemaImage(copy.connection))
-        }
-        guard let (renamed, image) = trial, !renamed.isEmpty else { return }
-        for table in image.tables where wanted.table(table.name) == nil {
-            guard let before = present.table(table.name), before.shape != table.shape else { continue }
-            throw MigrationError(
-                .unsupported,
-                "table \(table.name), which is not declared, names columns of table \(renamed.joined(separator: " or ")) that get other "
-                    + "names: declare it",
-                table: table.name
-            )
-        }
-        func remake(_ objects: [SchemaObject], _ declared: [SchemaObject], _ now: [SchemaObject]) throws {
-            for object in objects where declared.named(object.name) == nil {
-                guard let new = now.named(object.name), !new.isSame(as: object) else { continue }
-                if options.allowsDrops { continue }
-                try drop(object, "drop, to be made anew")
-                remade.append(new)
-            }
-        }
-        let others = present.tables.filter { table in !renamed.contains { SQLIdentifier.equal($0, table.name) } }
-        let triggers = others.flatMap(\.triggers) + present.triggersOfViews
-        try remake(triggers, wanted.allTriggers, image.allTriggers)
-        try remake(present.views, wanted.views, image.views)
-        for name in renamed { columns[SQLIdentifier.lowercased(name)]?.texts = image.table(name) }
-    }
-
     // MARK: Views and triggers
 
     /// With views and triggers that name what is not there, SQLite renames no table.
-    private mutating func dropBrokenPrograms() throws {
+    mutating func dropBrokenPrograms() throws {
         let broken = try scratch().brokenPrograms
         if broken.isEmpty { return }
         for (object, error) in broken where !options.allowsDrops {
@@ -471,17 +319,17 @@ struct ColumnChange {
 }
 
 extension SchemaImage {
-    fileprivate mutating func removeTrigger(_ name: String) {
+    mutating func removeTrigger(_ name: String) {
         triggersOfViews.removeAll { SQLIdentifier.equal($0.name, name) }
         for index in tables.indices { tables[index].triggers.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
-    fileprivate mutating func removeIndex(_ name: String) {
+    mutating func removeIndex(_ name: String) {
         for index in tables.indices { tables[index].indexes.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
     /// Takes over what a copy lacks.
-    fileprivate mutating func keep(_ objects: [SchemaObject], of other: SchemaImage, _ formerNames: [String: String]) {
+    mutating func keep(_ objects: [SchemaObject], of other: SchemaImage, _ formerNames: [String: String]) {
         for object in objects {
             let owner = formerNames.first { SQLIdentifier.equal($0.value, object.owner) }?.key ?? object.owner
             var object = object

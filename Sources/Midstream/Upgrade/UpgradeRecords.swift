@@ -19,7 +19,7 @@ struct UpgradeRecords {
         var unknown: [String]
     }
 
-    static let table = OwnNames.prefix + "upgrades"
+    static let table = OwnNames.upgrades
     /// Where GRDB's migrator records the identifiers of what has run.
     static let grdbTable = "grdb_migrations"
     private var connection: Connection { access.connection }

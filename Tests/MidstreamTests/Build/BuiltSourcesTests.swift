@@ -201,7 +201,7 @@ import Testing
         try database.buildsAllTables()
         while try !isBuilt() { try database.stepMigration(rows: 7) }
         let shared = try database.engine.withStepper { stepper in
-            let build = try #require(stepper.copying.builds.values.compactMap(\.build).first)
+            let build = try #require(stepper.memory(Copying.State.self).builds.values.compactMap(\.build).first)
             return build.range(
                 after: .columns([.integer(1), .integer(4)]),
                 through: .columns([.integer(1), .integer(9)])

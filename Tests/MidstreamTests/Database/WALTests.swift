@@ -67,7 +67,10 @@ private final class Flag: Sendable {
         #expect(try database.fetchValue(Int.self, "SELECT count(*) FROM t") == 30_000)
     }
 
-    private func keeper() -> WALKeeper { WALKeeper(readers: ReaderPool(capacity: 1) { throw CancellationError() }) }
+    private func keeper() -> WALKeeper {
+        let readers = ReaderPool(capacity: 1) { throw CancellationError() }
+        return WALKeeper { readers.withoutReaders(for: $0, $1) }
+    }
 
     @Test func stepsCopyForTheApplicationWhileTheyFollowEachOther() {
         let keeper = keeper()

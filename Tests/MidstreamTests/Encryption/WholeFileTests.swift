@@ -553,7 +553,7 @@ import Testing
         try finishMigration(database)
         #expect(try read("SELECT count(*) FROM v") == 2)
         #expect(try read("PRAGMA user_version") == (change.contains("18") ? 18 : 17))
-        #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFile.copyTable) } == [])
+        #expect(try MovingFixture.objects(new).filter { $0.contains(WholeFileNote.table) } == [])
     }
 
     /// Leaves the new file as it is while its tables are about to move, and somebody writes the source.
@@ -621,7 +621,7 @@ import Testing
             let maker = try Self.maker(folder)
             try maker.engine.withStepper { stepper in
                 guard isWithdrawn else { return }
-                try stepper.connection.execute("UPDATE \(WholeFile.copyTable) SET source = NULL")
+                try stepper.connection.execute("UPDATE \(WholeFileNote.table) SET source = NULL")
                 try Setup(stepper: stepper).setBackWithdrawn(from: old)
             }
         }

@@ -5,9 +5,9 @@ extension Database {
     /// and too little is written for it to be merged.
     func buildsAllTables(mostNulls: Int64 = 2000) throws {
         try engine.withStepper {
-            $0.copying.leastBuilt = 1
-            $0.copying.mostUnmerged = 2
-            $0.copying.mostNulls = mostNulls
+            $0.memory(Copying.State.self).leastBuilt = 1
+            $0.memory(Copying.State.self).mostUnmerged = 2
+            $0.memory(Copying.State.self).mostNulls = mostNulls
         }
     }
 }

@@ -1,0 +1,401 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Builds a table beside the live one, whose rows and indexes come in their own order, and has the live table adopt them in one
+/// transaction.
+///
+/// What the application writes meanwhile is in the live table, and the keys of the source's rows that are superseded by it are in the
+/// ledger, as before any row has moved. The build has what both tables show together when a slice of rows is made. What is written after that
+/// comes in when the live table adopts it, or before: see ``Merging``. `Docs/Architecture.md` has the protocol.
+struct Building {
+    let copying: Copying
+    let builds: BuildStore
+
+    init(_ copying: Copying) {
+        self.copying = copying
+        builds = BuildStore(connection: copying.connection)
+    }
+
+    var stepper: Stepper { copying.stepper }
+    var connection: Connection { copying.connection }
+    var sql: MoveSQL { copying.sql }
+    var statements: InternalStatements { stepper.statements }
+
+    /// How many rows are compared at once, those in the live table and superseded ones, where nobody waits. More are in slices.
+    static let mostCompared: Int64 = 1500
+
+    /// The same where others wait. Where there are more, and somebody writes while they are compared, they are merged again.
+    static let mostWritten: Int64 = 40_000
+
+    /// The same at last, when merging it again would not end: rather than do without the build, others wait once.
+    static let mostWrittenAtLast: Int64 = 150_000
+
+    /// A table is not built of which more than this part of its rows, a quarter, has been superseded.
+    private static let mostSupersededPart: Int64 = 4
+
+    /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
+    static let mostMerges: Int64 = 8
+
+    /// The keys that are merged before the time is looked at, and who waits.
+    static let mergedAtOnce: Int64 = 64
+
+    /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
+    struct GivenUp: Error {}
+    /// The table or an index has another definition than when the build began, which begins anew.
+    struct Outdated: Error {}
+    /// More has been written than may come in while all others wait.
+    struct Unmerged: Error {}
+
+    /// Builds a table further.
+    ///
+    /// - Returns: `nil` where its rows are inserted into the live table instead.
+    func advance(
+        _ record: TableRecord,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
+        // It may just have been counted.
+        guard record.watermark == nil, let record = try copying.store.table(record.id), record.watermark == nil,
+            record.isMoving, try total(record) >= copying.state.leastBuilt
+        else { return nil }
+        let build = try build(record)
+        let sources = try build.map(sources) ?? []
+        if let first = sources.first, first.sql.id != record.id,
+            let leading = try copying.store.table(first.sql.id)
+        {
+            return try Building(first).advance(leading, limit, start)
+        }
+        if try builds.has(.givenUp, record.id) { return nil }
+        let parts = try builds.parts(record.id)
+        guard let build else {
+            if !parts.isEmpty { return try giveUp(record) }
+            return nil
+        }
+        var total: Int64 = 0
+        for source in sources {
+            guard let own = try copying.store.table(source.sql.id) else { return (0, .worked) }
+            if own.total == nil {
+                guard let counted = try source.countReadable(own, limit, start) else {
+                    // One that is damaged is not built.
+                    if copying.state.damaged[own.id] != nil { copying.state.builds[record.id] = nil }
+                    return (0, .worked)
+                }
+                return (0, try source.storeCount(counted, own) ? .worked : .busy)
+            }
+            total += own.total ?? 0
+        }
+        if case .rows(..<1, _) = limit { return (0, .worked) }
+        do {
+            if parts.isEmpty { return try begin(record, build, total) }
+            if try builds.definition(record.id) != build.definition { throw Outdated() }
+            guard parts.count == build.parts.count + 2, let merge = parts.last else { throw GivenUp() }
+            let filled = parts.dropLast()
+            if let part = filled.first(where: { $0.stage == .filling }) {
+                return try fill(part, record, build, limit, start)
+            }
+            let isWhole = try zip(build.parts, filled.dropFirst()).allSatisfy { index, part in
+                let hasHashes = try walk(index) != nil && record.verification != .count
+                return part.count == part.expected - part.nulls && (!hasHashes || part.hashes == part.expectedHashes)
+            }
+            guard isWhole else { throw GivenUp() }
+            if merge.stage != .filled { return try self.merge(record, build, limit, start) }
+            // Before there are entries with NULLs, which are there for a short time then.
+            var counted: [(rows: Int64, hashes: Int64?)] = []
+            for source in sources {
+                guard var passed = try copying.store.table(source.sql.id) else { return (0, .worked) }
+                passed.watermark = .max
+                guard let rows = try source.countReadable(passed, limit, start) else { return (0, .worked) }
+                counted.append(rows)
+            }
+            let open = filled.filter { $0.stage == .fillingNulls }
+            // Once entries with NULLs are in their indexes, no row leaves a build.
+            let hasNulls = merge.nulls > 0
+            do {
+                if !hasNulls { try findUnmerged(record, build, parts) }
+                if let part = open.first, open.reduce(0, { $0 + $1.nulls }) > copying.state.mostNulls {
+                    return try fill(part, record, build, limit, start)
+                }
+                return try finish(record, build, parts, counted)
+            } catch is Unmerged {
+                if hasNulls { throw GivenUp() }
+                return try mergeAgain(record, build)
+            }
+        } catch is GivenUp {
+            return try giveUp(record)
+        } catch is Outdated {
+            return try drop(record)
+        } catch let error as SQLiteError where Self.isOfRow(error) && settles(record, build, parts) {
+            copying.state.refusing.insert(record.id)
+            // In this step still: the process may make no other one.
+            return try advance(record, limit, start)
+        } catch let error as SQLiteError where Self.isOfBuild(error) {
+            // Another process may have ended the build by now.
+            let mayBeOfTimes =
+                [ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
+                && (try? hasWritten(build)) == true && build.feeds.count == 1
+                && (try? isOfSourceAlone(build)) == false
+            return try drop(record, noting: mayBeOfTimes ? .ofSourceAlone : .givenUp)
+        }
+    }
+
+    /// Whether the build has the source's rows alone. Of several sources it never does: a superseded row of one may be another's.
+    func isOfSourceAlone(_ build: TableBuild) throws -> Bool {
+        try build.feeds.count == 1 && builds.has(.ofSourceAlone, build.sql.id)
+    }
+
+    /// Whether the build has rows that are not the source's.
+    private func hasWritten(_ build: TableBuild) throws -> Bool {
+        try connection.fetchOne("SELECT 1 FROM \(build.merged) LIMIT 1") != nil
+    }
+
+    /// Whether an error may be one that rows which are inserted one by one do not meet, or are told of by then.
+    private static func isOfBuild(_ error: SQLiteError) -> Bool {
+        if error.isInterruption { return false }
+        return error.isRefusal || ResultCode.corrupt ~= error.code || error.code == .error
+            || ResultCode.readOnly ~= error.code
+    }
+
+    /// How many rows the sources of a table have of which none has moved, as far as they are counted.
+    private func total(_ record: TableRecord) throws -> Int64 {
+        if let total = record.total, total >= copying.state.leastBuilt { return total }
+        return try connection.fetchValue(
+            "SELECT sum(total) FROM main.midstream_tables WHERE target = ? AND phase = ? AND watermark IS NULL",
+            [record.target, MigrationPhase.copying.rawValue]
+        ) ?? 0
+    }
+
+    /// How the table is built, by its shape as it is now; `nil` where it is not.
+    private func build(_ record: TableRecord) throws -> TableBuild? {
+        let version = try connection.schemaVersion()
+        if let known = copying.state.builds[record.id], known.version == version { return known.build }
+        let feeds = try feeds(record)
+        var made: TableBuild?
+        let reader = SchemaReader(connection: connection, schema: "main")
+        if !feeds.isEmpty, let target = try reader.table(record.target) {
+            let sources = try feeds.compactMap { feed in
+                try SchemaReader(connection: connection, schema: feed.schema).table(feed.record.source)
+            }
+            if sources.count == feeds.count {
+                made = try TableBuild(feeds.map(\.sql), target: target, sources: sources, in: connection)
+            }
+        }
+        copying.state.builds[record.id] = (version, made)
+        return made
+    }
+
+    /// The moves into the table, one for each source, in the order in which they have begun; none where it is not built.
+    private func feeds(_ record: TableRecord) throws -> [(record: TableRecord, schema: String, sql: MoveSQL)] {
+        let (migrations, records) = try stepper.stored()
+        // What is about to begin is not seen yet.
+        let unfinished = records.filter { $0.phase != .done && $0.phase != .starting }
+        let others = unfinished.filter { SQLIdentifier.equal($0.target, record.target) }
+        // What has yet to come into a source, or goes on from the table, comes first.
+        let ownFile = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
+        func meets(_ source: TableRecord, _ target: TableRecord) -> Bool {
+            ownFile.contains(source.migration) && SQLIdentifier.equal(source.source, target.target)
+        }
+        let isInChain = unfinished.contains { other in
+            meets(other, record) || others.contains { meets($0, other) }
+        }
+        let isBuilt =
+            !isInChain
+            && others.allSatisfy { other in
+                // All rows of those that have moved are there.
+                if other.phase == .copied || other.phase == .retiring { return other.undoStage == nil }
+                return other.isMoving && other.isOwn && other.watermark == nil && other.unreadableRowsTable == nil
+                    && (others.count == 1 || other.verification != .complete) && copying.state.damaged[other.id] == nil
+            }
+        guard isBuilt else { return [] }
+        do {
+            return try others.filter(\.isMoving).compactMap { other in
+                if other.id == record.id { return (other, sql.sourceSchema, sql) }
+                return try migrations.first { $0.id == other.migration }.map { migration in
+                    (other, migration.schema, try stepper.sql(for: other, migration))
+                }
+            }
+        } catch let error as MigrationError where error.code == .sourceUnavailable {
+            // A source that is not there keeps no other one from moving, unless some of its rows are in a build.
+            guard try builds.parts(others[0].id).isEmpty else { throw error }
+            return []
+        }
+    }
+
+    /// What moves the rows of each source of a build.
+    func sources(_ build: TableBuild) throws -> [Copying] {
+        if build.feeds.count == 1 { return [copying] }
+        let (migrations, records) = try stepper.stored()
+        return try build.feeds.map { feed in
+            let record = records.first { $0.id == feed.id }
+            let migration = migrations.first { $0.id == record?.migration } ?? copying.migration
+            if !connection.isInTransaction { try stepper.attach(migration) }
+            return Copying(stepper: stepper, migration: migration, sql: feed)
+        }
+    }
+
+    /// Runs `body` in a transaction, with the table's state as it is there; `nil` when the target could not be locked.
+    func transaction<Result>(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ body: (TableRecord) throws -> Result?
+    ) throws -> Result?? {
+        let sources = try sources(build)
+        return try stepper.transaction { () throws -> Result? in
+            var records: [TableRecord] = []
+            for source in sources {
+                guard let now = try source.store.table(source.sql.id) else { return nil }
+                try source.confirm(now)
+                guard try stepper.isCurrent(now), now.isMoving, now.watermark == nil else {
+                    copying.state.builds[record.id] = nil
+                    return nil
+                }
+                records.append(now)
+            }
+            guard let now = records.first,
+                try copying.state.builds[record.id]?.version == connection.schemaVersion()
+            else { return nil }
+            if let definition = try builds.definition(record.id), definition != build.definition { throw Outdated() }
+            let result = try body(now)
+            for record in records { try stepper.checkSourceUnchanged(record) }
+            return result
+        }
+    }
+
+    // MARK: Beginning, and giving up
+
+    /// - Parameter total: The sources' rows.
+    private func begin(
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ total: Int64
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
+        // Batches pass superseded rows without a copy.
+        let superseded = try build.ledgers.reduce(Int64(0)) { sum, ledger in
+            try sum + (connection.fetchValue(Int64.self, "SELECT count(*) FROM \(ledger)") ?? 0)
+        }
+        if superseded > total / Self.mostSupersededPart { throw GivenUp() }
+        guard try connection.canWriteSchema else { throw GivenUp() }
+        copying.state.mergedAt[record.id] = nil
+        let begun = try transaction(record, build) { _ -> Bool? in
+            guard try builds.parts(record.id).isEmpty else { return true }
+            try builds.create()
+            try connection.create(in: "main", build.create)
+            guard try isOfShape(build) else { throw GivenUp() }
+            try builds.save(BuildStore.Part(number: 0), of: record.id, definition: build.definition)
+            for part in build.parts { try builds.save(BuildStore.Part(number: part.number), of: record.id) }
+            try builds.save(BuildStore.Part(number: build.parts.count + 1, stage: .filled), of: record.id)
+            return true
+        }
+        return (0, begun == nil ? .busy : .worked)
+    }
+
+    /// Whether the hidden table has the live one's columns.
+    private func isOfShape(_ build: TableBuild) throws -> Bool {
+        let reader = SchemaReader(connection: connection, schema: "main")
+        guard let live = try reader.table(sql.targetName), let hidden = try reader.table(build.name) else {
+            return false
+        }
+        return live.columns == hidden.columns && live.rowIDColumn == hidden.rowIDColumn
+            && live.hasRowID == hidden.hasRowID && live.primaryKey == hidden.primaryKey
+            && live.isStrict == hidden.isStrict && hidden.indexes.allSatisfy { !hidden.hasRowID && $0.isPrimaryKey }
+    }
+
+    private func giveUp(_ record: TableRecord) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        try drop(record, noting: .givenUp)
+    }
+
+    private func drop(
+        _ record: TableRecord,
+        noting mark: BuildStore.Mark? = nil
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        copying.state.mergedAt[record.id] = nil
+        let done: Void? = try stepper.transaction {
+            guard let now = try copying.store.table(record.id), now.isMoving, now.watermark == nil else { return }
+            try builds.create()
+            try builds.drop(record.id, noting: mark)
+        }
+        return (0, done == nil ? .busy : .worked)
+    }
+
+    // MARK: Filling
+
+    /// Fills a part until the step's time is up, or with so many rows.
+    private func fill(
+        _ part: BuildStore.Part,
+        _ record: TableRecord,
+        _ build: TableBuild,
+        _ limit: Stepper.Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        let state = copying.state
+        if part.stage == .filling { state.mergedAt[record.id] = nil }
+        var settled = Settled()
+        let filled = try transaction(record, build) { now -> Int64? in
+            settled = Settled()
+            // Another process may be further.
+            let parts = try builds.parts(record.id)
+            guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage,
+                var merge = parts.last, merge.stage == .filled
+            else { return nil }
+            if part.stage == .fillingNulls, merge.nulls == 0 {
+                merge.nulls = 1
+                try builds.save(merge, of: record.id)
+            }
+            var filling = Filling(
+                building: self,
+                build: build,
+                record: now,
+                part: current,
+                others: parts,
+                isOfSourceAlone: try isOfSourceAlone(build),
+                isCareful: state.refusing.contains(record.id),
+                cursor: try builds.cursor(record.id)
+            )
+            let before = current.count
+            switch limit {
+            case .rows(let rows, _): try pass(&filling, rows, &settled)
+            case .time(let budget, _):
+                let deadline = start + budget
+                while !filling.isOver, settled.refusal == nil {
+                    let began = copying.clock.now
+                    try pass(&filling, state.builtBatch.rows, &settled)
+                    let time = copying.clock.now - began
+                    state.builtBatch.adapt(took: time)
+                    if copying.isToCommit(by: deadline, beforeAnother: time) { break }
+                }
+            }
+            if filling.isOver { filling.part.stage = filling.next }
+            try builds.save(cursor: filling.isOver ? nil : filling.cursor, of: record.id)
+            try builds.save(filling.part, of: record.id)
+            if part.number == 0 {
+                for other in filling.others.dropFirst().dropLast() { try builds.save(other, of: record.id) }
+            }
+            return part.number == 0 ? filling.part.count - before : 0
+        }
+        guard let filled else { return (0, .busy) }
+        try tell(settled, of: record)
+        if build.feeds.count > 1 {
+            // Where one was stopped, all go on.
+            let ids = Set(build.feeds.map(\.id))
+            for stopped in try stepper.stored().tables where ids.contains(stopped.id) { stepper.noteProgress(stopped) }
+        }
+        let end = copying.clock.now
+        if case .time(let budget, _) = limit, end > start + budget, !copying.isHeldUpBySync(end - start) {
+            state.builtBatch.shrink()
+        }
+        return (filled ?? 0, .worked)
+    }
+
+    /// The index of the source whose entries an index gets; `nil` where it gets those of the rows, in their order.
+    func walk(_ index: TableBuild.Part) throws -> IndexWalk? {
+        guard let walk = index.walk else { return nil }
+        return try walk.hasRanges || !hasEdits(index) ? walk : nil
+    }
+
+    /// Whether an index of the source has not just the entries that the rows have which were built.
+    func hasEdits(_ index: TableBuild.Part) throws -> Bool {
+        let statement = try statements.statement("SELECT EXISTS (SELECT 1 FROM \(index.edits))")
+        defer { statement.reset() }
+        return try statement.step() && statement.int64(at: 0) != 0
+    }
+
+}

@@ -1,0 +1,153 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// Moves pending rows one by one, after the target has refused one of a batch, and does with those that it does not take
+/// what the migration's policy says.
+struct RefusedRows {
+    let mover: RowMover
+    let record: TableRecord
+    /// Asks the application; `nil` where it cannot be asked.
+    let handler: (@Sendable (RefusedRow) -> RefusedRowDecision)?
+    /// The target's other moves, by whose rows to come an answer is checked.
+    var others: Result<[MoveSQL], any Error> = .success([])
+    let connection: Connection
+    /// Whether the rows before one are in the target when that one's turn comes.
+    var isInOrder = true
+
+    /// What came of it.
+    struct Outcome {
+        var copied: Int64 = 0
+        var setAside: Int64 = 0
+        /// The last row that is done with.
+        var last: RowKey?
+        /// The row that it stopped at.
+        var refusal: (key: RowKey, error: SQLiteError)?
+    }
+
+    /// Moves the pending rows of a range, up to one at which the table stops, and moves the watermark there.
+    func move(from position: Position, through upper: RowKey?) throws -> Outcome {
+        // Who is asked may have another answer than that it is needed.
+        let aside = record.refusedRows == .setAside ? try table() : nil
+        var outcome = Outcome()
+        let keys = try mover.statements.statement(
+            mover.sql.pendingKeys(mover.sql.key.range(after: position.key, through: upper))
+        )
+        defer { keys.reset() }
+        try mover.bindRange(keys, position, upper)
+        while try keys.step() {
+            let key = try mover.sql.key.read(keys)
+            switch try move(key, .key, aside) {
+            case .copied:
+                try mover.verifyRow(record, from: outcome.last.map(Position.after) ?? position, through: key)
+                outcome.copied += 1
+            case .replaced: outcome.copied += 1
+            case .setAside: outcome.setAside += 1
+            case .stopped(let error): outcome.refusal = (key, error)
+            }
+            if outcome.refusal != nil { break }
+            outcome.last = key
+        }
+        keys.reset()
+        if let last = outcome.last {
+            try mover.addHashes(of: record, from: position, through: last)
+            try mover.advance(to: last, copied: outcome.copied, hasLedger: true, others: outcome.setAside)
+        }
+        return outcome
+    }
+
+    /// Moves a row that is pending, to which that way leads.
+    func move(_ key: RowKey, by way: MoveSQL.Way) throws -> Settlement { try move(key, way, nil) }
+
+    private func move(_ key: RowKey, _ way: MoveSQL.Way, _ aside: String?) throws -> Settlement {
+        do {
+            try mover.statements.movingRows(of: mover.sql) {
+                _ = try mover.copy(mover.sql.copyRow(way)) { try mover.sql.bind(key, way, to: $0) }
+            }
+            return .copied
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+            return try settle(key, way, error, aside)
+        }
+    }
+
+    /// What became of a row.
+    enum Settlement {
+        case copied
+        /// It is in the target with values of the application's.
+        case replaced
+        case setAside
+        case stopped(SQLiteError)
+    }
+
+    private func settle(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ aside: String?) throws -> Settlement
+    {
+        guard record.refusedRows != .stop else { return .stopped(error) }
+        var decision = RefusedRowDecision.setAside
+        var row: RefusedRow?
+        if record.refusedRows == .ask {
+            guard let handler else { return .stopped(error) }
+            let found = try refusedRow(key, way, error)
+            row = found
+            decision = handler(found)
+        }
+        switch decision {
+        case .stop: return .stopped(error)
+        case .setAside:
+            try setAside(key, way, error, aside ?? table())
+            return .setAside
+        case .replace(let values):
+            guard let row else { return .stopped(error) }
+            do {
+                try insert(row, values, key, way)
+                return .replaced
+            } catch let error as SQLiteError where ResultCode.constraint ~= error.code {
+                return .stopped(error)
+            }
+        }
+    }
+
+    // MARK: Setting aside
+
+    /// The table for rows that are set aside.
+    private func table() throws -> String {
+        guard mover.sql.namesOfSource.count <= Compatibility.mostColumnsSetAside else {
+            throw MigrationError(
+                .unsupported,
+                Compatibility.isTooWideToSetAside(record.source, mover.sql.namesOfSource.count),
+                table: record.target
+            )
+        }
+        let report = ReportTable(
+            kind: "refused",
+            nameColumn: "refused_rows_table",
+            columns: ownColumns + mover.sql.namesOfSource.map(SQLIdentifier.quoted)
+        )
+        return try report.make(for: record, connection)
+    }
+
+    /// The table's columns besides the source's, which may have these names.
+    private var ownColumns: [String] {
+        let taken = Set(mover.sql.namesOfSource.map(SQLIdentifier.lowercased))
+        return ["midstream_reason", "midstream_rowid"].map { name in
+            var (free, number) = (name, 1)
+            while taken.contains(free) {
+                number += 1
+                free = "\(name)_\(number)"
+            }
+            return free
+        }
+    }
+
+    private func setAside(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ table: String) throws {
+        let rowID = key.rowID == nil ? "NULL" : mover.sql.key.source[0]
+        let columns = mover.sql.namesOfSource.map(SQLIdentifier.quoted)
+        let first = 2 * mover.sql.key.count + 1
+        _ = try mover.run(
+            "INSERT INTO main.\(SQLIdentifier.quoted(table))(\(KeySQL.list(ownColumns + columns))) "
+                + "SELECT ?\(first), \(KeySQL.list([rowID] + columns))"
+                + mover.sql.row(way)
+        ) {
+            try mover.sql.bind(key, way, to: $0)
+            try $0.bind(error.message, at: first)
+        }
+    }
+}

@@ -1,0 +1,211 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// The tables that have yet to begin, and since when steps have left them alone, by the tables' ids.
+private final class Beginnings: StageMemory {
+    var since: [Int64: ContinuousClock.Instant] = [:]
+
+    init(pageSize: Int64) {}
+}
+
+/// How long steps leave tables alone that have yet to begin: whoever has stored them may be at it.
+private let patienceWithBeginnings: Duration = .seconds(1)
+
+// What a step does: the stages of a migration, each for the tables that have come to it.
+extension Stepper {
+    func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
+        let start = clock.now
+        let did = try step(limit, since: start)
+        busySince = did.outcome == .busy ? busySince ?? start : nil
+        return did
+    }
+
+    private func step(
+        _ limit: Limit,
+        since start: ContinuousClock.Instant
+    ) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
+        guard let (migrations, records) = try withoutPatience({ try load() }) else { return (.busy, 0) }
+        // What keeps one table keeps no other.
+        var failure: (any Error)?
+        do {
+            try leaveSources()
+        } catch  where Self.isOfOneSource(error) {
+            failure = error
+        }
+        guard !records.isEmpty else {
+            if let failure { throw failure }
+            return (.idle, 0)
+        }
+        statements.fired.moving = Set(
+            records.filter { $0.phase == .copying }.map { SQLIdentifier.lowercased($0.target) }
+        )
+        if case .time = limit, emptyLongWAL() { return (.worked, 0) }
+        statements.forgetSome()
+        try dropBuilds(records)
+        let starting = records.filter { $0.phase == .starting && limit.concerns($0) }
+        // Another file's stepper moves what that has taken over.
+        var outcome = records.contains { !$0.isOwn } ? MigrationProgress.Outcome.busy : .idle
+        var moved: Int64 = 0
+        // Rows of a file that is being made do not move yet.
+        let isUnfinished = try isUnfinished()
+        let begun = records.filter {
+            $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.undoStage != nil)
+        }
+        isKeptFromTarget = false
+        var lockedSources: Set<Int64> = []
+        // Who has cancelled one wants its source.
+        var order = begun.filter { $0.undoStage != nil } + begun.filter { $0.undoStage == nil }
+        if case .time(let budget, nil) = limit, order.first?.undoStage == nil {
+            let together = try advanceTogether(order, migrations, until: start + budget)
+            moved = together.moved
+            outcome = together.outcome ?? outcome
+            order.removeAll {
+                together.handled.contains($0.id) || together.outcome == .worked && !apart.contains($0.id)
+            }
+        }
+        for record in order {
+            guard let migration = migrations.first(where: { $0.id == record.migration }) else { continue }
+            guard limit.concerns(record), !lockedSources.contains(record.migration) else { continue }
+            let did: (moved: Int64, outcome: MigrationProgress.Outcome)?
+            do {
+                did = try unlessOvertaken(record) {
+                    try withoutPatience { try advance(record, migration, limit, start) } ?? (0, .busy)
+                }
+            } catch  where Self.isOfOneSource(error) {
+                let isRead = record.phase == .copying && record.undoStage == nil
+                let cause = error as? SQLiteError
+                let reason: any Error =
+                    cause.flatMap { isRead && $0.code == .error ? failed(record, $0) : nil } ?? error
+                noteStop(record, reason)
+                failure = failure ?? reason
+                continue
+            }
+            // It may have been this step that ended it, and failed after that.
+            if did == nil { try leaveSources() }
+            moved += did?.moved ?? 0
+            let result = did?.outcome ?? .worked
+            noteLocks(record, result)
+            if result == .worked { noteProgress(record) }
+            if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
+            if result == .busy, !isKeptFromTarget {
+                lockedSources.insert(record.migration)
+                continue
+            }
+            // In time, one table after the other; by rows, a piece of each.
+            if case .time = limit, result != .waitingForReaders { break }
+        }
+        if outcome == .idle || outcome == .busy, !starting.isEmpty {
+            do {
+                outcome = try resume(starting, records, migrations)
+            } catch {
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+        return (outcome, moved)
+    }
+
+    /// Drops what was built of tables whose rows have moved otherwise, or return.
+    private func dropBuilds(_ records: [TableRecord]) throws {
+        let builds = BuildStore(connection: connection)
+        // In one snapshot: another process may end the last migration, and its state goes.
+        let ids = try connection.readingTransaction(builds.ids).filter { id in
+            records.contains { $0.id == id && !($0.isMoving && $0.watermark == nil) }
+        }
+        if ids.isEmpty { return }
+        _ = try transaction { for id in ids { try builds.drop(id) } }
+    }
+
+    /// Goes on with tables whose beginning was cut short, where a step has nothing else to do, and others have had time to.
+    ///
+    /// - Throws: Why one of them cannot begin.
+    private func resume(
+        _ wanted: [TableRecord],
+        _ records: [TableRecord],
+        _ migrations: [MigrationRecord]
+    ) throws -> MigrationProgress.Outcome {
+        let now = clock.now
+        let beginnings = memory(Beginnings.self)
+        for record in wanted where beginnings.since[record.id] == nil { beginnings.since[record.id] = now }
+        let due = wanted.filter { now - (beginnings.since[$0.id] ?? now) >= patienceWithBeginnings }
+        if due.isEmpty { return .busy }
+        for record in due { beginnings.since[record.id] = nil }
+        var failure: (any Error)?
+        for migration in migrations {
+            guard due.contains(where: { $0.migration == migration.id }) else { continue }
+            // All begin together, or none does.
+            let own = records.filter { $0.migration == migration.id && $0.phase == .starting }
+            do {
+                try Setup(stepper: self).finishBeginning(own, migration)
+                for record in own { noteProgress(record) }
+            } catch {
+                for record in own { noteStop(record, error) }
+                failure = failure ?? error
+            }
+        }
+        if let failure { throw failure }
+        return .worked
+    }
+
+    /// Does what is next for one table.
+    private func advance(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        switch record.phase {
+        case .starting, .done: (0, .idle)
+        case .copying where record.undoStage != nil: try bringBack(record, migration, limit, start)
+        case .copied where record.undoStage != nil: (0, try Undo(stepper: self, migration: migration).release(record))
+        case .copying:
+            // Another connection may have given the table another shape, which the next step reads.
+            try currentSQL(for: record, migration).map {
+                try Copying(stepper: self, migration: migration, sql: $0).advance(record, limit, start)
+            } ?? (0, .worked)
+        case .copied, .retiring: (0, try Retirement(stepper: self, migration: migration).advance(record))
+        }
+    }
+
+    /// Brings rows back to the source. When the last ones have come up, the time does not count: writers would be ahead again.
+    private func bringBack(
+        _ record: TableRecord,
+        _ migration: MigrationRecord,
+        _ limit: Limit,
+        _ start: ContinuousClock.Instant
+    ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
+        var most = Int64.max
+        if case .rows(let rows, _) = limit { most = rows }
+        guard most > 0 else { return (0, .idle) }
+        let (returned, outcome) = try Undo(stepper: self, migration: migration).advance(record, atMost: most) {
+            guard case .time(let budget, _) = limit else { return false }
+            let time = clock.now - start
+            return $0 ? time > budget + .milliseconds(200) : time >= budget || gate.isAwaited
+        }
+        return (returned, outcome)
+    }
+
+    /// An expression of the application's fails: a condition or a mapping, or a function that is not there.
+    private func failed(_ record: TableRecord, _ error: SQLiteError) -> MigrationError {
+        MigrationError(
+            .sqliteError,
+            "the rows of source table \(record.source) cannot be read for table \(record.target): \(error.message). Nothing is lost: "
+                + "the migration goes on when its condition and its columns' expressions work for all rows",
+            table: record.target,
+            cause: error
+        )
+    }
+
+    /// Empties the WAL if steps have made it long: one step syncs it, the next one copies it into the file.
+    private func emptyLongWAL() -> Bool {
+        guard walKeeper.isDueForSteps else { return false }
+        if isWALSynced {
+            walKeeper.shorten(connection)
+        } else {
+            // A failure loses nothing: the checkpoint syncs for itself.
+            try? connection.sync(schema: "main")
+        }
+        isWALSynced.toggle()
+        return true
+    }
+}

@@ -1,0 +1,227 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// How moving tables are set up on the connection, and removed.
+extension Overlay {
+    /// Makes the TEMP objects. The sources are attached.
+    func install(_ moves: [Move]) throws {
+        hiddenByTemporaryTables.removeAll()
+        let temporary = moves.isEmpty ? [] : try temporaryNames()
+        var unions: [SchemaRow] = []
+        for move in moves { try install(move, besides: temporary, &unions) }
+        try create(unions)
+        if statements.canPromote { try createKeyCollections(moves) }
+        foreignKeys = try ForeignKeyTies(SchemaReader(connection: connection, schema: "main"), moving: byName)
+        try installKeyActions()
+        try installTwins()
+        if !byName.isEmpty {
+            try execute(CountedRows.create)
+            if Connection.libraryVersionNumber < 3_018_000 { try execute(InsertedRowID.create) }
+        }
+        try watchAccesses()
+        try findTemporaryTriggers()
+        // A rollback may bring the union tables of drained ones back. The others were known for being dropped.
+        let known = (Array(byName.values) + drained).flatMap(\.feeds)
+        tables.byID = Dictionary(known.map { ($0.id, $0) }) { first, _ in first }
+        returning = byName.values.flatMap(\.feeds).filter(\.isReturning)
+        generation += 1
+    }
+
+    /// Makes the TEMP triggers by which rows at the other ends of foreign keys are promoted, if the connection enforces keys.
+    private func installKeyActions() throws {
+        let isWanted = statements.canPromote && !connection.isBorrowed && connection.isOn(.foreignKeys)
+        let reader = SchemaReader(connection: connection, schema: "main")
+        try keyActions.read(reader, isWanted ? foreignKeys : ForeignKeyTies(), moving: byName)
+        for trigger in keyActions.triggers { try execute(trigger) }
+    }
+
+    private func removeKeyTriggers() throws {
+        let names = try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type = 'trigger'").map {
+            try $0.get(0, as: String.self)
+        }
+        for name in names where OwnNames.isTrigger(name) {
+            // SQLite knows none whose table another program has renamed.
+            try execute("DROP TRIGGER IF EXISTS temp.\(SQLIdentifier.quoted(name))")
+        }
+    }
+
+    private func findTemporaryTriggers() throws {
+        boundByTemporaryTriggers.removeAll()
+        guard !byName.isEmpty else { return }
+        let sql = "SELECT tbl_name, name FROM sqlite_temp_master WHERE type = 'trigger'"
+        for row in try connection.fetchAll(sql) where !OwnNames.isTrigger(try row.get(1)) {
+            let name: String = try row.get(0)
+            if let table = table(named: name) {
+                boundByTemporaryTriggers.insert(table.id)
+            } else if twins.contains(where: { SQLIdentifier.equal($0, name) }) {
+                boundByTemporaryTriggers.formUnion(byName.values.map(\.id))
+            }
+        }
+    }
+
+    func attach(_ migration: MigrationRecord) throws {
+        guard let path = migration.sourcePath, attached[migration.schema] == nil else { return }
+        // Before 3.28, BEGIN IMMEDIATE fails for a file that is read alone; where Midstream does not begin, it must not.
+        let isWritable = connection.isBorrowed && Connection.libraryVersionNumber < 3_028_000
+        try SourceFile.attach(migration, to: connection, access: isWritable ? .readWrite : .readOnly, keys: keys)
+        attached[migration.schema] = path
+    }
+
+    /// - Parameters:
+    ///   - temporary: The names of TEMP tables and views, in lower case. Those of the overlay are not there yet.
+    ///   - unions: The union tables that are to be created, which this one's come to.
+    private func install(_ move: Move, besides temporary: Set<String>, _ unions: inout [SchemaRow]) throws {
+        let (record, target) = (move.record, move.target)
+        let name = SQLIdentifier.lowercased(target.name)
+        let table = MovingTable(
+            record: record,
+            migration: move.migration,
+            target: target,
+            source: move.source,
+            sourceVersion: move.sourceVersion,
+            insertGuard: move.insertGuard,
+            inner: byName[name],
+            isHidden: byName[name]?.isHidden ?? temporary.contains(name),
+            statements: statements
+        )
+        for fence in move.fences where !fences.contains(fence) { try defineFence(fence) }
+        tables.byID[table.id] = table
+        byName[name] = table
+        if let inner = table.inner {
+            if !inner.isHidden { unions.removeAll { SQLIdentifier.equal($0.name, target.name) } }
+            unions.append(union(OwnNames.whole(inner.id), inner, "whole"))
+        }
+        if table.isHidden {
+            hiddenByTemporaryTables.insert(table.id)
+        } else {
+            unions.append(union(target.name, table, "whole"))
+        }
+        if table.hasPendingUnion { unions.append(union(OwnNames.pending(table.id), table, "pending")) }
+    }
+
+    /// Tables with rowids have one collection in common.
+    private func createKeyCollections(_ moves: [Move]) throws {
+        let first = moves.first(where: \.target.hasRowID)?.record.id
+        for move in moves where !move.target.hasRowID || move.record.id == first {
+            if let table = tables.byID[move.record.id] { try execute(KeyCollection(table).create) }
+        }
+    }
+
+    private func temporaryNames() throws -> Set<String> {
+        let sql = "SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')"
+        return Set(try connection.fetchAll(sql).map { SQLIdentifier.lowercased(try $0.get(0)) })
+    }
+
+    /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.
+    func hasTemporary(_ name: String) throws -> Bool {
+        let sql = "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
+        return try connection.fetchOne(sql, [name]) != nil
+    }
+
+    private func union(_ name: String, _ table: MovingTable, _ scope: String) -> SchemaRow {
+        let module = table.target.hasRowID ? moduleName : UnionModule.keyedName
+        return SchemaRow(
+            kind: .table,
+            name: name,
+            table: name,
+            words: ("CREATE VIRTUAL TABLE", "USING \(module)(\(table.id), \(scope))")
+        )
+    }
+
+    /// SQLite connects those that are written into its schema's table when they are first named.
+    private func create(_ unions: [SchemaRow]) throws {
+        guard connection.isBorrowed else { return try connection.create(unions, in: "temp", execute) }
+        // Other code's authorizer may not let the schema's table be written.
+        for union in unions { try execute(union.create(in: "temp")) }
+    }
+
+    /// Removes the TEMP objects, be they those that a rollback has brought back or a failure has left.
+    func removeTables() throws {
+        try removeKeyTriggers()
+        try removeTwins()
+        // Those that read others come after them.
+        let unions = try connection.fetchAll(
+            "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE %' "
+                + "AND sql LIKE '% USING midstream\\_union%' ESCAPE '\\' ORDER BY rowid DESC"
+        )
+        try dropUnions(unions.map { try $0.get(0) })
+        byName.removeAll()
+        returning.removeAll()
+        statements.removeAll()
+    }
+
+    private func remove(_ table: MovingTable) throws {
+        // Those that read others before them.
+        let inner = table.feeds.dropFirst().map { OwnNames.whole($0.id) }
+        try dropUnions((table.isHidden ? [] : [table.name]) + inner + table.feeds.map { OwnNames.pending($0.id) })
+    }
+
+    private func dropUnions(_ names: [String]) throws {
+        statements.isRemovingTables = true
+        defer { statements.isRemovingTables = false }
+        for name in names {
+            try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
+            // An authorizer of other code's may have the statement do nothing.
+            guard connection.isBorrowed, try exists(name) else { continue }
+            throw SQLiteError(
+                code: .authorization,
+                message: "the connection's authorizer keeps TEMP tables from being dropped"
+            )
+        }
+    }
+
+    /// The moving tables of the names that those have, each with all of its sources.
+    func groups(of ids: Set<Int64>) -> [MovingTable] {
+        Set(ids.compactMap { tables.byID[$0].map { SQLIdentifier.lowercased($0.name) } }).sorted()
+            .compactMap { byName[$0] }
+    }
+
+    /// Takes a table that has been drained out of the overlay, within the transaction that drained it.
+    func removeDrained(_ table: MovingTable) throws {
+        try remove(table)
+        byName[SQLIdentifier.lowercased(table.name)] = nil
+        for trigger in keyActions.triggerNames(uselessWithout: Set(byName.values.map(\.id))) {
+            try execute("DROP TRIGGER IF EXISTS temp.\(trigger)")
+        }
+        drained.append(table)
+        try removeTwins()
+        try installTwins()
+        noteMovingTables()
+        generation += 1
+        schemaVersion = nil
+    }
+
+    /// Takes tables out of the overlay that have moved by the snapshot of the transaction that is open.
+    ///
+    /// - Throws: `SQLiteError`, `LOCKED`, where a statement is reading one.
+    func removeMoved() throws {
+        if try isEmpty && drained.isEmpty || isOfSchema() { return }
+        if !drained.isEmpty { try restoreAfterRollback() }
+        let moving = Set(try store.load().tables.filter { $0.phase == .copying }.map(\.id))
+        for table in byName.values where !table.feeds.contains(where: { moving.contains($0.id) }) {
+            guard table.openCursors == 0 else {
+                throw SQLiteError(code: .locked, message: "database table is locked: \(table.name)")
+            }
+            try removeDrained(table)
+        }
+    }
+
+    /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
+    func restoreAfterRollback() throws {
+        // It was made within the transaction, perhaps after the savepoint, for what may not move any more.
+        if hasResumed { return try suspended {} }
+        for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
+        drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }
+        twins = Set(try twinsInPlace())
+        noteMovingTables()
+        generation += 1
+    }
+
+    func isBack(_ table: MovingTable) throws -> Bool {
+        try exists(table.hasPendingUnion ? OwnNames.pending(table.id) : table.name)
+    }
+
+    private func exists(_ name: String) throws -> Bool {
+        try connection.fetchValue(Int64.self, "SELECT 1 FROM sqlite_temp_master WHERE name = ?", [name]) != nil
+    }
+}

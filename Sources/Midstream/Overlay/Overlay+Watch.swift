@@ -1,0 +1,62 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// What the watch of the connection is told.
+extension Overlay {
+    func noteMovingTables() {
+        watch.twins = twins
+        statements.fired.moving = Set(byName.keys)
+        watch.moving = Dictionary(byName.map { ($0.value.name, $0.value.id) }) { first, _ in first }
+        watch.enforced = keyActions.moving
+    }
+
+    func watchAccesses() throws {
+        noteMovingTables()
+        if !byName.isEmpty {
+            watch.triggers = try TriggerTexts(connection: connection, moving: byName, views: twins)
+        }
+        try readContentTables()
+        watchWhatIsNeeded()
+    }
+
+    /// A name that a transaction has taken from the target would mean a table of a source that is still attached.
+    func watchWhatIsNeeded() {
+        let isNeeded = !byName.isEmpty || hasSources
+        guard watch.isWatching != isNeeded else { return }
+        watch.isWatching = isNeeded
+        // It expires the statements that were prepared before.
+        authorize()
+    }
+
+    /// Looks which virtual tables read moving ones. The connection may make more of them at any time.
+    func readContentTables() throws {
+        let copies = watch.contents.copies
+        watch.contents = ContentTables(copies: copies)
+        if byName.isEmpty { return }
+        let views = Set(twins.map(SQLIdentifier.lowercased))
+        watch.contents = try ContentTables(connection: connection, moving: byName, views: views, copies: copies)
+    }
+
+    /// Has the watch asked about what statements do. The owner of a borrowed connection has an authorizer of its own, or none.
+    func authorize() {
+        if connection.isBorrowed { return }
+        connection.setAuthorizer { [watch, statements] event in
+            if statements.fired.isFiring { return statements.fired.decide(event) }
+            if statements.isPreparing || !watch.isActive {
+                // A row that is moved or promoted is not a new row: triggers' programs stay empty. What a virtual table prepares
+                // while a statement runs may read a view.
+                guard watch.isWatching, let accessor = event.accessor, accessor != CountedRows.numbers else {
+                    return .allow
+                }
+                let isTrigger = watch.triggers.isTrigger(accessor) || OwnNames.isTrigger(accessor)
+                return statements.isPreparing || isTrigger ? .ignore : .allow
+            }
+            return watch.decide(event)
+        }
+    }
+
+    /// The moving tables that the program of a CREATE TRIGGER may read or write.
+    func tablesTouched(by trigger: StatementOutline) -> Set<Int64> {
+        TriggerTexts.touched(by: trigger, moving: byName, views: Set(twins.map(SQLIdentifier.lowercased)))
+    }
+}

@@ -1,0 +1,496 @@
+internal import SQLText
+internal import SQLiteConnection
+
+/// What a source file knows of the migrations that take its rows: which target claims which table, and the fence that
+/// refuses writes by builds that do not know.
+///
+/// `Docs/FileFormat.md` describes the table.
+struct Claims {
+    let connection: Connection
+    let migration: MigrationRecord
+
+    var schema: String { SQLIdentifier.quoted(migration.schema) }
+    var table: String { "\(schema).midstream_claims" }
+    var isSameFile: Bool { migration.sourcePath == nil }
+
+    /// One target's claim on a table.
+    struct Claim: Hashable {
+        var id: Int64
+        var sourceTable: String
+        var targetFile: String
+        var targetTable: String
+        var condition: String?
+        /// The rows that have moved; `nil` until all have.
+        var moved: Int64?
+        /// The number of the target's schema when they had, which only grows.
+        var targetVersion: Int64?
+        /// The smallest and the largest rowid at the start, or since rows have returned. VACUUM gives rows other rowids if the
+        /// table has no INTEGER PRIMARY KEY, and then one of the two changes, unless none does.
+        var firstRowID: Int64?
+        var lastRowID: Int64?
+        /// The stage of the target's `Undo` that has last written the table; `nil` while no row has returned.
+        var undoStage: Int64?
+        /// How many of its transactions have written the table.
+        var undoWrites: Int64?
+        /// Whether the table has been dropped since all of it had moved. One of its name is another then.
+        var isDropped = false
+        /// Whether all of it has moved, and the table was kept for what may change, and not since it was to be kept: a later call
+        /// may drop it.
+        var isDroppable = false
+        /// What the source's file looked like, where that cannot be written: then the claim is in the target alone.
+        var stamp: SourceStamp?
+
+        /// The table that takes the rows, in words.
+        var destination: String { "table \(targetTable) of \(targetFile)" }
+    }
+
+    /// The claims on tables of the source. Those that lead to this target name it as it is named now: seen from another folder, a
+    /// path that was written for a former one may do so by chance.
+    ///
+    /// - Parameter id: The only one that is wanted.
+    func all(only id: Int64? = nil) throws -> [Claim] {
+        let unfenced = try unfenced(only: id)
+        let claims = try Self.all(in: migration.schema, connection, only: id) + unfenced
+        if claims.isEmpty { return [] }
+        let (own, target) = (targetFile(), connection.fileName(schema: "main").flatMap(FilePath.identity))
+        return claims.map { claim in
+            guard let target, !claim.targetFile.hasSameBytes(as: own),
+                FilePath.identity(path(of: claim, in: migration.schema)) == target
+            else { return claim }
+            var claim = claim
+            claim.targetFile = own
+            return claim
+        }
+    }
+
+    /// The claims on tables of the source that are in the target alone.
+    private func unfenced(only id: Int64?) throws -> [Claim] {
+        if isSameFile { return [] }
+        return try UnfencedClaims(connection: connection).all(
+            of: migration,
+            targetFile: targetFile(),
+            at: connection.fileName(schema: migration.schema)
+        ).filter { id == nil || $0.id == id }
+    }
+
+    /// The claims on tables of a file.
+    ///
+    /// - Parameters:
+    ///   - schema: What it is attached as, as SQL writes it.
+    ///   - id: The only one that is wanted.
+    static func all(in schema: String, _ connection: Connection, only id: Int64? = nil) throws -> [Claim] {
+        // Another connection may drop the table once this one has seen that it is there.
+        try connection.holdingSnapshots(of: [schema]) { try allHere(in: schema, connection, only: id) }
+    }
+
+    private static func allHere(in schema: String, _ connection: Connection, only id: Int64?) throws -> [Claim] {
+        guard try exist(in: schema, connection) else { return [] }
+        return try connection.mapRows(
+            "SELECT id, source_table, target_file, target_table, condition, moved, target_version, "
+                + "first_rowid, last_rowid, undo_stage, undo_writes, dropped, droppable FROM \(schema).midstream_claims "
+                + (id == nil ? "ORDER BY id" : "WHERE id = ?"),
+            id.map { [$0] } ?? []
+        ) {
+            Claim(
+                id: try $0.read(at: 0),
+                sourceTable: try $0.read(at: 1),
+                targetFile: try $0.read(at: 2),
+                targetTable: try $0.read(at: 3),
+                condition: try $0.read(at: 4),
+                moved: try $0.read(at: 5),
+                targetVersion: try $0.read(at: 6),
+                firstRowID: try $0.read(at: 7),
+                lastRowID: try $0.read(at: 8),
+                undoStage: try $0.read(at: 9),
+                undoWrites: try $0.read(at: 10),
+                isDropped: try $0.read(Int64.self, at: 11) == 1,
+                isDroppable: try $0.read(Int64.self, at: 12) == 1
+            )
+        }
+    }
+
+    /// Whether a file has the table of claims.
+    static func exist(in schema: String, _ connection: Connection) throws -> Bool {
+        try StateStore(connection: connection, schema: schema).exists("midstream_claims")
+    }
+
+    /// The target's file as the source names it.
+    func targetFile() -> String { file(of: "main") }
+
+    /// An attached file as the source names it.
+    func file(of other: String) -> String {
+        // Older versions of SQLite name a file by the links that it was opened through.
+        let path = FilePath.resolved(connection.fileName(schema: other) ?? "")
+        let source = connection.fileName(schema: migration.schema).map(FilePath.resolved) ?? path
+        return FilePath.relative(path, toFolderOf: source)
+    }
+
+    /// Another target has claimed a table by the number of a move that is about to begin.
+    struct NumberTaken: Error {}
+
+    /// Whether the number of a move that is about to begin is that of another target's, which has begun in the same millisecond.
+    func isTaken(_ record: TableRecord, among claims: [Claim]) -> Bool {
+        claims.contains { claim in
+            claim.id == record.id
+                && !(SQLIdentifier.equal(claim.sourceTable, record.source)
+                    && SQLIdentifier.equal(claim.targetTable, record.target)
+                    && Self.isSame(claim.condition, record.condition)
+                    && (claim.targetFile.hasSameBytes(as: targetFile()) || isStale(claim)))
+        }
+    }
+
+    /// The same of one table.
+    func stake(_ record: TableRecord) throws { try stake([record]) }
+
+    /// Claims tables for a migration that the target already knows of, and puts up the fences, in one transaction.
+    func stake(_ records: [TableRecord]) throws {
+        var known = Staked(isSameFile ? [] : try all())
+        var fenced: Set<String> = []
+        var fences: [SchemaRow] = []
+        let file = targetFile()
+        for record in records where try stake(record, of: file, among: &known) {
+            let isFirst = fenced.insert(SQLIdentifier.lowercased(record.source)).inserted
+            if isFirst || isSameFile { fences += try fence(record, of: file) }
+        }
+        try connection.create(fences, in: migration.schema)
+    }
+
+    /// The claims on tables of a file, of which there may be thousands.
+    struct Staked {
+        private var byID: [Int64: Claim] = [:]
+        private var bySource: [String: [Claim]] = [:]
+
+        init(_ claims: [Claim]) {
+            for claim in claims { append(claim) }
+        }
+
+        var isEmpty: Bool { byID.isEmpty }
+
+        subscript(id: Int64) -> Claim? { byID[id] }
+
+        func claims(on source: String) -> [Claim] { bySource[SQLIdentifier.lowercased(source)] ?? [] }
+
+        mutating func append(_ claim: Claim) {
+            byID[claim.id] = claim
+            bySource[SQLIdentifier.lowercased(claim.sourceTable), default: []].append(claim)
+        }
+
+        /// Takes the name from claims.
+        mutating func forget(on source: String, where isForgotten: (Claim) throws -> Bool) rethrows {
+            try bySource[SQLIdentifier.lowercased(source)]?.removeAll(where: isForgotten)
+        }
+    }
+
+    /// Claims a table, which has yet to be fenced then.
+    ///
+    /// - Parameter claims: All of the source's file, which this one comes to.
+    /// - Returns: `false` where it was claimed before.
+    private func stake(_ record: TableRecord, of file: String, among claims: inout Staked) throws -> Bool {
+        if isSameFile {
+            for other in try movedHere(from: record.source) where !other.isDropped { try checkDisjoint(record, other) }
+            return true
+        }
+        if let same = claims[record.id] {
+            guard !isTaken(record, among: [same]) else { throw NumberTaken() }
+            return false
+        }
+        if claims.isEmpty {
+            try connection.create(
+                in: migration.schema,
+                [
+                    """
+                    CREATE TABLE IF NOT EXISTS \(table)(
+                        id INTEGER PRIMARY KEY, source_table TEXT NOT NULL, target_file TEXT NOT NULL,
+                        target_table TEXT NOT NULL, condition TEXT, moved INTEGER, target_version INTEGER,
+                        first_rowid INTEGER, last_rowid INTEGER, undo_stage INTEGER, undo_writes INTEGER,
+                        dropped INTEGER NOT NULL DEFAULT 0, droppable INTEGER NOT NULL DEFAULT 0)
+                    """
+                ]
+            )
+        }
+        for claim in claims.claims(on: record.source) {
+            if try isOfFormer(claim) {
+                // Its target may have yet to learn that it was dropped.
+                try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [claim.id])
+            } else {
+                try checkDisjoint(record, claim)
+            }
+        }
+        try claims.forget(on: record.source, where: isOfFormer)
+        try checkOwners(record, among: claims.claims(on: record.source))
+        let tables = try tables(of: record)
+        let rowIDs = try tables.flatMap(rowIDs)
+        try connection.execute(
+            """
+            INSERT INTO \(table)(id, source_table, target_file, target_table, condition, first_rowid, last_rowid)
+            VALUES (?, ?, ?, ?, ?, ?, ?)
+            """,
+            [record.id, record.source, file, record.target, record.condition, rowIDs?.first, rowIDs?.last]
+        )
+        if let tables, Self.isKnownByImplicitRowID(tables) { try keptRowIDs.keep(record.id) }
+        claims.append(
+            Claim(
+                id: record.id,
+                sourceTable: record.source,
+                targetFile: file,
+                targetTable: record.target,
+                condition: record.condition,
+                firstRowID: rowIDs?.first,
+                lastRowID: rowIDs?.last
+            )
+        )
+        return true
+    }
+
+    /// Whether a claim on a source table belongs to the table that a table of the target has moved on to, or that may have moved on
+    /// from there.
+    ///
+    /// - Parameter onward: See ``onward()``.
+    func hasMovedOn(_ claim: Claim, _ source: String, _ wish: TableMigration, _ onward: [Claim]) -> Bool {
+        guard SQLIdentifier.equal(claim.sourceTable, source) else { return false }
+        let path = path(of: claim, in: migration.schema)
+        return onward.contains { onward in
+            guard SQLIdentifier.equal(onward.sourceTable, wish.name) else { return false }
+            let isOver = onward.moved != nil && !onward.isDropped
+            // The next file takes over what rows are to come from, and leaves the rest to end where it is. From there they may
+            // have come back into another table of this one.
+            let isWish =
+                claim.targetFile.hasSameBytes(as: targetFile()) && SQLIdentifier.equal(claim.targetTable, wish.name)
+            if isOver, !isWish, Self.isSame(claim.condition, wish.condition) { return true }
+            guard SQLIdentifier.equal(onward.targetTable, claim.targetTable) else { return false }
+            let other = self.path(of: onward, in: "main")
+            // When all has moved on, a file may have got another path than one of them knows.
+            return other.hasSameBytes(as: path) || isOver && (FilePath.isGone(path) || FilePath.isGone(other))
+        }
+    }
+
+    /// Has a claim belong to the table of another file, with a fence that says so.
+    ///
+    /// - Parameters:
+    ///   - record: The move as that file has it, or is to have it.
+    ///   - file: That file.
+    ///   - others: Whose it may be by now.
+    func assign(_ record: TableRecord, to file: String, among others: [String]) throws {
+        guard let claim = try all().first(where: { $0.id == record.id }),
+            others.contains(where: claim.targetFile.hasSameBytes)
+        else {
+            throw MigrationError(
+                .foreignState,
+                "source table \(record.source) of \(connection.fileName(schema: migration.schema) ?? "the source") belongs to "
+                    + "neither of \(others.joined(separator: " and ")): one of the files was replaced, or is a copy. "
+                    + "Open the files that belong together",
+                table: record.target
+            )
+        }
+        try connection.execute(
+            "UPDATE \(table) SET target_file = ?1, target_table = ?2 WHERE id = ?3",
+            [file, record.target, record.id]
+        )
+        try passFence(of: record, to: record, of: file)
+    }
+
+    /// Has a fence that a move has made say where the rows are to be written from now on.
+    private func passFence(of record: TableRecord, to other: TableRecord, of file: String) throws {
+        let own = try fences(of: record.source).filter { $0.id == record.id }.map(\.name)
+        guard !own.isEmpty else { return }
+        for name in own { try connection.execute("DROP TRIGGER \(schema).\(SQLIdentifier.quoted(name))") }
+        let view = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'view' AND name = ? COLLATE NOCASE"
+        let isTable = try connection.fetchOne(view, [record.source]) == nil
+        let fence = isTable ? try fence(other, of: file) : fence(other, "INSTEAD OF", of: file)
+        try connection.create(fence, in: migration.schema)
+    }
+
+    /// Writes the claims alone, in a transaction that is on the disk when it returns.
+    func write(_ body: () throws -> Void) throws {
+        try connection.transaction {
+            try WriteLock.take(connection, by: "midstream_claims", in: migration.schema)
+            try body()
+        }
+        try connection.sync(schema: migration.schema)
+    }
+
+    /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
+    ///
+    /// - Parameter claims: All of the file; `nil` where they have yet to be read.
+    func withdraw(_ record: TableRecord, among claims: [Claim]? = nil) throws {
+        // It has another name where a program without Midstream has renamed the table.
+        var fences = MoveSQL.guards.map { Self.fence($0, record) }
+        if !isSameFile {
+            let claims = try claims ?? all()
+            if claims.isEmpty { return }
+            try connection.execute("DELETE FROM \(table) WHERE id = ?", [record.id])
+            try forgetRowIDs(of: record)
+            let others = claims.filter { $0.id != record.id }
+            if others.isEmpty { try connection.execute("DROP TABLE \(table)") }
+            if let other = others.first(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) {
+                return try passFence(of: record, to: TableRecord(other, of: migration), of: other.targetFile)
+            }
+            // Another's is there where its table has got this one's name.
+            fences += try claimFences(of: record.source).filter { fence in !others.contains { $0.id == fence.id } }
+                .map(\.name)
+        }
+        for name in Set(fences) {
+            try connection.execute("DROP TRIGGER IF EXISTS \(schema).\(SQLIdentifier.quoted(name))")
+        }
+    }
+
+    /// Withdraws the claims of targets whose files are not there any more, for tables that have not been dropped.
+    ///
+    /// - Returns: The source's tables.
+    /// - Throws: ``MigrationError`` with code `misuse` where a target that is there has claims, and no other one has.
+    func releaseLost() throws -> [String] {
+        guard try Self.exist(in: schema, connection) else { return [] }
+        var released: [String] = []
+        try write {
+            var claims = try all()
+            let kept = claims.filter { !$0.isDropped }
+            let lost = kept.filter(isStale)
+            if lost.isEmpty, let claim = kept.first {
+                throw MigrationError(
+                    .misuse,
+                    "the target of source table \(claim.sourceTable) is there: \(self.path(of: claim, in: migration.schema)). Open that file, "
+                        + "and bring the rows back by cancelMigration, or let them move",
+                    table: claim.targetTable
+                )
+            }
+            for claim in lost {
+                try withdraw(TableRecord(claim, of: migration), among: claims)
+                claims.removeAll { $0.id == claim.id }
+                if !released.contains(where: { SQLIdentifier.equal($0, claim.sourceTable) }) {
+                    released.append(claim.sourceTable)
+                }
+            }
+        }
+        return released
+    }
+
+    /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
+    /// it, and that its rows have the rowids that they had then.
+    ///
+    /// - Complexity: O(log n).
+    @discardableResult
+    func confirm(_ record: TableRecord) throws -> Claim? {
+        // Rows that return change all of it at once. The target's snapshot is not the newer one.
+        try connection.holdingSnapshots(of: ["main", schema]) {
+            guard let claim = try confirmTarget(record) else { return nil }
+            // A table that is gone is told of when a connection misses it.
+            if claim.stamp == nil, let now = try rowIDs(of: record) { try check(now, claim, record) }
+            return claim
+        }
+    }
+
+    /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
+    /// read the target before them.
+    @discardableResult
+    func confirm(_ record: TableRecord, among claims: [Int64: Claim]) throws -> Claim? {
+        guard !isSameFile else { return nil }
+        let claim = try own(claims[record.id], record)
+        if claim.undoStage != nil || record.undoStage != nil {
+            try checkStage(claim, StateStore(connection: connection).table(record.id))
+        }
+        return claim
+    }
+
+    /// Makes sure that a source's rows have the rowids that they had when its table began to move.
+    func checkRowIDs(_ claim: Claim, _ record: TableRecord, of source: TableSchema, _ target: TableSchema) throws {
+        guard claim.stamp == nil else { return }
+        if let now = try target.hasRowID ? rowIDs(of: source) : .unknown { try check(now, claim, record) }
+    }
+
+    private func check(_ now: RowIDs, _ claim: Claim, _ record: TableRecord) throws {
+        guard now.first == claim.firstRowID, now.last == claim.lastRowID else {
+            throw MigrationError(
+                .sourceChanged,
+                "the rows of source table \(record.source) have other rowids than when table \(record.target) began to move: "
+                    + "a VACUUM of \(path), or a write past its fence, has changed them. Restore the file as it was before",
+                table: record.target
+            )
+        }
+    }
+
+    private var path: String { connection.fileName(schema: migration.schema) ?? "the source" }
+
+    /// Makes sure that the source is the one that a table began to move from, and that this target has seen which rows
+    /// returned to it.
+    func confirmTarget(_ record: TableRecord) throws -> Claim? {
+        guard !isSameFile else { return nil }
+        return try connection.holdingSnapshots(of: ["main", schema]) {
+            let claim = try own(all(only: record.id).first, record)
+            try checkStage(claim, StateStore(connection: connection).table(record.id))
+            return claim
+        }
+    }
+
+    private func own(_ claim: Claim?, _ record: TableRecord) throws -> Claim {
+        guard let claim else { throw isOther(record) }
+        if let stamp = claim.stamp { try checkUnchanged(since: stamp, record) }
+        return claim
+    }
+
+    /// Makes sure that nobody has written a source that has no fence, since nobody could.
+    func checkUnchanged(since stamp: SourceStamp, _ record: TableRecord) throws {
+        guard SourceStamp(of: path) != stamp else { return }
+        throw MigrationError(
+            .sourceChanged,
+            "the file \(path), from which table \(record.target) is moving, has been changed since that began. It could not be written "
+                + "then, so that nothing keeps other programs from it. Nothing is lost: put the file back as it was, with the time "
+                + "of its last modification, which was @\(stamp.modified) (cp -p keeps it, and touch -d sets it)",
+            table: record.target
+        )
+    }
+
+    /// What is told of a source that has no claim of a table's.
+    func isOther(_ record: TableRecord) -> MigrationError {
+        MigrationError(
+            .foreignState,
+            "\(path) is not the file that table \(record.target) began to move from: restore the one that belongs to "
+                + "this target",
+            table: record.target
+        )
+    }
+
+    /// The same, and that this target is not a copy of the one that the source's rows belong to. In a transaction that
+    /// writes the source.
+    func confirmOwn(_ record: TableRecord) throws {
+        if let claim = try confirm(record) { try checkOwner(claim) }
+    }
+
+    func checkOwner(_ claim: Claim) throws {
+        guard claim.targetFile.hasSameBytes(as: targetFile()) || isLeftBehind(claim) else {
+            throw MigrationError(
+                .foreignState,
+                "the source's rows belong to \(claim.targetFile), and the file that is open, \(targetFile()), is a "
+                    + "copy: open the original. The source is left as it is",
+                table: claim.targetTable
+            )
+        }
+    }
+
+    /// What the claim of a record of this target says.
+    func claim(_ record: TableRecord) -> Claim {
+        Claim(
+            id: record.id,
+            sourceTable: record.source,
+            targetFile: targetFile(),
+            targetTable: record.target,
+            condition: record.condition
+        )
+    }
+
+}
+
+extension TableRecord {
+    /// A move of which there is but its claim: as it was when it began.
+    init(_ claim: Claims.Claim, of migration: MigrationRecord) {
+        self.init(
+            id: claim.id,
+            migration: migration.id,
+            target: claim.targetTable,
+            source: claim.sourceTable,
+            condition: claim.condition,
+            phase: .starting,
+            copied: 0,
+            settled: 0
+        )
+    }
+}

@@ -1,0 +1,474 @@
+internal import SQLText
+
+/// The SQL that the engine runs on the two sides of a moving table. All of it is within SQLite 3.15.
+struct MoveSQL: Sendable {
+    let id: Int64
+    /// `main."T"`
+    private(set) var target: String
+    let targetName: String
+    /// `"schema"."S"`
+    let source: String
+    let sourceName: String
+    /// The schema that the source is in.
+    let sourceSchema: String
+    /// The source's name where it is a table of the target's file.
+    let sourceInTarget: String?
+    /// By what rows are told apart.
+    let key: KeySQL
+    /// Whether the rowids of either side are no column's, so that VACUUM may change them.
+    let hasImplicitKey: Bool
+    /// Whether a VACUUM of the target's file may change rowids by which rows are told apart.
+    let keepsRowIDs: Bool
+    /// `main.midstream_ledger_…`
+    let ledger: String
+    /// `main.midstream_watermark_…`, where the key is not the rowid.
+    let watermark: String
+    /// Whether the target is AUTOINCREMENT.
+    let hasSequence: Bool
+    /// `AND (…)`, or nothing.
+    let condition: String
+    /// The target's columns on a row of the source.
+    let columns: MappedColumns
+    /// The columns of the target that are written, and what of the source is written into them.
+    let insertedColumns: String
+    private let selected: [String]
+    /// Whether a seek in the source compares rowids alone, and reads nothing else of the rows that it passes.
+    let seeksRowIDs: Bool
+    /// What names the source's own order of rows, or an index that has all of its rows, for a query that is to read that.
+    let listings: [String]
+    /// Those columns by index, and their names, without a rowid that has no column.
+    let written: [Int]
+    let writtenColumns: [String]
+    /// Whether the target's rowid has no column, and is written besides.
+    let hasUnnamedKey: Bool
+    /// The target's column that is the rowid.
+    let rowIDColumn: Int?
+    /// The names of the source's columns.
+    let namesOfSource: [String]
+    private let keyColumns: Set<String>
+    /// Whether rows that come into the target fire its triggers for INSERT.
+    let firesTriggers: Bool
+
+    init(record: TableRecord, migration: MigrationRecord, target: TableSchema, source: TableSchema) {
+        id = record.id
+        firesTriggers = record.firesTriggers
+        targetName = target.name
+        self.target = "main." + SQLIdentifier.quoted(target.name)
+        sourceName = source.name
+        sourceSchema = migration.schema
+        sourceInTarget = migration.sourcePath == nil ? source.name : nil
+        self.source = migration.name(of: source.name)
+        columns = MappedColumns(target: target, source: source, records: record.columns)
+        key = KeySQL(target: target, source: source, columns: columns)
+        ledger = "main." + record.ledger
+        watermark = "main." + record.watermarkTable
+        hasSequence = target.isAutoIncrement
+        condition = record.condition.map { " AND (\($0)\n)" } ?? ""
+        hasImplicitKey = target.hasRowID && source.hasRowID && (target.rowIDColumn == nil || source.rowIDColumn == nil)
+        keepsRowIDs = Self.keepsRowIDs(target: target, source: source, migration)
+        seeksRowIDs = source.hasRowID && key.isRowID && key.source[0] == source.rowIDName
+        listings =
+            source.indexes.filter { !$0.isPartial && (source.hasRowID || !$0.isPrimaryKey) }
+            .map { "INDEXED BY \(SQLIdentifier.quoted($0.name))" } + (source.hasRowID ? ["NOT INDEXED"] : [])
+        hasUnnamedKey = target.hasRowID && target.rowIDColumn == nil
+        rowIDColumn = target.hasRowID ? target.rowIDColumn : nil
+        namesOfSource = source.columns.map(\.name)
+        keyColumns = Set((target.rowIDColumn.map { [$0] } ?? key.columns).map { target.columns[$0].name })
+        written = target.columns.indices.filter { target.columns[$0].generation == nil }
+        writtenColumns = written.map { target.columns[$0].name }
+        insertedColumns = KeySQL.list(writtenColumns.map(SQLIdentifier.quoted) + (hasUnnamedKey ? key.target : []))
+        selected = written.map { [columns] in columns[$0].copied } + (hasUnnamedKey ? key.source : [])
+        state = Self.state(record.id, ledger, watermark, key)
+    }
+
+    /// The same with another table of the target's file in the target's place, which has its columns.
+    func into(_ table: String) -> MoveSQL {
+        var sql = self
+        sql.target = "main." + SQLIdentifier.quoted(table)
+        return sql
+    }
+
+    /// See ``keepsRowIDs``.
+    static func keepsRowIDs(target: TableSchema, source: TableSchema?, _ migration: MigrationRecord) -> Bool {
+        guard target.hasRowID else { return false }
+        // A VACUUM of the target's file is one of the source's too.
+        let isImplicitInSource = source.map { $0.hasRowID && $0.rowIDColumn == nil } ?? false
+        return target.rowIDColumn == nil || migration.sourcePath == nil && isImplicitInSource
+    }
+
+    // MARK: State
+
+    /// Phase, watermark, ceiling, whether the ledger has entries, and the key that the watermark stands for if it is not
+    /// the rowid.
+    let state: String
+
+    private static func state(_ id: Int64, _ ledger: String, _ watermark: String, _ key: KeySQL) -> String {
+        "SELECT phase, watermark, ceiling, EXISTS (SELECT 1 FROM \(ledger))"
+            + (key.isRowID ? "" : ", \(KeySQL.list(key.ledger))") + " FROM main.midstream_tables"
+            + (key.isRowID ? "" : " LEFT JOIN \(watermark)") + " WHERE id = \(id)"
+    }
+
+    /// The stage of `Undo` while the last rows are on their way to the source.
+    var stageOfLastRows: String {
+        "SELECT undo_stage FROM main.midstream_tables WHERE id = \(id) AND watermark IS NULL AND undo_stage % 2 = 1"
+    }
+
+    /// The engine's own tables.
+    var createTables: [String] {
+        let ledger = "CREATE TABLE \(ledger)(\(key.ledgerColumns))\(key.ledgerOptions)"
+        if key.isRowID { return [ledger] }
+        let columns = key.ledger.map { "\($0) NOT NULL" }
+        return [ledger, "CREATE TABLE \(watermark)(only INTEGER PRIMARY KEY, \(KeySQL.list(columns)))"]
+    }
+
+    /// The key that the watermark stands for.
+    var watermarkKey: String { "SELECT \(KeySQL.list(key.ledger)) FROM \(watermark)" }
+
+    /// Source rows that no statement has settled yet. Combine with a lower bound to get the pending ones.
+    var isUnsettled: String { "NOT \(isSettled)\(condition)" }
+
+    /// Whether the ledger has the source's row. The source's names do not stand where they could mean the ledger's columns, or
+    /// its rowid.
+    var isSettled: String {
+        let isFound = "\(KeySQL.tuple(key.source)) IN (SELECT \(KeySQL.list(key.ledger)) FROM \(ledger))"
+        // For the value of it, not for its truth, SQLite would go through the whole ledger to see that there is no NULL.
+        return key.count == 1 ? isFound : "CASE WHEN \(isFound) THEN 1 ELSE 0 END"
+    }
+
+    /// Whether the source's row is beyond what the stepper has passed.
+    ///
+    /// - Parameters:
+    ///   - first: The first of the parameters, to which `LiveState.bindBound` binds the bound.
+    ///   - isIndexed: Whether SQLite may find the rows by that.
+    func isBeyond(_ first: Int, isIndexed: Bool = true) -> String {
+        // A rowid is compared with the smallest that may be pending.
+        key.compares(
+            isIndexed ? key.source : key.source.map { "+" + $0 },
+            key.isRowID ? .from : .after,
+            key.parameters(from: first)
+        )
+    }
+
+    /// Whether the source's row is beyond what the stepper has passed, which is that number, or the key of `watermark`.
+    private func isBeyondStored(_ number: String) -> String {
+        // The source's names must not stand where they could mean the watermark's columns.
+        let stored = key.isRowID ? [number] : key.ledger.map { "(SELECT \($0) FROM \(watermark))" }
+        return key.compares(key.source, .after, stored)
+    }
+
+    /// Pending rows of the source, as what follows a term of WHERE, where the stored watermark is that.
+    func isPending(after watermark: Int64?) -> String {
+        switch watermark {
+        case nil: " AND \(isUnsettled)"
+        case .max: " AND 0"
+        case let number?: " AND \(isBeyondStored("\(number)")) AND \(isUnsettled)"
+        }
+    }
+
+    /// The number of rows on both sides, in one statement and so in one snapshot.
+    func wholeCount(named name: String) -> String {
+        // Among the source's rows, a column of the application's may have the name.
+        let stored = "midstream_tables.watermark"
+        return
+            "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
+            + "THEN 0 WHEN undo_stage IS NULL AND total IS NOT NULL "
+            + "THEN total - copied - settled - (SELECT count(*) FROM \(ledger)) "
+            + "WHEN undo_stage IS NULL AND watermark IS NULL THEN (SELECT count(*) FROM \(source)\(condition.isEmpty ? "" : " WHERE 1" + condition)) "
+            + "- (SELECT count(*) FROM \(ledger)) WHEN watermark = \(Int64.max) THEN 0 "
+            + "ELSE (SELECT count(*) FROM \(source) WHERE (\(stored) IS NULL OR \(isBeyondStored(stored))) AND \(isUnsettled)) "
+            + "END FROM main.midstream_tables WHERE id = \(id)), 0) AS \(SQLIdentifier.quoted(name))"
+    }
+
+    /// The number of pending rows.
+    ///
+    /// - Parameter isBounded: Whether the parameters are the bound.
+    func countPending(isBounded: Bool, hasLedger: Bool) -> String {
+        "SELECT count(*) FROM \(source) WHERE \(isBounded ? isBeyond(1) : "1")"
+            + (hasLedger ? " AND \(isUnsettled)" : condition)
+    }
+
+    // MARK: One row
+
+    /// Whether the row with the key ?1… is pending. By the rowid, it is not below the lower bound.
+    func isPending(isBounded: Bool) -> String {
+        let bound = isBounded && !key.isRowID ? " AND \(isBeyond(1 + key.count))" : ""
+        return
+            "SELECT 1 FROM \(source) WHERE \(key.equals(key.source, key.parameters(from: 1)))\(bound) AND \(isUnsettled)"
+    }
+
+    /// Whether the target has the row with the key ?1….
+    var isInTarget: String { "SELECT 1 FROM \(target) WHERE \(key.equals(key.target, key.parameters(from: 1)))" }
+
+    /// Copies the row with the key ?1….
+    var copyRow: String { copyRow(.key) }
+
+    func copyRow(_ way: Way) -> String { "\(insert(undoing: .statement)) \(selectRow(way))" }
+
+    /// `OR` stands above what the target's constraints say of conflicts. It would also stand above what the programs of
+    /// triggers say of theirs; where these are to fire, `FiredTriggers` sees to it that the constraints say nothing.
+    ///
+    /// Source: <https://www.sqlite.org/lang_createtrigger.html>.
+    func insert(undoing refusal: Refusal) -> String {
+        "INSERT \(firesTriggers ? "" : "OR \(refusal.rawValue) ")INTO \(target)(\(insertedColumns))"
+    }
+
+    /// What is copied of the row with the key ?1….
+    func selectRow(_ way: Way) -> String { select(selected, way) }
+
+    private func select(_ values: [String], _ way: Way) -> String { "SELECT \(KeySQL.list(values))\(row(way))" }
+
+    /// Copies the row with the key ?1…, with the values of the parameters from `firstReplacement` on in some of its columns.
+    ///
+    /// - Parameter replaced: Which of `writtenColumns` these are.
+    func copyRow(_ way: Way, replacing replaced: [Int]) -> String {
+        var values = selected
+        for (offset, column) in replaced.enumerated() { values[column] = "?\(firstReplacement + offset)" }
+        return "\(insert(undoing: .statement)) \(select(values, way))"
+    }
+
+    /// After the row's key and the way's.
+    var firstReplacement: Int { 1 + 2 * key.count }
+
+    func isKeyColumn(_ name: String) -> Bool { keyColumns.contains(name) }
+
+    /// Notes that the row with the key ?1… is no longer pending.
+    var settle: String {
+        "INSERT INTO \(ledger)(\(KeySQL.list(key.ledger))) VALUES (\(KeySQL.list(key.parameters(from: 1))))"
+    }
+
+    /// Whether the ledger has the key ?1….
+    var isInLedger: String { "SELECT 1 FROM \(ledger) WHERE \(key.equals(key.ledger, key.parameters(from: 1)))" }
+
+    /// For each comparable key of the target: the first pending row that has the values ?1, ?2, ….
+    ///
+    /// The comparison is the target's: the only explicit collation takes precedence over the source column's own.
+    ///
+    /// - Parameter isBounded: Whether the parameters after these are the bound.
+    func keyLookups(of target: TableSchema, isBounded: Bool) -> [String] {
+        target.comparableKeys.map { index in
+            lookup(by: index) + " " + (isBounded ? "AND \(isBeyond(index.terms.count + 1)) " : "")
+                + "AND \(isUnsettled) LIMIT 1"
+        }
+    }
+
+    /// Whether a source row has, in a key of the target, the values of the row that is called `midstream_target`.
+    func hasKey(_ index: TableSchema.Index, of target: TableSchema) -> String {
+        if columns.areNull(in: index) { return "0" }
+        let terms = index.terms.compactMap { term -> String? in
+            guard let column = term.column, column >= 0 else { return nil }
+            let name = "midstream_target." + SQLIdentifier.quoted(target.columns[column].name)
+            let mapped = columns[column]
+            return "\(mapped.value) = \(mapped.converted(name)) COLLATE \(SQLIdentifier.quoted(term.collation))"
+        }
+        return terms.joined(separator: " AND ")
+    }
+
+    /// Whether a row of the source has, in that key of the target, the values of the target's row ?1….
+    ///
+    /// - Parameter rows: Which rows of the source, as what follows a term of WHERE.
+    func collides(by index: TableSchema.Index, of target: TableSchema, with rows: String) -> String {
+        "SELECT 1 FROM \(self.target) AS midstream_target WHERE "
+            + key.equals(key.target.map { "midstream_target." + $0 }, key.parameters(from: 1))
+            + " AND EXISTS (SELECT 1 FROM \(source) WHERE \(hasKey(index, of: target))\(rows))"
+    }
+
+    /// The source's rows that have the values ?1, ?2, … in a key of the target.
+    func lookup(by index: TableSchema.Index) -> String {
+        let terms = index.terms.enumerated().map { offset, term in
+            let column = term.column.flatMap { $0 >= 0 ? columns[$0] : nil }
+            let value = column?.converted("?\(offset + 1)") ?? "?\(offset + 1)"
+            return "\(column?.value ?? key.source[0]) = \(value) COLLATE \(SQLIdentifier.quoted(term.collation))"
+        }
+        return "SELECT \(KeySQL.list(key.source)) FROM \(source) WHERE \(terms.joined(separator: " AND "))"
+    }
+
+    // MARK: The largest rowid
+
+    var largestTargetKey: String { "SELECT max(\(key.target[0])) FROM \(target)" }
+    var anyInTarget: String { "SELECT 1 FROM \(target) LIMIT 1" }
+    var anyInSource: String { "SELECT 1 FROM \(source)" + whereClause(key.belonging, "") + " LIMIT 1" }
+    var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" + whereClause(key.belonging, "") }
+
+    /// The largest rowid of those that belong.
+    var largestBelongingKey: String {
+        let name = key.source[0]
+        return "SELECT \(name) FROM \(source)" + whereClause(key.belonging, condition)
+            + " ORDER BY \(name) DESC LIMIT 1"
+    }
+
+    /// The largest pending rowid from ?1 to ?2.
+    var largestPendingKey: String {
+        let name = key.source[0]
+        return
+            "SELECT \(name) FROM \(source) WHERE \(name) BETWEEN ?1 AND ?2 AND \(isUnsettled) ORDER BY \(name) DESC LIMIT 1"
+    }
+
+    var storeCeiling: String { "UPDATE main.midstream_tables SET ceiling = ?1 WHERE id = \(id)" }
+
+    // MARK: Many rows
+
+    func whereClause(_ terms: [String], _ rest: String) -> String {
+        terms.isEmpty && rest.isEmpty
+            ? "" : " WHERE \((terms.isEmpty ? ["1"] : terms).joined(separator: " AND "))\(rest)"
+    }
+
+    /// The key of the row which many rows after the first one of a range: as many as the parameter after those of the range
+    /// says.
+    ///
+    /// - Parameters:
+    ///   - shared: How many of the first columns it is to have like the key that the range begins behind.
+    ///   - isPending: Whether pending rows alone are counted.
+    func upperKey(isBounded: Bool, sharing shared: Int, isPending: Bool) -> String {
+        "SELECT \(KeySQL.list(key.source)) FROM \(source)"
+            + whereClause(
+                key.terms(key.source, KeyRange(first: isBounded ? .after : nil, shared: shared)) + key.belonging,
+                isPending ? " AND \(isUnsettled)" : ""
+            )
+            + " ORDER BY \(key.order(key.source)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
+    }
+
+    /// What a copy of many rows undoes when the target refuses one.
+    enum Refusal: String {
+        case statement = "ABORT"
+        /// The transaction. SQLite keeps no statement journal then, a copy of each page that the statement changes.
+        ///
+        /// Source: <https://www.sqlite.org/tempfiles.html>, section 2.5.
+        case transaction = "ROLLBACK"
+    }
+
+    /// Copies the pending rows of a range.
+    func copyRange(_ range: KeyRange, withLedger: Bool, undoing refusal: Refusal) -> String {
+        "\(insert(undoing: refusal)) \(selectRange(range, withLedger: withLedger))"
+            // What is copied in the order of the keys makes the target dense.
+            + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
+    }
+
+    /// What is copied of the rows of a range.
+    func selectRange(_ range: KeyRange, withLedger: Bool) -> String {
+        "SELECT \(KeySQL.list(selected)) FROM \(source)\(rangeClause(range, withLedger: withLedger))"
+    }
+
+    /// The WHERE clause for the rows of a range that belong, or for the pending ones among them.
+    func rangeClause(_ range: KeyRange, withLedger: Bool, _ more: String = "") -> String {
+        whereClause(
+            key.terms(key.source, range),
+            (withLedger ? " AND \(isUnsettled)" : condition) + more
+        )
+    }
+
+    /// Rows of the source as `midstream_source`, where the key is `midstream_key0…`, and those of the target's columns are
+    /// `midstream_value` and their index, without the columns' collations: these may be the application's own, which the engine's
+    /// connection does not have.
+    func renamedRows(_ columns: [Int], _ whereClause: String) -> String {
+        let key = key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
+        let values = columns.map { "\(self.columns[$0].value) COLLATE BINARY AS midstream_value\($0)" }
+        return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause)) AS midstream_source"
+    }
+
+    /// The key and the columns of such rows, by names that no column of a table beside them has.
+    var keyAliases: [String] { key.source.indices.map { "midstream_source.midstream_key\($0)" } }
+
+    static func valueAlias(_ column: Int) -> String { "midstream_source.midstream_value\(column)" }
+
+    /// The pending keys of a range.
+    func pendingKeys(_ range: KeyRange) -> String {
+        "SELECT \(KeySQL.list(key.source)) FROM \(source)"
+            + rangeClause(range, withLedger: true)
+            + " ORDER BY \(key.order(key.source))"
+    }
+
+    /// Forgets the ledger's entries of a range.
+    func forgetSettled(_ range: KeyRange) -> String {
+        // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.
+        "DELETE FROM \(ledger) WHERE \(key.condition(key.ledger, range))"
+    }
+
+    /// Moves the watermark to ?1, a rowid not back, and counts ?2 rows copied and ?3 settled.
+    var advance: String {
+        "UPDATE main.midstream_tables SET watermark = ?1, copied = copied + ?2, settled = settled + ?3 "
+            + "WHERE id = \(id) AND ifnull(watermark, ?1) <= ?1"
+    }
+
+    /// Has the watermark stand for the key ?1….
+    var storeWatermarkKey: String {
+        "INSERT OR REPLACE INTO \(watermark)(only, \(KeySQL.list(key.ledger))) "
+            + "VALUES (0, \(KeySQL.list(key.parameters(from: 1))))"
+    }
+
+    // MARK: Counting
+
+    /// Of the rows before the key ?1…, or of all, from the last one down: the key of the one that so many follow as the
+    /// parameter after the key says.
+    ///
+    /// - Parameter shared: How many of the first columns it is to have like that key.
+    func sliceStart(isEnded: Bool, sharing shared: Int) -> String {
+        let terms = key.terms(key.source, KeyRange(first: isEnded ? .before : nil, shared: shared))
+        return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause(terms + key.belonging, "")
+            + " ORDER BY \(key.order(key.source, isReversed: true)) LIMIT 1 OFFSET ?\(key.count + 1)"
+    }
+
+    /// How many rows of a range belong.
+    ///
+    /// - Parameter hashes: Whether the sum of their hashes is asked for as well.
+    func countSlice(_ range: KeyRange, hashes: Bool) -> String {
+        "SELECT count(*)\(hashes ? ", sum(\(VerificationSQL(self).sourceHash))" : "") FROM \(source)"
+            + whereClause(key.terms(key.source, range), condition)
+    }
+
+    // MARK: Triggers of the target
+
+    /// The triggers on the target's table by which a new row meets pending rows of the same key.
+    ///
+    /// They name functions that only Midstream's connections have, so that a connection without the overlay is refused
+    /// ("no such function") instead of taking a pending row's key. So is one whose overlay is of another move, or of triggers that
+    /// were made before: the name of one has a number of its own. They have no list of columns, since an assignment to `rowid`
+    /// would not fire them then.
+    ///
+    /// - Parameter number: That number. Tables that begin together may share one.
+    func triggers(of target: TableSchema, number: Int64 = Identifiers.next()) -> [SchemaRow] {
+        let fence = "\(GuardTriggers.fence)\(number)()"
+        let name = SQLIdentifier.quoted(target.name)
+        let columns = Self.keyColumns(of: target).map { target.columns[$0] }
+        let rowID = key.isRowID ? [key.target[0]] : []
+        let keys = columns.map { column in
+            let new = "NEW.\(SQLIdentifier.quoted(column.name))"
+            // REPLACE puts the default in the place of NULL after the trigger has run.
+            guard let replacement = column.replacement, !column.isReplacementVolatile else { return new }
+            return "ifnull(\(new), \(replacement))"
+        }
+        let values = ["\(id)"] + (key.isRowID ? ["NEW.\(key.target[0])"] : ["NULL"]) + keys
+        let call = "SELECT CASE WHEN 1 THEN midstream_conflict(\(KeySQL.list(values))) ELSE \(fence) END;"
+        let changed = (rowID + columns.map { SQLIdentifier.quoted($0.name) })
+            // An index may tell values apart which the column's own collation does not.
+            .map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }
+            .joined(separator: " OR ")
+        func trigger(_ event: String, _ program: String) -> SchemaRow {
+            .trigger(
+                Self.trigger(event, id),
+                on: target.name,
+                "BEFORE \(event.uppercased()) ON \(name) \(program)"
+            )
+        }
+        return [
+            trigger("insert", "BEGIN \(call) END"),
+            trigger("update", "WHEN \(changed.isEmpty ? "1" : changed) BEGIN \(call) END"),
+            trigger("delete", "WHEN CASE WHEN 1 THEN 0 ELSE \(fence) END BEGIN SELECT 1; END"),
+        ]
+    }
+
+    var dropTriggers: [String] { Self.dropTriggers(id) }
+
+    static func dropTriggers(_ id: Int64, in schema: String = "main") -> [String] {
+        guards.map { "DROP TRIGGER IF EXISTS \(schema).\(trigger($0, id))" }
+    }
+
+    /// What the guard triggers, and those of a fence, are called for.
+    static let guards = OwnNames.guardedStatements
+
+    static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }
+
+    /// The columns of all comparable keys, in the order in which the triggers pass them.
+    static func keyColumns(of table: TableSchema) -> [Int] {
+        table.comparableKeys.flatMap { $0.terms.compactMap(\.column) }
+    }
+}

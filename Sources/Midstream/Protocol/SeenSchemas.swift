@@ -1,0 +1,61 @@
+internal import SQLiteConnection
+
+/// The numbers that the schemas of the target and of a source had when all tables that move between them were last known to be as they
+/// were when they began to move.
+///
+/// As long as both files have these numbers, nobody without Midstream has changed a table, nor its guard triggers, its fence or its
+/// rowids, and whoever opens the target need not look at each table. What Midstream changes itself in the transactions of steps raises
+/// the numbers that are stored. Whatever else changes a schema leaves them behind, and each table is looked at.
+struct SeenSchemas {
+    let connection: Connection
+
+    /// Whether both files have the numbers that are stored.
+    func areUnchanged(_ migration: MigrationRecord) throws -> Bool {
+        let row = try connection.fetchOne(
+            "SELECT target_version, source_version FROM main.midstream_migrations WHERE id = ?",
+            [migration.id]
+        )
+        guard let row, let target = try row.get(0, as: Int64?.self), let source = try row.get(1, as: Int64?.self) else {
+            return false
+        }
+        return try target == connection.schemaVersion()
+            && source == connection.schemaVersion(of: migration.schema)
+    }
+
+    /// Stores that all tables of a migration are as they were, in the transaction of the target that has looked at them.
+    func note(_ migration: MigrationRecord) throws {
+        try connection.execute(
+            "UPDATE main.midstream_migrations SET target_version = ?, source_version = ? WHERE id = ?",
+            [
+                try connection.schemaVersion(),
+                try connection.schemaVersion(of: migration.schema), migration.id,
+            ]
+        )
+    }
+
+    /// Stores that this transaction of the target has raised its schema's number.
+    func raiseTarget(from former: Int64, to version: Int64) throws {
+        if former == version { return }
+        do {
+            try connection.execute(
+                """
+                UPDATE main.midstream_migrations SET target_version = ?2,
+                    source_version = CASE WHEN source IS NULL THEN ?2 ELSE source_version END
+                WHERE target_version = ?1
+                """,
+                [former, version]
+            )
+        } catch {
+            // They were the last tables that moved.
+            guard error.isMissingTable else { throw error }
+        }
+    }
+
+    /// Stores that a transaction of a source has raised its schema's number.
+    func raiseSource(of migration: MigrationRecord, from former: Int64, to version: Int64) throws {
+        try connection.execute(
+            "UPDATE main.midstream_migrations SET source_version = ?3 WHERE id = ?1 AND source_version = ?2",
+            [migration.id, former, version]
+        )
+    }
+}

@@ -1,0 +1,153 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// How a source lets go of a table whose rows have moved.
+extension Claims {
+    /// Records that all rows of a claim have moved, and drops the table when no row of it is anybody's any more.
+    ///
+    /// One transaction of the source, which checks in itself that the claim is this very target's: a copy of the target,
+    /// or one restored from a backup, must not take the rows from under the original.
+    ///
+    /// - Parameters:
+    ///   - isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
+    ///   - reason: Why the table is to be kept; `nil` where nothing but what is found here keeps it.
+    ///   - claims: All of the file, of which this one changes.
+    /// - Returns: Why the table was kept, or `nil` when it is gone.
+    func release(
+        _ record: TableRecord,
+        moved: Int64,
+        isDamaged: Bool,
+        keptFor reason: String? = nil,
+        among claims: inout [Claim]
+    ) throws -> String? {
+        guard let claim = claims.first(where: { $0.id == record.id }) else {
+            throw MigrationError(
+                .foreignState,
+                "the source does not know of the migration of table \(record.target): the source was replaced by "
+                    + "another file, or restored from a backup. It is left as it is: restore source and target "
+                    + "together",
+                table: record.target
+            )
+        }
+        try checkStage(claim, record)
+        try checkOwner(claim)
+        guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
+        else {
+            // It was dropped before, and the target could not be told; or another program has dropped or renamed it.
+            return claim.moved == nil ? try releaseMissing(record, moved: moved, among: claims) : nil
+        }
+        // What has been made anew since then is none of this move's.
+        if claim.isDropped { return nil }
+        try checkFence(record)
+        try noteMoved(record, moved)
+        for index in claims.indices where claims[index].id == record.id { claims[index].moved = moved }
+        // What had yet to come into it came into the target.
+        try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
+        // What was kept since it was to be is not dropped by who says something else later, nor with rows of others.
+        let isKept = claim.moved != nil && !claim.isDroppable || record.retirement == .keep
+        if isKept { return Self.wasToBeKept }
+        let isLate = claim.moved != nil
+        if let reason = try reason ?? reasonToKeep(record, isDamaged: isDamaged, isLate: isLate, among: claims) {
+            if keeping(record, among: claims) != nil { return reason }
+            try connection.execute("UPDATE \(table) SET droppable = 1 WHERE id = ?", [record.id])
+            for index in claims.indices where claims[index].id == record.id { claims[index].isDroppable = true }
+            return reason
+        }
+        try replaceByView(record, source.columns.map(\.name))
+        for index in claims.indices where SQLIdentifier.equal(claims[index].sourceTable, record.source) {
+            claims[index].isDropped = true
+        }
+        return nil
+    }
+
+    /// Why a table stays that was to be kept.
+    static let wasToBeKept = "it was to be kept"
+
+    /// Why a table stays all of whose rows that a move was to take have moved; `nil` when nobody needs it any more.
+    ///
+    /// - Parameter isLate: Whether it has stayed since its rows have moved, so that rows may have come past its fence.
+    private func reasonToKeep(
+        _ record: TableRecord,
+        isDamaged: Bool,
+        isLate: Bool,
+        among claims: [Claim]
+    ) throws -> String? {
+        let sharing = claims.filter { SQLIdentifier.equal($0.sourceTable, record.source) }
+        if let other = sharing.first(where: { $0.moved == nil }) {
+            return "table \(other.targetTable) of \(other.targetFile) has yet to take rows from it"
+        }
+        if let table = record.unreadableRowsTable { return "rows of it cannot be read: see table \(table)" }
+        if isDamaged { return "its file is damaged. All rows have moved" }
+        if let other = keeping(record, among: claims) {
+            return "it was to be kept when its rows had moved to \(other.destination)"
+        }
+        if let other = try sharing.first(where: { try $0.id != record.id && hasLost($0) }) {
+            return
+                "the rows that have moved to table \(other.targetTable) are not there any more: drop it yourself if they are not needed"
+        }
+        if try claimFences(of: record.source).isEmpty {
+            return "its fence is gone, so that rows may have come since: drop it yourself if it is not needed"
+        }
+        let name = migration.name(of: record.source)
+        if isLate || sharing.contains(where: { $0.condition != nil }) {
+            let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
+            let claimed = sharing.reduce(0) { $0 + ($1.moved ?? 0) }
+            if rows != claimed {
+                let verb = rows - claimed == 1 ? "belongs" : "belong"
+                return "\(rows - claimed) of its rows \(verb) to no migration"
+            }
+        }
+        return try migration.remainder(connection).reasonToKeep(record)
+    }
+
+    /// The claim of a table whose rows have come from the same one, and for which that is to be kept.
+    private func keeping(_ record: TableRecord, among claims: [Claim]) -> Claim? {
+        claims.first { claim in
+            claim.id != record.id && claim.moved != nil && !claim.isDroppable
+                && SQLIdentifier.equal(claim.sourceTable, record.source)
+        }
+    }
+
+    /// Whether a table of this target that took rows of a source with others has none any more, or has gone.
+    private func hasLost(_ claim: Claim) throws -> Bool {
+        guard claim.moved ?? 0 > 0, claim.targetFile.hasSameBytes(as: targetFile()) else { return false }
+        guard try SchemaReader(connection: connection, schema: "main").table(claim.targetTable) != nil else {
+            return true
+        }
+        return try connection.fetchOne("SELECT 1 FROM main.\(SQLIdentifier.quoted(claim.targetTable)) LIMIT 1") == nil
+    }
+
+    private func noteMoved(_ record: TableRecord, _ rows: Int64) throws {
+        try connection.execute(
+            "UPDATE \(table) SET moved = ?1, target_version = ?2 WHERE id = ?3",
+            [rows, connection.schemaVersion(), record.id]
+        )
+        try forgetRowIDs(of: record)
+    }
+
+    /// Where a table has another name by now, its fence has gone with it.
+    private func releaseMissing(_ record: TableRecord, moved: Int64, among claims: [Claim]) throws -> String? {
+        try noteMoved(record, moved)
+        let fenced = try fencedTables()
+        let isRenamed = claims.contains {
+            SQLIdentifier.equal($0.sourceTable, record.source) && fenced[$0.id] != nil
+        }
+        if isRenamed { return "it has another name by now" }
+        try connection.execute("UPDATE \(table) SET dropped = 1 WHERE id = ?", [record.id])
+        return nil
+    }
+
+    /// Drops the table and leaves a view in its place, so that an old build that would create it anew does not write
+    /// into a void.
+    private func replaceByView(_ record: TableRecord, _ columns: [String]) throws {
+        let name = SQLIdentifier.quoted(record.source)
+        try connection.dropTable(record.source, in: migration.schema)
+        try connection.execute(
+            "UPDATE \(table) SET dropped = 1 WHERE source_table = ?1 COLLATE NOCASE",
+            [record.source]
+        )
+        let list = columns.map { "NULL AS \(SQLIdentifier.quoted($0))" }.joined(separator: ", ")
+        try connection.create(in: migration.schema, ["CREATE VIEW \(schema).\(name) AS SELECT \(list) WHERE 0"])
+        try connection.create(fence(record, "INSTEAD OF", of: targetFile()), in: migration.schema)
+    }
+}

@@ -1,0 +1,132 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// Statements that write moving tables.
+extension Router {
+    /// Refuses on a connection that reads what SQLite refuses when it runs, before anything is done for it.
+    func checkWritable() throws {
+        guard overlay.statements.canPromote else {
+            throw SQLiteError(code: .readOnly, message: "attempt to write a readonly database")
+        }
+    }
+
+    func write(_ outline: StatementOutline, _ text: String, _ table: MovingTable, _ route: Route) throws
+        -> Route
+    {
+        try checkWritable()
+        let unread = route.draining([table.id], .unreadText)
+        guard outline.isComplete, let target = outline.target else { return unread }
+        if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
+        // What a new row could collide with can only be told when it is made.
+        if table.feeds.contains(where: \.hasOtherKeys), outline.kind != .delete {
+            return route.draining([table.id], .otherKeys)
+        }
+        // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
+        if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
+        if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {
+            return route.draining([table.id], .returning)
+        }
+        var route = route
+        route.redirected = table.id
+        var edits = SQLEdits()
+        if target.schema == nil { edits.insertWord("main.", at: target.nameRange.lowerBound, of: outline) }
+        try redirectReads(outline, text, &edits)
+        if outline.kind == .insert {
+            if asksForEarlierRows(outline, route.views) { return route.draining([table.id], .earlierRows) }
+            let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
+            if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
+            if let transfer = try transfer(outline) { try apply(transfer, to: &edits, &route, outline) }
+        } else {
+            // The statement that finds the rows calls the target by its name alone.
+            if hasNamesake(outline, target) { return unread }
+            let promotion = Promotion(outline: outline, text: text, table: table)
+            let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
+            let isChosen = isVolatile || outline.orderBy != nil || outline.limit != nil
+            let mayChange =
+                table.firesTriggers && asksOtherTables(outline)
+                || outline.from == nil && asksForSome(outline, route.views ?? [])
+            // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
+            // which a trigger may tell from the order that it would have.
+            let isInOrder = isChosen && overlay.watch.triggers.tables.contains(table.id)
+            let isCollected = isChosen || mayChange
+            if isInOrder || isCollected && outline.from != nil { return route.draining([table.id], .chosenRows) }
+            let relation = isCollected ? table.name : OwnNames.pending(table.id)
+            guard let keys = try promotion.keys(from: relation, redirect: { try redirectReads(outline, text, &$0) })
+            else {
+                return unread
+            }
+            if isCollected { promotion.restrict(&edits, toKeysIn: KeyCollection(table).table) }
+            route.deletesAll =
+                route.isPlainDelete
+                && [outline.with, outline.whereClause, outline.orderBy, outline.limit] == [nil, nil, nil, nil]
+            route.preparation =
+                isCollected ? .collect(table: table.id, keys: keys) : .promote(table: table.id, keys: keys)
+        }
+        guard let sql = try? edits.extract(outline.range, from: text) else { return unread }
+        route.sql = sql
+        return route
+    }
+
+    /// Whether the statement reads a table of another file that has the target's name.
+    private func hasNamesake(_ outline: StatementOutline, _ target: ObjectName) -> Bool {
+        let name = outline.targetAlias?.name ?? target.name
+        return outline.tableReferences.contains { reference in
+            guard reference.context != .target, let schema = reference.name.schema else { return false }
+            return !SQLIdentifier.equal(schema, "main")
+                && SQLIdentifier.equal(reference.alias ?? reference.name.name, name)
+        }
+    }
+
+    /// Whether what an UPDATE or DELETE means depends on a subquery with LIMIT: which rows that gives may depend on how SQLite comes
+    /// to them, in either of two statements.
+    private func asksForSome(_ outline: StatementOutline, _ views: [StatementOutline]) -> Bool {
+        guard let start = outline.with == nil ? outline.whereClause?.lowerBound : outline.range.lowerBound else {
+            return false
+        }
+        return outline.mentions(["limit"], from: start) || views.contains { $0.mentions(["limit"]) }
+    }
+
+    /// Whether what an UPDATE or DELETE means depends on other tables: triggers that its promotions fire may write them.
+    private func asksOtherTables(_ outline: StatementOutline) -> Bool {
+        outline.tableReferences.contains { reference in
+            reference.context != .target && outline.set.map { !$0.contains(reference.name.range.lowerBound) } ?? true
+                && movingTable(reference.name) == nil
+        }
+    }
+
+    /// Whether a subquery of RETURNING reads what may be the table that is written.
+    private func returningReadsOverlay(_ outline: StatementOutline) -> Bool {
+        guard let returning = outline.returning else { return false }
+        return outline.tableReferences.contains { reference in
+            returning.contains(reference.name.range.lowerBound) && isOverlaid(reference.name)
+        }
+    }
+
+    /// Whether the values of an INSERT's later rows may tell of its earlier ones: with a trigger, SQLite computes all rows
+    /// first.
+    func asksForEarlierRows(_ outline: StatementOutline, _ views: [StatementOutline]?) -> Bool {
+        if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
+        guard let views else { return true }
+        return ([outline] + views).contains { text in
+            text.functionCalls.contains { ["changes", "total_changes", "last_insert_rowid"].contains($0.name) }
+        }
+    }
+
+    /// Turns one row of VALUES into a SELECT: with a trigger, SQLite evaluates the expressions of VALUES once for the
+    /// trigger and once for the row, and a function may give two values.
+    ///
+    /// - Returns: `false` where that cannot be: a SELECT takes aggregates, which VALUES does not.
+    func evaluateOnce(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) -> Bool {
+        guard case .values(let rows, let range)? = outline.source, rows.count == 1, let first = rows[0].first,
+            let last = rows[0].last
+        else { return true }
+        if AggregateCalls.areIn(outline, text) { return false }
+        edits.replace(range.lowerBound..<first.lowerBound, with: "SELECT (")
+        // In parentheses none of them can have an alias.
+        for (value, next) in zip(rows[0], rows[0].dropFirst()) {
+            edits.replace(value.upperBound..<next.lowerBound, with: "), (")
+        }
+        edits.replace(last.upperBound..<range.upperBound, with: ") WHERE 1 ")
+        return true
+    }
+}

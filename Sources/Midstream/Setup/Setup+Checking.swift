@@ -1,0 +1,370 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// Checks of what is asked for, before anything is done.
+extension Setup {
+    /// What is known of a migration whose tables are asked for.
+    struct Known {
+        let migration: MigrationRecord
+        let records: [TableRecord]
+        /// What is to become of the source's tables.
+        let retirement: SourceRetirement
+        /// The same by the targets' names in lower case.
+        private let recordsOfTargets: [String: [TableRecord]]
+        let targets: SchemaReader
+        let sources: SchemaReader
+        /// The names of the target's tables.
+        let names: [String]
+        let claims: Claims
+        /// The claims on tables of the source, or what its fences tell where it is the target's own file.
+        let staked: [Claims.Claim]
+        private let stakedSources: [String: [Claims.Claim]]
+        /// The number of the source's schema.
+        private let sourceVersion: Int64
+        /// The claims of other files on tables of the target, and on those whose rows went to them within it.
+        let onward: [Claims.Claim]
+        /// The virtual tables of the source.
+        let virtual: VirtualTables
+
+        init(
+            _ migration: MigrationRecord,
+            _ records: [TableRecord],
+            _ retirement: SourceRetirement,
+            _ connection: Connection
+        ) throws {
+            self.migration = migration
+            self.records = records
+            self.retirement = retirement
+            recordsOfTargets = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
+            targets = SchemaReader(connection: connection, schema: "main")
+            sources = SchemaReader(connection: connection, schema: migration.schema)
+            names = try targets.tableNames()
+            claims = Claims(connection: connection, migration: migration)
+            // Before the claims, so that none is missed.
+            sourceVersion = try connection.schemaVersion(of: migration.schema)
+            staked = try claims.isSameFile ? claims.movedHere() : claims.all()
+            onward = try claims.isSameFile ? [] : claims.onward()
+            virtual = try VirtualTables(connection, migration.schema)
+            stakedSources = Dictionary(grouping: staked) { SQLIdentifier.lowercased($0.sourceTable) }
+        }
+
+        /// The claims on tables of another file; `nil` where others may have come since they were read. The first one on a table
+        /// brings a fence.
+        func stakedStill(_ connection: Connection) throws -> [Claims.Claim]? {
+            let isStill = try !isSameFile && connection.schemaVersion(of: migration.schema) == sourceVersion
+            return isStill ? staked : nil
+        }
+
+        /// The tables that move into one.
+        func records(of target: String) -> [TableRecord] { recordsOfTargets[SQLIdentifier.lowercased(target)] ?? [] }
+
+        /// The claims on one table of the source.
+        func staked(on source: String) -> [Claims.Claim] { stakedSources[SQLIdentifier.lowercased(source)] ?? [] }
+
+        var isSameFile: Bool { claims.isSameFile }
+    }
+
+    /// Tables that begin together.
+    private struct Begun {
+        private(set) var all: [Beginning] = []
+        private var sources: [String: [MoveSQL]] = [:]
+        private var sharing: [String: [TableRecord]] = [:]
+
+        mutating func append(_ beginning: Beginning) {
+            all.append(beginning)
+            sources[SQLIdentifier.lowercased(beginning.target.name), default: []].append(beginning.sql)
+            sharing[SQLIdentifier.lowercased(beginning.record.source), default: []].append(beginning.record)
+        }
+
+        /// The sources of a target's table.
+        func sources(of target: String) -> [MoveSQL] { sources[SQLIdentifier.lowercased(target)] ?? [] }
+
+        /// Those that take rows of a source's table.
+        func records(from source: String) -> [TableRecord] { sharing[SQLIdentifier.lowercased(source)] ?? [] }
+    }
+
+    /// Checks every table before anything is done, and leaves out those that have moved before.
+    func check(
+        _ wanted: [TableMigration],
+        _ retirement: SourceRetirement,
+        _ migration: MigrationRecord,
+        _ records: [TableRecord],
+        at version: Int64
+    ) throws -> [Beginning] {
+        let known = try Known(migration, records, retirement, connection)
+        for note in try isRehearsal ? [] : Unreleased(connection: connection).all() {
+            let claim = known.staked.first { $0.id == note.id }
+            if note.moved != Unreleased.nothing {
+                // It was released where it was open, at another path.
+                guard claim?.moved != nil else { continue }
+                try forgetNote(note.id)
+            } else {
+                // It was given up before it had begun, or has returned.
+                guard claim != nil || migration.hasSource(note.source), try settle(note, claim, migration) else {
+                    continue
+                }
+            }
+            throw Overtaken()
+        }
+        var begun = Begun()
+        var isLegible = false
+        for wish in wanted {
+            guard let source = wish.sourceTable, try !isThere(wish, from: source, known, at: version) else { continue }
+            if !isLegible {
+                try checkLegibility(known)
+                isLegible = true
+            }
+            guard let beginning = try beginning(wish, from: source, known, besides: begun) else { continue }
+            begun.append(beginning)
+        }
+        try checkTriggers(begun.all, records)
+        return begun.all
+    }
+
+    /// Whether rows that are asked for have come, or are coming, so that nothing is to be begun.
+    ///
+    /// - Throws: ``MigrationError`` where others are coming, or the target does not know of what the source tells.
+    private func isThere(
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ known: Known,
+        at version: Int64
+    ) throws -> Bool {
+        let (migration, records, claims) = (known.migration, known.records, known.claims)
+        // What there is again after it was dropped is another table.
+        let staked = known.staked(on: sourceName)
+        let wasDropped = staked.contains(where: \.isDropped)
+        let isMadeAnew = try wasDropped && known.sources.table(sourceName) != nil
+        // It was taken over, with the table that it moved into: see `Setup+Chains`.
+        let isOnward = staked.contains { claim in
+            !(claim.isDropped && isMadeAnew) && claims.hasMovedOn(claim, sourceName, wish, known.onward)
+        }
+        if isOnward { return true }
+        let own = staked.filter {
+            SQLIdentifier.equal($0.targetTable, wish.name) && claims.isOwn($0, for: wish.condition)
+        }
+        let same = own.filter { Claims.isSame($0.condition, wish.condition) }
+        // Its target moves on to another table by now; or the source has got another path.
+        let isKnown = same.contains { claim in
+            records.contains { record in
+                record.id == claim.id && (record.phase != .done || !SQLIdentifier.equal(record.target, wish.name))
+            }
+        }
+        if isKnown { return true }
+        // Other rows may follow when those have moved; they have come before others that moved on to the table.
+        let candidates = own.isEmpty ? known.records(of: wish.name) : records
+        let other = candidates.first { record in
+            record.phase != .done
+                && (own.contains { $0.id == record.id }
+                    || record.migration == migration.id && SQLIdentifier.equal(record.target, wish.name)
+                        && SQLIdentifier.equal(record.source, sourceName))
+        }
+        if same.isEmpty, let other { throw Self.otherRows(other, wish) }
+        guard try own.allSatisfy({ try $0.targetVersion ?? 0 <= connection.schemaVersion() }) else {
+            if let lost = own.first(where: claims.isStale) {
+                throw claims.belongs(sourceName, to: lost, for: wish.name)
+            }
+            throw MigrationError(
+                .foreignState,
+                "the rows of source table \(sourceName) have moved into table \(wish.name) in a newer state of this "
+                    + "database: its file was replaced, or restored from an older backup. Restore the newer file; "
+                    + "or, if the older one is meant, leave addMigration out",
+                table: wish.name
+            )
+        }
+        let unknown = own.filter { claim in claim.moved == nil && !records.contains { $0.id == claim.id } }
+        for claim in unknown {
+            guard let note = try Unreleased(connection: connection).note(of: claim.id), !note.isAfter(claim) else {
+                continue
+            }
+            // What had not begun has come since this was looked for.
+            if note.moved != Unreleased.nothing {
+                try Retirement(stepper: stepper, migration: migration)
+                    .releaseLate(claim, moved: note.moved, note.retirement ?? .keep, wish)
+            }
+            throw Overtaken()
+        }
+        if !unknown.isEmpty {
+            guard try isStill(at: version) else { throw Overtaken() }
+            throw MigrationError(
+                .foreignState,
+                "source table \(sourceName) is being moved into table \(wish.name), but the target does not know of it: "
+                    + "the target was replaced or restored from a backup. Restore the pair together",
+                table: wish.name
+            )
+        }
+        if known.retirement != .keep, !isRehearsal {
+            // It was kept for what the target lacked, or was not given up then. What was to be kept stays, whatever is said now.
+            for claim in same where !claim.isDropped && claim.isDroppable && !known.isSameFile {
+                guard let moved = claim.moved, try known.sources.table(sourceName) != nil else { continue }
+                try Retirement(stepper: stepper, migration: migration)
+                    .releaseLate(claim, moved: moved, known.retirement, wish)
+            }
+        }
+        // It has moved; with sources that stay, this is how the next launch finds out. Unless its table has been dropped, and
+        // one stands there that has been made since.
+        return !same.isEmpty && !(isMadeAnew && own.contains(where: \.isDropped))
+    }
+
+    /// Makes sure that a table can begin to move.
+    ///
+    /// - Parameter begun: Those that begin with it.
+    /// - Returns: `nil` where there is nothing to move.
+    private func beginning(
+        _ wish: TableMigration,
+        from sourceName: String,
+        _ known: Known,
+        besides begun: Begun
+    ) throws -> Beginning? {
+        let (migration, records, claims) = (known.migration, known.records, known.claims)
+        let isSameFile = known.isSameFile
+        // Neither what goes to a source may come into a table from another one, nor move on.
+        for name in [wish.name] + (isSameFile ? [sourceName] : []) {
+            let returning = known.records(of: name).first { $0.undoStage != nil }
+            guard let returning else { continue }
+            if returning.phase == .copied { throw Returning(record: returning) }
+            throw Self.isReturning(returning)
+        }
+        if let owner = known.virtual.owner(of: sourceName) {
+            throw MigrationError(
+                .unsupported,
+                "source table \(sourceName) keeps the content of virtual table \(owner), and does not move without it: leave it out. "
+                    + "Virtual tables move with their whole file, by Database(path:movingAllOf:)",
+                table: wish.name
+            )
+        }
+        try checkLegibility(of: wish.name, from: sourceName, known)
+        // Before they are looked at: what changes after that is noticed.
+        let definitions = try Definitions(of: wish.name, from: sourceName, migration, connection)
+        guard let target = try known.targets.table(wish.name) else { return nil }
+        let staked = known.staked(on: sourceName)
+        let former = staked.first { claim in
+            Claims.isSame(claim.condition, wish.condition)
+                && claim.targetFile.hasSameBytes(as: claims.targetFile())
+        }
+        let source = try known.sources.table(sourceName)
+        if let former, source == nil || !former.isDropped,
+            !known.names.contains(where: { SQLIdentifier.equal($0, former.targetTable) })
+        {
+            throw Self.isRenamed(former, wish)
+        }
+        guard let source else {
+            // Of the same file: it has moved and was dropped.
+            if isSameFile { return nil }
+            throw MigrationError(
+                .missingTable,
+                "there is no table \(sourceName) in \(stepper.path(of: migration) ?? "the source")",
+                table: wish.name
+            )
+        }
+        guard !isSameFile || !SQLIdentifier.equal(source.name, target.name) else {
+            throw MigrationError(.misuse, "table \(target.name) cannot move into itself", table: target.name)
+        }
+        try checkUnclaimed(wish.name, sourceName, migration)
+        try InsertTriggers.check(wish, connection)
+        try checkForeignKeys(of: target, wish, known)
+        var beginning = try Beginning(
+            checking: wish,
+            migration,
+            known.retirement,
+            target: target,
+            source: source,
+            others: others(of: target.name, known.records(of: target.name))
+                + begun.sources(of: target.name),
+            on: connection
+        )
+        try beginning.checkNulls()
+        beginning.definitions = definitions
+        let record = beginning.record
+        let moving = records.filter {
+            $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceName)
+        }
+        let sharing = begun.records(from: sourceName)
+        try claims.checkOwners(record, among: known.stakedStill(connection))
+        try checkFormers(of: record, migration, isShared: !moving.isEmpty || !sharing.isEmpty)
+        stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
+        let others = try staked.filter { try !claims.isOfFormer($0) } + (isSameFile ? moving.map(claims.claim) : [])
+        for other in others + sharing.map(claims.claim) { try claims.checkDisjoint(record, other) }
+        return beginning
+    }
+
+    /// Makes sure that both tables, and what else the target has that reads or writes its table, can be told of.
+    private func checkLegibility(of name: String, from sourceName: String, _ known: Known) throws {
+        for (schema, table) in [("main", name), (known.migration.schema, sourceName)] {
+            try LegibleSchema.checkTexts(
+                connection,
+                in: schema,
+                where: "tbl_name = ?1 COLLATE NOCASE AND type <> 'trigger'",
+                [table],
+                table: name
+            )
+        }
+        let columns = try known.targets.columnNames(of: name)
+        let others = try known.sources.columnNames(of: sourceName)
+        for names in [columns, others] { try LegibleSchema.checkNames(names, "columns", table: name) }
+        try LegibleSchema.checkNames(columns, besides: others, "columns", table: name)
+    }
+
+    /// The same of the two files, once for all of their tables.
+    private func checkLegibility(_ known: Known) throws {
+        try LegibleSchema.checkTexts(connection, in: "main", where: "type IN ('view', 'trigger')")
+        for schema in Set(["main", known.migration.schema]) {
+            try LegibleSchema.checkNames(
+                LegibleSchema.names(connection, in: schema),
+                "tables, views or triggers"
+            )
+        }
+    }
+
+    /// Makes sure that the target has what the table's foreign keys refer to.
+    private func checkForeignKeys(of target: TableSchema, _ wish: TableMigration, _ known: Known) throws {
+        // Within a file nothing changes for a key; and of a whole file it refers to what was not there before.
+        if known.isSameFile || wish.movesWithFile { return }
+        let waived = wish.waivedForeignKeys.map(SQLIdentifier.lowercased)
+        for parent in target.parents where !waived.contains(SQLIdentifier.lowercased(parent)) {
+            if known.names.contains(where: { SQLIdentifier.equal($0, parent) }) { continue }
+            throw MigrationError(
+                .missingTable,
+                "table \(target.name) has a foreign key to table \(parent), which this database does not have: where foreign keys are "
+                    + "enforced, SQLite refuses every write of \(target.name). Create \(parent) here and have it move as well, or "
+                    + "leave the key out of the definition of \(target.name). If the key need not hold, name \(parent) in "
+                    + "waivedForeignKeys",
+                table: target.name
+            )
+        }
+    }
+
+    /// Neither the target nor a source in its own file may be another file's.
+    func checkUnclaimed(_ target: String, _ source: String, _ migration: MigrationRecord) throws {
+        for table in [target] + (migration.sourcePath == nil ? [source] : []) {
+            guard let destination = try stepper.store.destination(of: table) else { continue }
+            throw MigrationError(
+                .misuse,
+                "the rows of table \(table) move to \(destination): let that end first, or move those of table \(source) there",
+                table: target
+            )
+        }
+        guard let fence = try Claims.fences(of: target, in: "main", stepper.connection).first else { return }
+        let words = fence.strings.first ?? "the rows of table \(target) have moved"
+        throw MigrationError(
+            .misuse,
+            "\(words). What is left of it here is kept as it was, and takes no rows: move those of table \(source) there, or drop "
+                + "the table and create it anew",
+            table: target
+        )
+    }
+
+    /// Triggers that fire for rows that move must not touch what moves then.
+    private func checkTriggers(_ begun: [Beginning], _ records: [TableRecord]) throws {
+        let moving = records.filter { $0.phase == .copying || $0.phase == .starting }
+        let migrations = try stepper.load().migrations
+        let before = try moving.filter(\.firesTriggers).compactMap { record in
+            try migrations.first { $0.id == record.migration }.map { try stepper.sql(for: record, $0) }
+        }
+        let fired = stepper.statements.fired
+        fired.moving = Set((moving + begun.map(\.record)).map { SQLIdentifier.lowercased($0.target) })
+        for sql in before + begun.map(\.sql) where sql.firesTriggers {
+            try stepper.firing(sql) { try fired.check(sql) }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+internal import SQLText
+internal import SQLiteConnection
+
+// Sources that cannot be written: they have neither claim nor fence.
+extension Setup {
+    /// Looks whether the source can be written, before anything is stored. If it cannot, its tables move without being closed for
+    /// writes, where they are to be kept.
+    ///
+    /// - Throws: ``MigrationError`` where they are not, or where the move would have to write the source.
+    func settleAccess(_ begun: inout [Beginning], _ migration: MigrationRecord) throws {
+        guard migration.sourcePath != nil, let cause = try reasonNotToWrite(migration) else { return }
+        let path = stepper.path(of: migration) ?? "of the source"
+        guard begun.allSatisfy({ $0.record.retirement == .keep }) else {
+            throw MigrationError(
+                .sourceUnavailable,
+                "the file \(path) cannot be written, so its tables can be neither closed for writes nor dropped when they have moved. "
+                    + "Make the file and its folder writable, or keep the source, by retirement: .keep: nobody is kept from writing it "
+                    + "then, and each step and read looks whether somebody has. Nothing has been changed",
+                cause: cause
+            )
+        }
+        for beginning in begun { try checkNothingToCome(beginning.record, migration) }
+        guard let stamp = SourceStamp(of: path) else {
+            throw MigrationError(.sourceUnavailable, "the file \(path) cannot be looked at. Nothing has been changed")
+        }
+        for index in begun.indices { begun[index].stamp = stamp }
+    }
+
+    /// Tries to write the source, and takes that back at once.
+    ///
+    /// - Returns: Why it cannot be written; `nil` where it can, or where somebody else has it locked, who can write it then.
+    private func reasonNotToWrite(_ migration: MigrationRecord) throws -> SQLiteError? {
+        if connection.isReadOnly(schema: migration.schema) ?? false {
+            return SQLiteError(code: .readOnly, message: "the file can be opened for reading alone")
+        }
+        let pragma = "PRAGMA \(migration.schema).user_version"
+        do {
+            _ = try stepper.withoutPatience {
+                let version: Int64 = try connection.fetchValue(pragma) ?? 0
+                // What is known of the schemas outlives this, which changes none.
+                let knowledge = connection.schemaKnowledge
+                try connection.execute("BEGIN")
+                defer {
+                    try? connection.rollBack()
+                    connection.schemaKnowledge = knowledge
+                }
+                // This writes a page in memory, for which SQLite opens the journal.
+                try connection.execute("\(pragma) = \(version)")
+            }
+            return nil
+        } catch let error as SQLiteError where SourceFile.cannotWrite(error) {
+            return error
+        } catch {
+            throw Stepper.namingFullDisk(of: stepper.path(of: migration), error)
+        }
+    }
+
+    /// Whether a table's source has no claim of its own.
+    func isUnfenced(_ record: TableRecord) throws -> Bool { try UnfencedClaims(connection: connection).has(record.id) }
+
+    /// Those of a migration's tables whose source has a claim, or is to get one.
+    func fenced(_ records: [TableRecord], _ migration: MigrationRecord) throws -> [TableRecord] {
+        if migration.sourcePath == nil { return [] }
+        let unfenced = try UnfencedClaims(connection: connection).ids()
+        return records.filter { !unfenced.contains($0.id) }
+    }
+
+    private func isClosed(_ record: TableRecord) throws -> Bool {
+        let closing = "SELECT 1 FROM main.sqlite_master WHERE type = 'trigger' AND name = ?"
+        let isClosed = try connection.fetchOne(closing, [BeginningGuard.name("insert", record.id)]) != nil
+        return try isClosed || stepper.store.hasGuards(of: record.id)
+    }
+
+    /// Has tables refuse new rows that have yet to begin to move and cannot: a row could take the key of one that is to come, and
+    /// they could never begin then. Where the target cannot be written either, nobody can.
+    func closeForWrites(_ records: [TableRecord], _ migration: MigrationRecord) {
+        // Of a file that is not there, no row comes.
+        if let path = stepper.path(of: migration), FilePath.isGone(path) { return }
+        let open = records.filter { (try? isClosed($0)) == false }
+        if open.isEmpty { return }
+        _ = try? stepper.transaction(isDurable: true, patience: .seconds(1)) {
+            for record in try open.filter(isStarting) {
+                for trigger in BeginningGuard.create(record, from: stepper.path(of: migration)) {
+                    try connection.execute(trigger)
+                }
+            }
+        }
+    }
+}

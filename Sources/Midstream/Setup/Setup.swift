@@ -1,0 +1,382 @@
+internal import SQLText
+internal import SQLiteConnection
+
+#if canImport(Glibc)
+    internal import Glibc
+#elseif canImport(Darwin)
+    internal import Darwin
+#elseif canImport(Musl)
+    internal import Musl
+#endif
+
+/// Begins migrations, and finishes beginnings that were cut short.
+///
+/// The order is: the target knows of the migration; the source is fenced for it; the target's table begins to move.
+/// Each is on the disk before the next. So a fence that the target does not know is always an error, never a fresh start.
+struct Setup {
+    let stepper: Stepper
+    /// Whether it is looked at alone what could begin, and nothing is written.
+    var isRehearsal = false
+
+    /// What a filter has chosen among the target's tables.
+    struct Chosen {
+        /// The source's table for each table that was chosen.
+        var sources: [String: String] = [:]
+        /// Of a rehearsal, those of the tables that would begin to move.
+        var beginning: Set<String> = []
+        /// The tables that were not chosen.
+        var others: [String] = []
+        /// Whether the source was deleted when all had moved, so that the filter has not been asked.
+        var isSourceGone = false
+        /// Whether no table was chosen since the migration has ended.
+        var hasEnded = false
+
+        static var sourceIsGone: Chosen { Chosen(isSourceGone: true) }
+
+        /// - Throws: ``MigrationError`` where the filter has chosen no table.
+        func checkNotEmpty() throws {
+            guard sources.isEmpty, !isSourceGone, !hasEnded else { return }
+            let shown = others.prefix(8).joined(separator: ", ") + (others.count > 8 ? ", …" : "")
+            throw MigrationError(
+                .missingTable,
+                "the filter has set sourceTable for no table. It was asked about "
+                    + (others.isEmpty ? "none, since this database has no tables yet" : shown)
+                    + ": check the names that it compares, or add the migration with allowsNoTables: true where its tables are "
+                    + "created later. Nothing has been changed"
+            )
+        }
+
+        /// The tables that were chosen and have rows to come.
+        func moving(among records: [TableRecord]) -> [String] {
+            let moving = Dictionary(grouping: records.filter { $0.phase != .done }) {
+                SQLIdentifier.lowercased($0.target)
+            }
+            return sources.filter { name, source in
+                moving[SQLIdentifier.lowercased(name)]?.contains { SQLIdentifier.equal($0.source, source) } ?? false
+            }.keys.sorted()
+        }
+    }
+
+    var connection: Connection { stepper.connection }
+
+    /// Begins the moves that the filter asks for, of tables that do not move already.
+    ///
+    /// - Returns: The tables that the filter has chosen.
+    func begin(
+        _ source: MigrationSource,
+        _ retirement: SourceRetirement,
+        givingUp names: Set<String>,
+        _ filter: (inout TableMigration) throws -> Void
+    ) throws -> Chosen {
+        let deadline = ContinuousClock.now + Self.patienceWithReaders
+        while true {
+            do {
+                return try stepper.untilDone {
+                    do {
+                        return try tryToBegin(source, retirement, givingUp: names, filter)
+                    } catch is Overtaken {
+                        return nil
+                    } catch let returning as Returning {
+                        guard ContinuousClock.now < deadline else { throw Self.isReturning(returning.record) }
+                        usleep(2000)
+                        return nil
+                    }
+                }
+            } catch is Ended {
+                // Which may have taken long.
+            }
+        }
+    }
+
+    /// How long readers are waited for that keep a table which has returned from beginning again.
+    private static let patienceWithReaders = Duration.seconds(2)
+
+    /// A table has returned to its source, but for readers from before.
+    struct Returning: Error {
+        let record: TableRecord
+    }
+
+    /// Another process has changed the stored migrations or a table since they were read, and nothing has been done, or it has
+    /// been taken back.
+    struct Overtaken: Error {}
+
+    /// A move has been brought to its end so that others can begin, which is looked at anew.
+    struct Ended: Error {}
+
+    private func tryToBegin(
+        _ source: MigrationSource,
+        _ retirement: SourceRetirement,
+        givingUp names: Set<String>,
+        _ filter: (inout TableMigration) throws -> Void
+    ) throws -> Chosen {
+        let (version, migrations, records) = try isRehearsal ? loadAlone() : resumeAndLoad()
+        let stored = try sourcePath(source)
+        if retirement == .deleteFileWhenEmpty, isGone(source) {
+            // It goes when all has moved. What is about to begin has seen it.
+            let isMissed = migrations.contains { migration in
+                migration.hasSource(stored)
+                    && records.contains { $0.migration == migration.id && $0.phase == .starting }
+            }
+            if !isMissed { return .sourceIsGone }
+        }
+        if case .file(let path) = source.location, !FilePath.exists(path) {
+            // Another process may have moved all, and deleted it, since that was read.
+            guard try isStill(at: version) else { throw Overtaken() }
+            let hasBegun = migrations.contains { $0.hasSource(stored) }
+            throw Self.isMissing(path, hasBegun: hasBegun)
+        }
+        let rebuilds = Set(records.filter(\.isRebuild).map(\.migration))
+        let former = migrations.first { $0.hasSource(stored) && !rebuilds.contains($0.id) }
+        var migration = former ?? MigrationRecord(id: Identifiers.next(), sourcePath: stored)
+        let isOver = records.allSatisfy { $0.migration != migration.id || $0.phase == .done }
+        if isOver { migration.deletesFile = retirement == .deleteFileWhenEmpty }
+        if migration.givenUp != names {
+            migration.givenUp = names
+            if former != nil, !isRehearsal { try save(migration, ifStillAt: version) }
+        }
+        // What virtual tables keep their content in moves with them.
+        let virtual = try VirtualTables(connection, "main")
+        let reader = SchemaReader(connection: connection, schema: "main")
+        var wanted: [TableMigration] = []
+        var asked = Chosen()
+        var retiring: [TableRecord] = []
+        var isCutShort = false
+        let moving = Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
+        for name in try reader.tableNames() where !virtual.isShadow(name) {
+            var table = TableMigration(name: name)
+            try filter(&table)
+            guard let sourceTable = table.sourceTable else {
+                asked.others.append(name)
+                continue
+            }
+            asked.sources[name] = sourceTable
+            // Of what has moved, the source tells: its table may have been dropped, and made anew under the name.
+            let known = (moving[SQLIdentifier.lowercased(name)] ?? []).filter {
+                $0.migration == migration.id && $0.phase != .done && SQLIdentifier.equal($0.source, sourceTable)
+            }
+            if let same = known.first(where: { Claims.isSame($0.condition, table.condition) || !$0.isOwn }) {
+                if same.phase == .copied, same.undoStage != nil { throw Returning(record: same) }
+                if same.phase == .starting { isCutShort = true }
+                if same.phase == .retiring { retiring.append(same) }
+                try checkUnchanged(table, retirement, same, migration, source)
+                if same.isOwn, !isRehearsal { try setPolicies(table, of: same) }
+            } else {
+                wanted.append(table)
+            }
+        }
+        if asked.sources.isEmpty { asked.hasEnded = try hasEnded(filter, migration, source) }
+        if isCutShort, !isRehearsal {
+            // The source could not be reached before, since somebody held it, or for want of its key.
+            try attach(migration, source)
+            try finishBeginning(of: migration)
+            throw Overtaken()
+        }
+        if migration.sourcePath != nil, !retiring.isEmpty, !isRehearsal {
+            try attach(migration, source)
+            for record in retiring where try endIfMadeAnew(record, migration) { throw Overtaken() }
+        }
+        guard !wanted.isEmpty else { return asked }
+        var begun: [Beginning] = []
+        do {
+            try attach(migration, source)
+            try WholeFileNote.checkFinished(connection, as: migration.schema)
+            begun = try check(wanted, retirement, migration, records, at: version)
+            if !begun.isEmpty { try checkDeletion(retirement, migration, records) }
+            if isRehearsal {
+                try settleAccess(&begun, migration)
+                asked.beginning = Set(begun.map(\.record.target))
+                stepper.detachUnneeded()
+                return asked
+            }
+            if begun.isEmpty {
+                // All has moved. The process may have ended before it could delete the file.
+                if isOver { try Retirement(stepper: stepper, migration: migration).leaveRetiredSource() }
+                return asked
+            }
+            try settleAccess(&begun, migration)
+            isCutShort = try !takeOutFollowing(&begun, migration).isEmpty
+            try store(begun, migration, ifStillAt: version)
+        } catch {
+            stepper.detachUnneeded()
+            // What another process is moving by now is found on both sides; and who has moved the last table deletes the file
+            // after that.
+            guard try error is Overtaken || error is Ended || isStill(at: version) && !isGone(source) else {
+                throw Overtaken()
+            }
+            throw error
+        }
+        do {
+            try finishBeginning(of: migration)
+        } catch {
+            // An error is to mean that nothing has begun, as far as that can be told. After one of the disk, what has failed to
+            // be committed into a WAL may be found there all the same by whoever recovers it.
+            let mayBeClaimed = (error as? SQLiteError).map { !(ResultCode.busy ~= $0.code) } ?? false
+            try? forgetUnclaimed(begun.map(\.record), migration, isNoted: mayBeClaimed)
+            stepper.detachUnneeded()
+            throw error
+        }
+        // Another process may have taken them back.
+        let known = Set(try stepper.load().tables.map(\.id))
+        guard begun.allSatisfy({ known.contains($0.record.id) }), !isCutShort else { throw Overtaken() }
+        return asked
+    }
+
+    private func loadAlone() throws -> (version: Int64, migrations: [MigrationRecord], records: [TableRecord]) {
+        let (migrations, records) = try stepper.load()
+        return (try connection.schemaVersion(), migrations, records)
+    }
+
+    /// Ends a move whose source's table has been dropped, of which the target could not be told yet, where another table stands in
+    /// its place by now: its rows have yet to move.
+    ///
+    /// - Returns: Whether there is such a table.
+    private func endIfMadeAnew(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
+        let retirement = Retirement(stepper: stepper, migration: migration)
+        guard try retirement.isMadeAnew(record) else { return false }
+        let deadline = ContinuousClock.now + Self.patienceWithReaders
+        while try !retirement.endReleased(record) {
+            guard ContinuousClock.now < deadline else {
+                // Somebody may keep the target locked instead.
+                try stepper.waitingTransaction {}
+                throw MigrationError(
+                    .misuse,
+                    "source table \(record.source) was made anew, and transactions from before still read what has moved from the former "
+                        + "one: end them, and try again",
+                    table: record.target
+                )
+            }
+            usleep(2000)
+        }
+        return true
+    }
+
+    private func finishBeginning(of migration: MigrationRecord) throws {
+        try resume(needed: migration)?.raise(Overtaken())
+    }
+
+    static func otherRows(_ record: TableRecord, _ wish: TableMigration) -> MigrationError {
+        func rows(_ condition: String?) -> String { condition.map { "the rows that meet \($0)" } ?? "all rows" }
+        return MigrationError(
+            .misuse,
+            "\(rows(record.condition)) of source table \(record.source) are moving into table \(record.target), and now "
+                + "\(rows(wish.condition)) were asked for: ask for the same rows until these have moved, or cancel their migration",
+            table: record.target
+        )
+    }
+
+    static func isRenamed(_ claim: Claims.Claim, _ wish: TableMigration) -> MigrationError {
+        MigrationError(
+            .foreignState,
+            "the rows of source table \(claim.sourceTable) have moved into table \(claim.targetTable), which does "
+                + "not exist any more. If it was renamed \(wish.name), nothing is left to do, and addMigration is to "
+                + "be left out. If it was dropped, its rows are gone",
+            table: wish.name
+        )
+    }
+
+    static func isReturning(_ record: TableRecord) -> MigrationError {
+        MigrationError(
+            .misuse,
+            "table \(record.target) is being moved back to table \(record.source): let that end first",
+            table: record.target
+        )
+    }
+
+    /// What becomes of refused and unreadable rows may be changed at any time, and the application's answer is not stored.
+    private func setPolicies(_ table: TableMigration, of record: TableRecord) throws {
+        let policy = table.refusedRows
+        stepper.refusalHandlers[record.id] = if case .ask(let handler) = policy { handler } else { nil }
+        let wanted = TableRecord.RefusedRows(policy)
+        guard wanted != record.refusedRows || table.unreadableRows != record.unreadableRows,
+            record.phase == .copying || record.phase == .starting
+        else { return }
+        try stepper.waitingTransaction {
+            // Another process may have brought it to its end.
+            guard try stepper.store.table(record.id) != nil else { return }
+            try connection.execute(
+                "UPDATE main.midstream_tables SET refused_rows = ?, unreadable_rows = ? WHERE id = ?",
+                [wanted.rawValue, table.unreadableRows.rawValue, record.id]
+            )
+        }
+    }
+
+    func attach(_ migration: MigrationRecord, _ source: MigrationSource) throws {
+        guard case .file(let path) = source.location, !stepper.isAttached(migration) else {
+            return try stepper.attach(migration)
+        }
+        try stepper.keys.trying(source.key, ofSource: FilePath.resolved(path)) { try stepper.attach(migration) }
+    }
+
+    /// The source's path as the target stores it; `nil` for the target itself.
+    private func sourcePath(_ source: MigrationSource) throws -> String? {
+        guard case .file(let path) = source.location else { return nil }
+        let target = connection.fileName(schema: "main") ?? ""
+        let resolved = FilePath.resolved(path)
+        guard !FilePath.exists(resolved) || FilePath.identity(resolved) != FilePath.identity(target) else {
+            throw MigrationError(.misuse, "the source is the target's own file: say .sameDatabase")
+        }
+        return FilePath.relative(resolved, toFolderOf: target)
+    }
+
+    private static func isMissing(_ path: String, hasBegun: Bool) -> MigrationError {
+        let words =
+            if !FilePath.isGone(path) {
+                "the source file \(path) cannot be looked at, and may be there: check the permissions of its folders, and try again "
+                    + "when its volume can be read"
+            } else if hasBegun {
+                "there is no source file \(path), from which tables are moving, or were about to: restore it. Those that have yet to "
+                    + "begin are given up by cancelMigration"
+            } else {
+                "there is no source file \(path): check the path. If its migration has ended, leave addMigration out"
+            }
+        return MigrationError(.sourceUnavailable, words)
+    }
+
+    private func isGone(_ source: MigrationSource) -> Bool {
+        if case .file(let path) = source.location { FilePath.isGone(path) } else { false }
+    }
+
+    /// The other sources that a table has rows to come from.
+    func others(of target: String, _ records: [TableRecord]) throws -> [MoveSQL] {
+        let others = records.filter {
+            SQLIdentifier.equal($0.target, target) && ($0.phase == .copying || $0.phase == .starting)
+        }
+        if others.isEmpty { return [] }
+        let migrations = try stepper.load().migrations
+        return try others.compactMap { record in
+            guard let migration = migrations.first(where: { $0.id == record.migration }) else { return nil }
+            // It has come since, and within a transaction nothing can be attached.
+            let isReachable = migration.sourcePath == nil || stepper.isAttached(migration)
+            if connection.isInTransaction, !isReachable { throw Changed() }
+            return try stepper.sql(for: record, migration)
+        }
+    }
+
+    /// Whether no move has begun or ended since. The stored moves alone do not tell: all of one may have come and gone.
+    func isStill(at version: Int64) throws -> Bool { try connection.schemaVersion() == version }
+
+    private func save(_ migration: MigrationRecord, ifStillAt version: Int64) throws {
+        try stepper.waitingTransaction {
+            guard try isStill(at: version) else { throw Overtaken() }
+            try stepper.store.save(migration)
+        }
+    }
+
+    private func store(_ begun: [Beginning], _ migration: MigrationRecord, ifStillAt version: Int64) throws {
+        try stepper.waitingTransaction {
+            guard try isStill(at: version) else { throw Overtaken() }
+            try WholeFileNote.checkNotWithdrawn(connection)
+            try stepper.store.create()
+            try stepper.store.save(migration)
+            let file = stepper.sourceFile(of: migration)
+            for beginning in begun {
+                try beginning.note(in: stepper.store)
+                if let definitions = beginning.definitions {
+                    try stepper.store.save(definitions, in: file, of: beginning.record)
+                }
+            }
+            // After all rows, since each table that is created has SQLite prepare anew what writes these.
+            try connection.create(in: "main", begun.flatMap(\.sql.createTables))
+        }
+    }
+}

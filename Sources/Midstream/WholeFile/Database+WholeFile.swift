@@ -1,0 +1,238 @@
+internal import SQLText
+public import SQLiteConnection
+
+extension Database {
+    /// Opens a file into which all of another one moves: to give a database another key, or none, or its first one, while
+    /// the application uses it.
+    ///
+    ///     // At each launch. The first one makes new.db; from then on the application uses it, as if all had moved.
+    ///     let database = try Database(path: "new.db", key: .passphrase("…"), movingAllOf: .file("old.db"))
+    ///     database.startAutoMigration()
+    ///
+    /// When the file does not exist, it is made with all tables, indexes, views, triggers, statistics, sequences of
+    /// AUTOINCREMENT, `user_version`, `application_id`, encoding, page size and auto-vacuum of the source, in one transaction. Then
+    /// a migration of every table begins. Virtual tables, such as full-text tables, do not move in steps: all that they have is copied
+    /// before this returns, and those of the source refuse writes from then on. So rows that come fire no triggers. Later calls go on with it; when it has ended they open the file, and the source
+    /// need not be there any more. A table that returned (``cancelMigration(of:)``) moves again then; so does one that the source has
+    /// got since, if the new file has a table of its name. A file of which all tables have returned is opened without its source, too,
+    /// and has no rows.
+    ///
+    /// - Parameters:
+    ///   - path: The new file's path.
+    ///   - key: Its key; `nil` for a file that is not encrypted.
+    ///   - source: The file that moves.
+    ///   - retirement: What becomes of the source's tables. See ``wipeSource(atPath:key:movedTo:targetKey:givingUp:)`` for what a plain
+    ///     file leaves on the disk.
+    ///   - givenUp: As of ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)``.
+    ///   - configuration: How the file is used.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` and ``MigrationError`` as the other initializer and
+    ///   ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` do; as ``MigrationError/Code/unsupported`` when the source has a
+    ///   table that cannot move. No file has been made then; as ``MigrationError/Code/sourceChanged`` when a
+    ///   program without Midstream has changed the source meanwhile. After that and other errors there may be a file without rows,
+    ///   which the next call makes anew or goes on with.
+    public convenience init(
+        path: String,
+        key: EncryptionKey? = nil,
+        movingAllOf source: MigrationSource,
+        retirement: SourceRetirement = .keep,
+        givingUp givenUp: Set<String> = [],
+        configuration: DatabaseConfiguration = DatabaseConfiguration()
+    ) throws {
+        guard case .file(let sourcePath) = source.location else {
+            throw MigrationError(.misuse, "a whole file moves into another one: the source is a file")
+        }
+        // Where it cannot be done, nothing else depends on it.
+        _ = try? WholeFile.finishWiping(sourcePath)
+        let made = try WholeFile.create(path, key, from: sourcePath, source.key)
+        var configuration = configuration
+        configuration.createsFile = false
+        configuration.movesWholeFile = true
+        let others = configuration.sourceKey
+        let resolved = FilePath.resolved(sourcePath)
+        let sourceKey = source.key
+        configuration.sourceKey = { $0 == resolved ? sourceKey : others?($0) }
+        try self.init(path: path, key: key, configuration: configuration)
+        let note = try engine.withStepper { stepper in
+            if made == nil, FilePath.exists(sourcePath) { try WholeFile.checkSource(sourcePath, sourceKey, stepper) }
+            return try WholeFileNote.read(stepper.connection)
+        }
+        if made == nil, FilePath.isGone(sourcePath) {
+            // It may have ended. Before it has begun, all rows are there.
+            guard note == .none else {
+                close()
+                throw WholeFile.missing(sourcePath, path)
+            }
+            let isMissed = try engine.withStepper { try $0.load().tables.contains { $0.phase == .starting } }
+            if !isMissed { return }
+        }
+        var cause: (any Error)?
+        do {
+            if note != .withdrawn {
+                // The application may have made tables of its own since, at an earlier launch.
+                let tables = try WholeFile.tableNames(sourcePath, sourceKey, movingTo: path)
+                try addMigration(
+                    source: source,
+                    retirement: retirement,
+                    givingUp: givenUp,
+                    allowsNoTables: true
+                ) { table in
+                    table.movesWithFile = true
+                    guard tables.contains(table.name) else { return }
+                    table.sourceTable = table.name
+                    // What the triggers keep comes over from the source as well.
+                    table.firesTriggers = false
+                }
+                let isFinished = try engine.withStepper { stepper in
+                    // Another process may have emptied it to make it anew.
+                    try WholeFile.compare(sourcePath, sourceKey, finishing: true, stepper)
+                        && (made != nil || !WholeFile.isEmpty(stepper.connection))
+                }
+                if isFinished { return }
+            }
+        } catch {
+            guard made == nil else {
+                takeBack(key, made, note)
+                throw error
+            }
+            // An old build may have had its turn since another process made the file, which can be made anew then.
+            let isSame = try? engine.withStepper {
+                try WholeFile.compare(sourcePath, sourceKey, finishing: false, $0)
+            }
+            guard isSame == false else { throw error }
+            cause = error
+        }
+        // Nobody has used it yet. Where it cannot be taken back, the next launch tries that again.
+        try? engine.withStepper { try Setup(stepper: $0).takeBackWithdrawn(from: sourcePath) }
+        try? WholeFile.unfenceVirtualTables(sourcePath, sourceKey, of: path)
+        // As another one's cancellation has left it.
+        let isWithdrawn = (try? engine.withStepper { try WholeFileNote.read($0.connection) }) == .withdrawn
+        let deadline = ContinuousClock.now + Stepper.patience
+        while isWithdrawn, (try? stepMigration().isFinished) == false, ContinuousClock.now < deadline {}
+        takeBack(key, nil, .withdrawn)
+        throw WholeFile.changed(sourcePath, path, cause: cause as? SQLiteError)
+    }
+
+    private func takeBack(_ key: EncryptionKey?, _ made: Set<String>?, _ note: WholeFileNote) {
+        close()
+        WholeFile.takeBack(path, key, made: made, noted: note)
+    }
+
+    /// What a source file has that the target has not: while there is anything, deleting the source would lose it.
+    ///
+    ///     for object in try Database.unmovedObjects(ofSourceAtPath: "old.db", movedTo: "new.db") { print(object) }
+    ///
+    /// Tables must have moved, with all rows, or be empty and in the target. Views, triggers and virtual tables must be in the target
+    /// by their names, and so must `user_version` and `application_id`. If nothing has moved from the source into the target, everything
+    /// must be equal. Indexes and statistics do not count.
+    ///
+    /// - Parameters:
+    ///   - path: The source's file.
+    ///   - key: Its key.
+    ///   - target: The file that its tables have moved into.
+    ///   - targetKey: The key of that.
+    ///   - names: What may be lost, by its name.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` when a file cannot be read; ``MigrationError`` when there is no target.
+    /// - Complexity: O(n) in the rows of the tables that have moved and stay.
+    public static func unmovedObjects(
+        ofSourceAtPath path: String,
+        key: EncryptionKey? = nil,
+        movedTo target: String,
+        targetKey: EncryptionKey? = nil,
+        givingUp names: Set<String> = []
+    ) throws -> [UnmovedObject] {
+        let connection = try WholeFile.open(path, key)
+        defer { connection.close() }
+        return try connection.readingTransaction {
+            try WholeFile.remainder(connection, movedTo: (target, targetKey), givingUp: names)
+        }
+    }
+
+    /// Makes sure that all of a file can move into another one, which is new or empty, or was made of it.
+    ///
+    /// - Returns: Whether it has tables by now.
+    @discardableResult
+    package static func checkTarget(
+        _ path: String,
+        key: EncryptionKey?,
+        movingAllOf source: String,
+        sourceKey: EncryptionKey?,
+        givingUp names: Set<String>
+    ) throws -> Bool {
+        try WholeFile.checkTarget(path, key, movingAllOf: source, sourceKey, givingUp: names)
+    }
+
+    /// Makes an empty copy of a file's tables, indexes, views and triggers, to try there what is to be done to the file.
+    ///
+    /// - Parameter path: The copy, which does not exist yet.
+    package static func copySchema(
+        ofFile original: String,
+        key originalKey: EncryptionKey?,
+        to path: String,
+        key: EncryptionKey?
+    ) throws {
+        _ = try WholeFile.create(path, key, from: original, originalKey)
+        let copy = try WholeFile.open(path, key)
+        defer { copy.close() }
+        try copy.execute("DROP TABLE main.\(WholeFileNote.table)")
+    }
+
+    /// Checks all that ``addMigration(source:retirement:givingUp:allowsNoTables:filter:)`` checks, and begins nothing.
+    @discardableResult
+    package func rehearseMigration(
+        source: MigrationSource,
+        retirement: SourceRetirement,
+        filter: (inout TableMigration) throws -> Void
+    ) throws -> MigrationRehearsal {
+        try engine.rehearse(source, retirement, filter)
+    }
+
+    /// The same for all of a file, in the target or in a copy of its schema.
+    package func rehearseMovingAll(
+        ofFile path: String,
+        key: EncryptionKey?,
+        retirement: SourceRetirement
+    ) throws -> MigrationRehearsal {
+        let names = try WholeFile.tableNames(path, key, movingTo: self.path)
+        return try rehearseMigration(source: .file(path, key: key), retirement: retirement) { table in
+            guard names.contains(table.name) else { return }
+            table.sourceTable = table.name
+            table.firesTriggers = false
+        }
+    }
+
+    /// Overwrites a source file of which all has moved, and deletes it with its journals.
+    ///
+    ///     try Database.wipeSource(atPath: "old.db", movedTo: "new.db", targetKey: key)
+    ///
+    /// A plain file that was moved into an encrypted one still has all its rows, and so have backups and copies of it. On
+    /// disks with flash memory, and file systems that never write in place, overwriting reaches a copy of the blocks at
+    /// best: there, full disk encryption or discarding the whole disk is what helps.
+    ///
+    /// While it is overwritten the file is called as before with `-midstream_wiped` at the end. What a process leaves of it that
+    /// ends then is overwritten and deleted by the next call, or by the next `Database(path:key:movingAllOf:)` of the file.
+    ///
+    /// - Parameters:
+    ///   - path: The file.
+    ///   - key: Its key.
+    ///   - target: The file that its tables have moved into.
+    ///   - targetKey: The key of that.
+    ///   - names: What may be lost although the target does not have it, by its name: see
+    ///     ``unmovedObjects(ofSourceAtPath:key:movedTo:targetKey:givingUp:)``.
+    /// - Throws: ``MigrationError`` when it has what the target has not; ``/SQLiteConnection/SQLiteError`` when it is
+    ///   in use, or cannot be read.
+    /// - Complexity: O(size of the file).
+    public static func wipeSource(
+        atPath path: String,
+        key: EncryptionKey? = nil,
+        movedTo target: String,
+        targetKey: EncryptionKey? = nil,
+        givingUp names: Set<String> = []
+    ) throws {
+        try WholeFile.wipe(path, key, movedTo: (target, targetKey), givingUp: names)
+    }
+}
+
+extension DatabaseAccess {
+    /// The tables that rows can move into: no virtual ones, nor those that these keep their content in.
+    package func movableTableNames() throws -> [String] { try WholeFile.tableNames(of: connection) }
+}

@@ -1,0 +1,136 @@
+internal import SQLiteConnection
+
+// The end of a source that has moved as a whole, and what keeps it.
+extension WholeFile {
+    /// What a file is called that is being overwritten: under its own name it would be found, and be no database.
+    private static func wipedName(_ path: String) -> String { FilePath.resolved(path) + "-midstream_wiped" }
+
+    /// Overwrites and deletes what a process that ended amid it has left of a file.
+    ///
+    /// - Returns: Whether there was anything.
+    @discardableResult
+    static func finishWiping(_ path: String) throws -> Bool {
+        let wiped = wipedName(path)
+        guard FilePath.exists(wiped) else { return false }
+        // What is beside the former name by now is another file's.
+        try overwriteAndRemove(wiped)
+        if FilePath.isLink(path), FilePath.isGone(path) { _ = FilePath.remove(path) }
+        return true
+    }
+
+    private static func overwriteAndRemove(_ path: String) throws {
+        guard FilePath.exists(path) else { return }
+        // Another process may be faster.
+        guard FilePath.overwrite(path) || FilePath.isGone(path) else {
+            throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
+        }
+        guard FilePath.remove(path) || FilePath.isGone(path) else {
+            throw SQLiteError(code: .ioError, message: "\(path) has been overwritten, and cannot be deleted")
+        }
+    }
+
+    /// Overwrites and deletes a source.
+    ///
+    /// - Parameter target: The file that all of it has moved into.
+    static func wipe(
+        _ path: String,
+        _ key: EncryptionKey?,
+        movedTo target: (path: String, key: EncryptionKey?),
+        givingUp names: Set<String>
+    ) throws {
+        if try finishWiping(path), !FilePath.exists(path) { return }
+        let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
+        defer { connection.close() }
+        connection.setBusyTimeout(milliseconds: 1000)
+        try connection.checkReadable()
+        // Empties the WAL, and shows whether anybody else has the file.
+        try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+        try connection.execute("PRAGMA journal_mode = DELETE")
+        try connection.execute("BEGIN EXCLUSIVE")
+        let isMoving =
+            try StateStore(connection: connection).exists()
+            || Claims.all(in: "main", connection).contains { $0.moved == nil }
+        guard !isMoving else {
+            throw MigrationError(
+                .misuse,
+                "\(path) has tables that are moving: it stays as it is until they have moved"
+            )
+        }
+        let left = try remainder(connection, movedTo: target, givingUp: names)
+        guard left.isEmpty else {
+            throw MigrationError(
+                .misuse,
+                "\(path) stays as it is, since it has what \(target.path) has not: \(Remainder.words(left)). Create that there, or "
+                    + "name it in givingUp"
+            )
+        }
+        let file = FilePath.resolved(path)
+        // With `journal_mode = PERSIST` it has pages of the file. Nobody can begin one while the file is locked.
+        try overwriteAndRemove(file + "-journal")
+        guard FilePath.isWritable(file), FilePath.rename(file, to: wipedName(file)) else {
+            throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
+        }
+        try finishWiping(path)
+    }
+
+    /// What a source has that the file has not which it has moved into, in the transaction that is open.
+    static func remainder(
+        _ source: Connection,
+        movedTo file: (path: String, key: EncryptionKey?),
+        givingUp names: Set<String>
+    ) throws -> [UnmovedObject] {
+        guard FilePath.exists(file.path) else {
+            throw MigrationError(
+                .misuse,
+                "there is no file \(file.path), into which \(source.fileName(schema: "main") ?? "the source") has moved: check the path"
+            )
+        }
+        let target = try open(file.path, file.key)
+        defer { target.close() }
+        return try target.readingTransaction {
+            try WholeFileNote.checkFinished(target)
+            return try Remainder(
+                source: .init(connection: source, schema: "main"),
+                target: .init(connection: target, schema: "main"),
+                givingUp: names
+            ).objects()
+        }
+    }
+
+    /// Makes sure that all of a file can move into another one: one that is new or empty, or was made of it.
+    ///
+    /// - Parameter names: What of the source may be lost, where the other file was made of it.
+    /// - Returns: Whether it has what was made of the source, or is equal.
+    /// - Throws: ``MigrationError`` that names what the other file would not get.
+    @discardableResult
+    static func checkTarget(
+        _ path: String,
+        _ key: EncryptionKey?,
+        movingAllOf source: String,
+        _ sourceKey: EncryptionKey?,
+        givingUp names: Set<String>
+    ) throws -> Bool {
+        guard FilePath.hasContent(path), FilePath.exists(source) else { return false }
+        let target = try open(path, key)
+        defer { target.close() }
+        let isFree = try target.readingTransaction { try isEmpty(target) || WholeFileNote.isUnfinished(target) }
+        if isFree { return false }
+        let connection = try open(source, sourceKey)
+        defer { connection.close() }
+        let (left, isTied) = try target.readingTransaction {
+            try connection.readingTransaction {
+                try Remainder(
+                    source: .init(connection: connection, schema: "main"),
+                    target: .init(connection: target, schema: "main"),
+                    givingUp: names
+                ).objectsWithoutPlace()
+            }
+        }
+        if left.isEmpty { return true }
+        throw MigrationError(
+            .misuse,
+            "\(path) has tables already, and lacks some of what \(source) has: all of a file moves into a new one, or an empty one. It "
+                + "lacks \(Remainder.words(left))" + (isTied ? ". Create that there, or name it in givingUp" : "")
+        )
+    }
+}
