@@ -92,6 +92,9 @@ test-model:
 
 lint: deps ## Check the format, the layers and the text of tracked files.
 	Scripts/check-layers
+	Scripts/check-folders
+	Scripts/check-references
+	Scripts/check-size
 	$(SWIFT) format lint --strict --parallel --recursive $(FORMATTED)
 
 format: deps ## Format the Swift files in place.
