@@ -8,7 +8,6 @@ struct ReportTable {
     let kind: String
     /// The column of `midstream_tables` that has its name.
     let nameColumn: String
-    /// What such a table may be called by.
     /// The definitions of its columns, without types and constraints, so that it takes whatever there is.
     let columns: [String]
 
