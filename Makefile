@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help deps run test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench profile fuzz lifecycle outline-fuzz crash faults torture sqllogic model sanitize clean
+.PHONY: help deps run check test test-debug test-release test-sqlcipher test-sqlcipher4 test-model lint format docs bench profile fuzz lifecycle outline-fuzz crash faults torture sqllogic model sanitize clean
 
 # As Scripts/install-dependencies looks for it.
 SWIFT ?= $(shell command -v swift || echo /opt/swift/usr/bin/swift)
@@ -70,6 +70,10 @@ run: ## Build the release of the midstream command and run its demonstration.
 
 test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
 	@Scripts/tell-failures $(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model
+
+check: lint ## Lint, build in debug, and run all tests but sweeps and random cases: some four minutes after the build.
+	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)
+	@Scripts/run-tests --quick $(SWIFT) $(DEBUG_TEST_FLAGS)
 
 test-debug: deps ## The parts of make test.
 	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)

@@ -1,5 +1,5 @@
 /*
- * What Retirement.isProvenUnread rests on: which snapshots a passive checkpoint lets one tell the absence of.
+ * What Stepper.isProvenUnread rests on: which snapshots a passive checkpoint lets one tell the absence of.
  * Model/midstream.pml takes it for granted; here is SQLite's WAL index, with the locks by which readers, a writer and
  * checkpointers keep out of each other's way. Docs/Model.md tells what is left out.
  *
@@ -195,7 +195,7 @@ end:
     od
 }
 
-/* Retirement.isProvenUnread, once for each step. */
+/* Stepper.isProvenUnread, once for each step. */
 proctype Stepper() {
     byte log, copied, safe, r, behind;
     bool need;

@@ -73,7 +73,7 @@ bool working[PROCESSES + 1];
 #define READER PROCESSES
 /* A reader has a snapshot of the target from before `copied`. */
 bool reading;
-/* The reader's connection has the overlay, and the source attached: Overlay.install, Overlay/Overlay.swift. */
+/* The reader's connection has the overlay, and the source attached: Overlay.install, Overlay/Overlay+Installing.swift. */
 bool overlay;
 
 /* Compatibility.checkCollisions: no row of the target has the key of one that is to come. */

@@ -84,14 +84,19 @@ final class MigrationEngine: Sendable {
         }
     }
 
+    private func makeStepper() throws -> Stepper {
+        let stepper = try Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
+        stepper.makeStep = { [unowned stepper] in try stepper.step($0).outcome }
+        return stepper
+    }
+
     func withStepper<Result>(_ body: (Stepper) throws -> Result) throws -> Result {
         var events: [MigrationEvent] = []
         defer { for event in events { report(event) } }
         let result = try stepper.withValueUnlessHeld { box in
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
-            let stepper = try box.stepper ?? Stepper(path: path, gate: gate, walKeeper: walKeeper, keys: keys)
+            let stepper = try box.stepper ?? makeStepper()
             box.stepper = stepper
-            stepper.makeStep = { [unowned stepper] in try stepper.step($0).outcome }
             // What an earlier call could not roll back, for want of memory.
             if stepper.connection.isInTransaction || stepper.connection.isHalfUndone {
                 try stepper.connection.rollBack()

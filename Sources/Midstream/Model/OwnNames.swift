@@ -65,17 +65,19 @@ package enum OwnNames {
     static let guardedStatements = ["insert", "update", "delete"]
     /// How the names of a beginning's triggers begin: see ``BeginningGuard``.
     static let beginningPrefix = prefix + "begin_"
+    /// The statements that a beginning's triggers refuse.
+    static let beginningEvents = ["insert", "update"]
     /// How the names of the triggers begin that carry out a foreign key's actions; a number follows.
     static let keyTriggers = ["insert", "update", "change", "delete"].map { "\(prefix)keys_\($0)_" }
     private static let fences = guardedStatements.map { "\(prefix)fence_\($0)_" }
     private static let triggers =
         guardedStatements.map { "\(prefix)\($0)_" } + fences
-        + ["insert", "update"].map { "\(beginningPrefix)\($0)_" } + keyTriggers
+        + beginningEvents.map { "\(beginningPrefix)\($0)_" } + keyTriggers
 
     /// The name of the relation that has a table's pending rows.
     static func pending(_ id: Int64) -> String { "midstream_pending_\(id)" }
 
-    /// The name of the relation that has all rows of a table whose own rows move on.
+    /// The name of the union with the first of several sources, which is the target for the next.
     static func whole(_ id: Int64) -> String { "midstream_whole_\(id)" }
 
     // MARK: What is whose

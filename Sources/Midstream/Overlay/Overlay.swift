@@ -35,7 +35,7 @@ final class Overlay {
     /// See ``InternalStatements/definitions``.
     var definitionsBeforeTwins = 0
     /// Whether a statement has had the overlay taken down, and it is not back yet.
-    var isSuspended = false
+    private(set) var isSuspended = false
     /// Whether it was put back in the open transaction.
     var hasResumed = false
     /// Whether a transaction in which it was read what moves could not be ended.

@@ -2,8 +2,6 @@ internal import SQLText
 
 /// The triggers by which a table refuses rows whose beginning was cut short, until it begins to move or is taken back.
 enum BeginningGuard {
-    private static let events = ["insert", "update"]
-
     static func name(_ event: String, _ id: Int64) -> String { "\(OwnNames.beginningPrefix)\(event)_\(id)" }
 
     /// - Parameter source: The source's file; `nil` where that is the target's own.
@@ -11,13 +9,13 @@ enum BeginningGuard {
         let words =
             "the rows of table \(record.source)\(source.map { " of " + $0 } ?? "") are about to move into table \(record.target), and cannot "
             + "yet: add their migration again to see why, or give it up by cancelMigration"
-        return events.map { event in
+        return OwnNames.beginningEvents.map { event in
             "CREATE TRIGGER IF NOT EXISTS main.\(name(event, record.id)) BEFORE \(event.uppercased()) ON "
                 + "\(SQLIdentifier.quoted(record.target)) BEGIN SELECT RAISE(ABORT, \(SQLLiteral.quoted(words))); END"
         }
     }
 
     static func drop(_ record: TableRecord, in schema: String = "main") -> [String] {
-        events.map { "DROP TRIGGER IF EXISTS \(schema).\(name($0, record.id))" }
+        OwnNames.beginningEvents.map { "DROP TRIGGER IF EXISTS \(schema).\(name($0, record.id))" }
     }
 }

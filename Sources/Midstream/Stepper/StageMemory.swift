@@ -1,6 +1,6 @@
-/// What a stage of the migration remembers from one step to the next, by tables.
+/// What a stage of the migration remembers from one step to the next.
 ///
-/// The stepper tells it what has become of files and tables, and knows no stage itself.
+/// The stepper tells it what has become of files and tables, and calls no stage itself.
 protocol StageMemory: AnyObject {
     /// - Parameter pageSize: The size of the target's pages, in bytes.
     init(pageSize: Int64)

@@ -27,7 +27,7 @@ final class Stepper {
     /// The entries of ledgers, and what they were counted with.
     private var ledgers: [Int64: (moment: LedgerMoment, count: Int64)] = [:]
     /// What stages remember, by their types.
-    var memories: [ObjectIdentifier: any StageMemory] = [:]
+    private var memories: [ObjectIdentifier: any StageMemory] = [:]
     /// The size of the target's pages, in bytes.
     let pageSize: Int64
     /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
@@ -41,7 +41,9 @@ final class Stepper {
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
     /// Makes a step. Whoever knows the stages sets it.
-    var makeStep: (Limit) throws -> MigrationProgress.Outcome = { _ in .idle }
+    var makeStep: (Limit) throws -> MigrationProgress.Outcome = { _ in
+        throw MigrationError(.misuse, "nobody has said how this stepper makes steps")
+    }
     /// Called with what comes to pass.
     var onEvent: ((MigrationEvent) -> Void)?
     /// Called when a source's file is to be deleted and is open: has this process's connections let go of it.
@@ -60,6 +62,7 @@ final class Stepper {
     var isKeptFromTarget = false
     /// Since when steps have been kept out by others, without one that was let in.
     var busySince: ContinuousClock.Instant?
+
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
         self.keys = keys

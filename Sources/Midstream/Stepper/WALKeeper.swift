@@ -16,6 +16,11 @@ final class WALKeeper: Sendable {
     /// as a step. Steps write the same pages of an index again and again, and a checkpoint copies each once; half as many
     /// would cost a quarter more of the processor's time.
     private static let stepFrames = 1700
+    /// Runs something while no reader of the process has a snapshot, if such a moment comes within a time.
+    ///
+    /// - Returns: Whether it came.
+    typealias WithoutReaders = @Sendable (_ time: DispatchTimeInterval, _ body: () -> Void) -> Bool
+
     /// The frames from which on readers are held back, 40 MB of the usual pages.
     private static let longFrames = 10_000
     /// While steps follow each other by less, commits of the application leave checkpoints to them.
@@ -45,10 +50,6 @@ final class WALKeeper: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Runs something while no reader of the process has a snapshot, if such a moment comes within a time.
-    ///
-    /// - Returns: Whether it came.
-    typealias WithoutReaders = @Sendable (_ time: DispatchTimeInterval, _ body: () -> Void) -> Bool
     private let withoutReaders: WithoutReaders
 
     init(withoutReaders: @escaping WithoutReaders) {

@@ -319,12 +319,12 @@ struct ColumnChange {
 }
 
 extension SchemaImage {
-    mutating func removeTrigger(_ name: String) {
+    fileprivate mutating func removeTrigger(_ name: String) {
         triggersOfViews.removeAll { SQLIdentifier.equal($0.name, name) }
         for index in tables.indices { tables[index].triggers.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
-    mutating func removeIndex(_ name: String) {
+    fileprivate mutating func removeIndex(_ name: String) {
         for index in tables.indices { tables[index].indexes.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
