@@ -188,9 +188,12 @@ extension Building {
             let superseded = try copying.store.ledgerCount(record)
             try connection.execute("DELETE FROM \(source.sql.ledger) WHERE 1")
             let rows = place == 0 ? built.count - others : total
-            try connection.execute(
-                "UPDATE main.midstream_tables SET copied = ?2, settled = ?3, checksum = ?4 WHERE id = ?1",
-                [record.id, rows - superseded, superseded, built.hashes]
+            try TableUpdate.storeBuilt(
+                record,
+                copied: rows - superseded,
+                settled: superseded,
+                checksum: built.hashes,
+                connection
             )
             guard let now = try copying.store.table(record.id) else { continue }
             try source.mover.complete(now, counted: counted[place].rows, hashed: counted[place].hashes)

@@ -39,7 +39,7 @@ extension Copying {
                 _ = try stepper.claims(of: record)?.confirmTarget(record)
                 try mover.complete(now, counted: counted.rows, hashed: counted.hashes)
             } else {
-                _ = try mover.run("UPDATE main.midstream_tables SET total = ?1 WHERE id = \(record.id)") {
+                _ = try mover.run(TableUpdate.storeTotal(record.id)) {
                     try $0.bind(counted.rows, at: 1)
                 }
             }

@@ -54,7 +54,7 @@ struct UnreadableReport {
     func add(_ skipped: [Damage]) throws {
         guard !skipped.isEmpty else { return }
         // The table has fewer rows from now on than were counted.
-        try connection.execute("UPDATE main.midstream_tables SET total = NULL WHERE id = ?", [record.id])
+        try TableUpdate.forgetTotal(record, connection)
         let name = SQLIdentifier.quoted(try table.make(for: record, connection))
         for damage in skipped {
             let bounds = bounds(damage)

@@ -201,7 +201,7 @@ extension MovingTable {
         }
         let ceiling = found ?? (lower == .min ? lower : lower - 1)
         if ceiling != state.ceiling {
-            let store = try statement(sql.storeCeiling)
+            let store = try statement(TableUpdate.storeCeiling(id))
             defer { store.reset() }
             try store.bind(ceiling, at: 1)
             _ = try store.step()

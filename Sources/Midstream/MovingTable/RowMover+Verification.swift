@@ -80,13 +80,13 @@ extension RowMover {
 
     /// Has a table be verified in batches alone from now on, where not all rows of the source can be read.
     func leaveHashesOut() throws {
-        _ = try run("UPDATE main.midstream_tables SET verification = min(verification, ?1) WHERE id = \(sql.id)") {
+        _ = try run(TableUpdate.lowerVerification(sql.id)) {
             try $0.bind(MigrationVerification.batches.rawValue, at: 1)
         }
     }
 
     private func addHashes(_ sum: Int64, _ record: TableRecord) throws {
-        _ = try run("UPDATE main.midstream_tables SET checksum = checksum + ?1 WHERE id = \(record.id)") {
+        _ = try run(TableUpdate.addHashes(record.id)) {
             try $0.bind(sum, at: 1)
         }
     }

@@ -71,7 +71,7 @@ struct RowMover {
                 try bindRange($0, position, upper)
             } : 0
         if let upper, !sql.key.isRowID { _ = try run(sql.storeWatermarkKey) { try $0.bind(upper, at: 1) } }
-        let advanced = try run(sql.advance) {
+        let advanced = try run(TableUpdate.advance(sql.id)) {
             try $0.bind(upper.map { $0.rowID ?? 0 } ?? .max, at: 1)
             try $0.bind(copied, at: 2)
             try $0.bind(settled + others, at: 3)
@@ -131,7 +131,10 @@ struct RowMover {
                 table: record.target
             )
         }
-        _ = try run("UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, total = ?3 WHERE id = \(record.id)") {
+        statements.whileOthersArePrepared {
+            TableUpdate.assertMayBecome(.copied, record.id, statements.connection)
+        }
+        _ = try run(TableUpdate.complete(record.id)) {
             try $0.bind(MigrationPhase.copied.rawValue, at: 1)
             try $0.bind(Int64.max, at: 2)
             try $0.bind(counted, at: 3)

@@ -303,8 +303,6 @@ struct MoveSQL: Sendable {
             "SELECT \(name) FROM \(source) WHERE \(name) BETWEEN ?1 AND ?2 AND \(isUnsettled) ORDER BY \(name) DESC LIMIT 1"
     }
 
-    var storeCeiling: String { "UPDATE main.midstream_tables SET ceiling = ?1 WHERE id = \(id)" }
-
     // MARK: Many rows
 
     func whereClause(_ terms: [String], _ rest: String) -> String {
@@ -381,12 +379,6 @@ struct MoveSQL: Sendable {
     func forgetSettled(_ range: KeyRange) -> String {
         // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.
         "DELETE FROM \(ledger) WHERE \(key.condition(key.ledger, range))"
-    }
-
-    /// Moves the watermark to ?1, a rowid not back, and counts ?2 rows copied and ?3 settled.
-    var advance: String {
-        "UPDATE main.midstream_tables SET watermark = ?1, copied = copied + ?2, settled = settled + ?3 "
-            + "WHERE id = \(id) AND ifnull(watermark, ?1) <= ?1"
     }
 
     /// Has the watermark stand for the key ?1….

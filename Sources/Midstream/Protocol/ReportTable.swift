@@ -30,7 +30,7 @@ struct ReportTable {
         }
         let list = KeySQL.list(columns)
         try connection.execute("CREATE TABLE main.\(SQLIdentifier.quoted(name))(\(list))")
-        try connection.execute("UPDATE main.midstream_tables SET \(nameColumn) = ? WHERE id = ?", [name, record.id])
+        try TableUpdate.setReport(record, nameColumn, name, connection)
         return name
     }
 

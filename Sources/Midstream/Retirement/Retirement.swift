@@ -119,11 +119,7 @@ struct Retirement {
     private func beginRetiring(_ records: [TableRecord]) throws -> Bool {
         let done: Void? = try stepper.transaction(isDurable: true) {
             for record in records {
-                // Another process may be further.
-                try stepper.connection.execute(
-                    "UPDATE main.midstream_tables SET phase = ?1 WHERE id = ?2 AND phase = ?3",
-                    [MigrationPhase.retiring.rawValue, record.id, MigrationPhase.copied.rawValue]
-                )
+                try TableUpdate.move(record, to: .retiring, stepper.connection)
             }
         }
         return done != nil
@@ -354,10 +350,7 @@ struct Retirement {
     private func finishInTransaction(_ record: TableRecord) throws -> Bool {
         guard try isUnfinished(record) else { return false }
         let connection = stepper.connection
-        try connection.execute(
-            "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
-            [MigrationPhase.done.rawValue, record.id]
-        )
+        try TableUpdate.move(record, to: .done, connection)
         for table in [record.ledger, record.watermarkTable] {
             try connection.dropTable(table, in: "main")
         }

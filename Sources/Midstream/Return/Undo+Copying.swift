@@ -95,11 +95,7 @@ extension Undo {
             progress.returned += returned
             progress.refusal = progress.refusal ?? refusals.first
             progress.returning.pass(upper)
-            try connection.execute(
-                "UPDATE main.midstream_tables SET copied = max(0, copied - ?1), "
-                    + "settled = max(0, settled - max(0, ?1 - copied)), ceiling = NULL WHERE id = ?2",
-                [returned, record.id]
-            )
+            try TableUpdate.countReturned(record, returned, connection)
         }
         memory.batch.adapt(took: ContinuousClock.now - start)
         if settled == .worked, let left {

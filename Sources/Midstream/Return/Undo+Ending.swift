@@ -11,11 +11,7 @@ extension Undo {
     }
 
     func end(_ record: TableRecord) throws {
-        try connection.execute(
-            "UPDATE main.midstream_tables SET phase = ?1, watermark = ?2, ceiling = NULL, copied = 0, settled = 0, total = 0, "
-                + "undo_stage = ifnull(undo_stage, 0) WHERE id = ?3",
-            [MigrationPhase.copied.rawValue, Int64.max, record.id]
-        )
+        try TableUpdate.move(record, to: .returned, connection)
         for text in MoveSQL.dropTriggers(record.id) { try connection.execute(text) }
     }
 
@@ -61,7 +57,7 @@ extension Undo {
     /// Whether the file of a source that may have been opened is not there any more: it may have been used since, and deleted or
     /// replaced.
     private func isGoneSinceOpening(_ record: TableRecord) throws -> Bool {
-        guard record.undoStage == Self.opening, let path = stepper.path(of: migration) else { return false }
+        guard record.life == .opening, let path = stepper.path(of: migration) else { return false }
         if FilePath.isGone(path) { return true }
         guard let file = try Returns(connection: connection).file(of: record), file != FilePath.lastingIdentity(path)
         else {
@@ -72,9 +68,6 @@ extension Undo {
         return try Claims(connection: connection, migration: migration).all(only: record.id).isEmpty
     }
 
-    /// The number of the last stage of all, in which the source is opened: it has no claim then, or none any more.
-    private static let opening = Int64.max
-
     /// Notes that the source is about to be opened. Until then, one without the claim is another file, or from before.
     ///
     /// - Returns: `false` where somebody keeps the target locked.
@@ -82,7 +75,7 @@ extension Undo {
         let claims = Claims(connection: connection, migration: migration)
         let claim = try claims.all(only: record.id).first
         // Another process may have opened it since the record was read, or have ended the move.
-        guard let now = try stepper.store.table(record.id), now.undoStage != Self.opening else { return true }
+        guard let now = try stepper.store.table(record.id), now.life != .opening else { return true }
         guard let claim else { throw claims.isOther(record) }
         try claims.checkOwner(claim)
         try claims.checkStage(claim, now)
@@ -90,10 +83,7 @@ extension Undo {
         let noted: Void? = try stepper.transaction(isDurable: true) {
             guard try stepper.store.table(record.id) != nil else { return }
             try Returns(connection: connection).note(file: file, of: record)
-            try connection.execute(
-                "UPDATE main.midstream_tables SET undo_stage = ?1 WHERE id = ?2 AND phase = ?3 AND undo_stage IS NOT NULL",
-                [Self.opening, record.id, MigrationPhase.copied.rawValue]
-            )
+            try TableUpdate.move(record, to: .opening, connection)
         }
         return noted != nil
     }

@@ -188,11 +188,8 @@ struct Undo {
             return try Stops(connection: connection).forget(record.id)
         }
         try connection.execute(sql.createTable)
-        try connection.execute(
-            // For the progress: what the ledger has of rows to come is no more to be told from what is collected.
-            "UPDATE main.midstream_tables SET undo_stage = 0, ceiling = NULL, settled = settled + ? WHERE id = ?",
-            [stepper.store.ledgerCount(now), record.id]
-        )
+        try TableUpdate.move(now, to: .returning(stage: 0), connection)
+        try TableUpdate.countSettled(now, stepper.store.ledgerCount(now), connection)
         try Stops(connection: connection).forget(record.id)
     }
 
@@ -280,7 +277,7 @@ struct Undo {
     }
 
     func setStage(_ record: TableRecord, _ stage: Int64) throws {
-        try connection.execute("UPDATE main.midstream_tables SET undo_stage = ? WHERE id = ?", [stage, record.id])
+        try TableUpdate.move(record, to: .returning(stage: stage), connection)
     }
 
     // MARK: Collecting
@@ -344,7 +341,7 @@ struct Undo {
                 try $0.bind(bottom, at: 1)
             }
         }
-        let lower = try stepper.statements.statement(sql.lowerWatermark)
+        let lower = try stepper.statements.statement(TableUpdate.lowerWatermark(record.id))
         defer { lower.reset() }
         if let bottom { try lower.bind(bottom.rowID ?? 0, at: 1) } else { try lower.bind(SQLiteValue.null, at: 1) }
         _ = try lower.step()

@@ -164,11 +164,6 @@ struct UndoSQL: Sendable {
             + (isTarget ? "" : sql.condition)
     }
 
-    /// Lowers the watermark to ?1; for a table without rowids it stands for a key that is stored besides.
-    var lowerWatermark: String {
-        "UPDATE main.midstream_tables SET watermark = ?1, ceiling = NULL WHERE id = \(sql.id)"
-    }
-
     /// Notes that the ledger's rows of a range are to be brought back.
     func collect(_ range: KeyRange) -> String {
         "INSERT OR IGNORE INTO \(returning)(\(keys)) SELECT \(keys) FROM \(sql.ledger) "

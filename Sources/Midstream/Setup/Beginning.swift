@@ -140,10 +140,7 @@ struct Beginning {
         for trigger in BeginningGuard.drop(record) { try connection.execute(trigger) }
         if target.isAutoIncrement { try raiseSequence() }
         if sql.keepsRowIDs { try KeptRowIDs(connection: connection).keep(record.id) }
-        try connection.execute(
-            "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
-            [MigrationPhase.copying.rawValue, record.id]
-        )
+        try TableUpdate.move(record, to: .copying, connection)
         return sql.triggers(of: target, number: number)
     }
 

@@ -147,10 +147,7 @@ extension Setup {
                     stepper.forget(record.id)
                     continue
                 }
-                try connection.execute(
-                    "UPDATE main.midstream_tables SET phase = ? WHERE id = ?",
-                    [MigrationPhase.starting.rawValue, record.id]
-                )
+                try TableUpdate.move(record, to: .starting, connection)
                 // It fits no table any more.
                 let nothing = Definitions(target: nil, source: nil)
                 try stepper.store.save(nothing, in: WholeFileNote.copiedFile(connection), of: record)

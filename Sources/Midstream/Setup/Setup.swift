@@ -293,10 +293,7 @@ struct Setup {
         try stepper.waitingTransaction {
             // Another process may have brought it to its end.
             guard try stepper.store.table(record.id) != nil else { return }
-            try connection.execute(
-                "UPDATE main.midstream_tables SET refused_rows = ?, unreadable_rows = ? WHERE id = ?",
-                [wanted.rawValue, table.unreadableRows.rawValue, record.id]
-            )
+            try TableUpdate.setPolicies(record, wanted, table.unreadableRows, connection)
         }
     }
 

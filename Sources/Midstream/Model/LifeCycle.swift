@@ -1,0 +1,65 @@
+/// Where a table stands in its life.
+///
+///     starting ──> copying ──> passed ──> copied ──> retiring ──> done
+///         ^           │          │
+///         └───────────┤          │      (a file that is withdrawn)
+///                     v          v
+///                  returning(0) ──> returning(n) ──> returned ──> opening ──> (forgotten)
+///
+/// 1. `starting`: the target knows of the move. No row has moved, and nobody is shown the source's rows.
+/// 2. `copying`: the pending rows are the source's rows above the watermark, but for those of the ledger.
+/// 3. `passed`: no row is pending. The source has yet to be counted from its other end.
+/// 4. `copied`: the target has as many rows as the source, and its guard triggers are gone. A reader may still need the source.
+/// 5. `retiring`: no reader that begins now needs the source; those from before may.
+/// 6. `done`: the source's part is over. The record stays for the tables that move beside it.
+/// 7. `returning`: a cancelled table. An even stage collects the rows that are to return, an odd one brings them back.
+/// 8. `returned`: the target has none of the rows. The source still refuses writes.
+/// 9. `opening`: the same, and the source may be open for writes by now.
+///
+/// The target stores a state before its effect on the source. Only the functions of ``TableUpdate`` store one, and in debug builds
+/// they stop the process at a step that the diagram does not have.
+enum LifeCycle: Equatable, Sendable {
+    case starting
+    case copying
+    case passed
+    case copied
+    case retiring
+    case done
+    case returning(stage: Int64)
+    case returned
+    case opening
+
+    /// What stands for ``opening`` in `undo_stage`.
+    static let openingStage = Int64.max
+
+    /// Whether a table may come from one state to another.
+    func mayBecome(_ next: LifeCycle) -> Bool {
+        switch (self, next) {
+        case (.starting, .copying), (.copying, .starting), (.passed, .starting): true
+        // A drain copies the rest and counts in one transaction, and a build is adopted without a watermark.
+        case (.copying, .copied), (.passed, .copied): true
+        case (.copied, .retiring), (.copied, .done), (.retiring, .done): true
+        case (.copying, .returning(stage: 0)), (.passed, .returning(stage: 0)): true
+        // Where nothing is there to return.
+        case (.copying, .returned), (.passed, .returned), (.starting, .returned): true
+        case (.returning(let stage), .returning(let other)): other == stage + 1
+        case (.returning, .returned): true
+        case (.returned, .opening): true
+        default: false
+        }
+    }
+}
+
+extension TableRecord {
+    var life: LifeCycle {
+        switch (phase, undoStage) {
+        case (.starting, _): .starting
+        case (.copying, nil): isPassed ? .passed : .copying
+        case (.copying, let stage?): .returning(stage: stage)
+        case (.copied, nil): .copied
+        case (.copied, let stage?): stage == LifeCycle.openingStage ? .opening : .returned
+        case (.retiring, _): .retiring
+        case (.done, _): .done
+        }
+    }
+}
