@@ -413,7 +413,7 @@ move:
     :: atomic {
         true ->
 #endif
-        /* MoveSQL.advance */
+        /* TableUpdate.advance */
         target.watermark = upper;
         upper = 0;
         from = 0;

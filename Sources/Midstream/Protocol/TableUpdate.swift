@@ -42,7 +42,7 @@ enum TableUpdate {
             )
         case .passed, .copied:
             // Rows of the engine's own statements lead there: `advance` and `complete`.
-            preconditionFailure("a table becomes \(next) by RowMover")
+            preconditionFailure()
         }
     }
 
