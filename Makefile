@@ -71,7 +71,7 @@ run: ## Build the release of the midstream command and run its demonstration.
 test: lint ## Lint, then run all tests: in debug, in release, and in debug with SQLCipher 3 and 4. Warnings are errors.
 	@Scripts/tell-failures $(MAKE) $(SIDE_BY_SIDE) test-debug test-release test-sqlcipher test-sqlcipher4 test-model
 
-check: lint ## Lint, build in debug, and run all tests but sweeps and random cases: some four minutes after the build.
+check: lint ## Lint, build in debug, and run all tests but sweeps and random cases: some three minutes after the build.
 	$(SWIFT) build --build-tests $(DEBUG_TEST_FLAGS)
 	@Scripts/run-tests --quick $(SWIFT) $(DEBUG_TEST_FLAGS)
 
