@@ -1,10 +1,12 @@
 /// Where a table stands in its life.
 ///
 ///     starting ──> copying ──> passed ──> copied ──> retiring ──> done
-///         ^           │          │
-///         └───────────┤          │      (a file that is withdrawn)
-///                     v          v
-///                  returning(0) ──> returning(n) ──> returned ──> opening ──> (forgotten)
+///
+///     copying ──> copied                    the rest has moved, and is counted, in one transaction
+///     copied ──> done                       source and target are one file
+///     copying, passed ──> starting          the file is withdrawn
+///     copying, passed ──> returning(0) ──> returning(1) ──> … ──> returned ──> opening
+///     copying, passed ──> returned          no row is there to return
 ///
 /// 1. `starting`: the target knows of the move. No row has moved, and nobody is shown the source's rows.
 /// 2. `copying`: the pending rows are the source's rows above the watermark, but for those of the ledger.
@@ -16,8 +18,8 @@
 /// 8. `returned`: the target has none of the rows. The source still refuses writes.
 /// 9. `opening`: the same, and the source may be open for writes by now.
 ///
-/// The target stores a state before its effect on the source. Only the functions of ``TableUpdate`` store one, and in debug builds
-/// they stop the process at a step that the diagram does not have.
+/// The target stores a state before the state's effect on the source. ``TableUpdate`` stores each state but the first one. In debug
+/// builds it stops the process at a transition that is not in this list.
 enum LifeCycle: Equatable, Sendable {
     case starting
     case copying
@@ -35,16 +37,12 @@ enum LifeCycle: Equatable, Sendable {
     /// Whether a table may come from one state to another.
     func mayBecome(_ next: LifeCycle) -> Bool {
         switch (self, next) {
-        case (.starting, .copying), (.copying, .starting), (.passed, .starting): true
-        // A drain copies the rest and counts in one transaction, and a build is adopted without a watermark.
-        case (.copying, .copied), (.passed, .copied): true
-        case (.copied, .retiring), (.copied, .done), (.retiring, .done): true
-        case (.copying, .returning(stage: 0)), (.passed, .returning(stage: 0)): true
-        // Where nothing is there to return.
-        case (.copying, .returned), (.passed, .returned), (.starting, .returned): true
+        case (.starting, .copying), (.copied, .retiring), (.copied, .done), (.retiring, .done): true
+        case (.copying, .passed): true
+        case (.copying, .copied), (.copying, .starting), (.copying, .returning(stage: 0)), (.copying, .returned): true
+        case (.passed, .copied), (.passed, .starting), (.passed, .returning(stage: 0)), (.passed, .returned): true
         case (.returning(let stage), .returning(let other)): other == stage + 1
-        case (.returning, .returned): true
-        case (.returned, .opening): true
+        case (.returning, .returned), (.returned, .opening): true
         default: false
         }
     }

@@ -8,15 +8,11 @@ enum TableUpdate {
 
     // MARK: The life
 
-    /// Stores the next state of a table.
+    /// Stores the next state of a table. The caller has looked, in this transaction, whether the table is still there.
     ///
-    /// A record that another process has forgotten, or brought further, stays as it is.
+    /// `retiring` and `opening` change nothing where another process has brought the table further.
     static func move(_ record: TableRecord, to next: LifeCycle, _ connection: Connection) throws {
-        switch next {
-        // Another process may have brought it there, or further.
-        case .retiring, .opening: break
-        default: assertMayBecome(next, record.id, connection)
-        }
+        if next != .retiring, next != .opening { assertMayBecome(next, record.id, connection) }
         switch next {
         case .starting, .copying, .done:
             try connection.execute("\(update) phase = ?1 WHERE id = ?2", [phase(of: next).rawValue, record.id])
