@@ -321,7 +321,7 @@ struct Copying {
     /// The other moves into a table, where the application may be asked for other values of its rows; an error matters only
     /// then. Outside transactions: their sources are attached.
     private func attachingOthers(of record: TableRecord) -> Result<[MoveSQL], any Error> {
-        guard record.refusedRows == .ask else { return .success([]) }
+        guard record.refusedRows.asks else { return .success([]) }
         return Result {
             // Not by `load`, which would take tables for known that have changed since the batch was tried.
             let (migrations, records) = try store.load()

@@ -7,7 +7,7 @@ struct RefusedRows {
     let mover: RowMover
     let record: TableRecord
     /// Asks the application; `nil` where it cannot be asked.
-    let handler: (@Sendable (RefusedRow) -> RefusedRowDecision)?
+    let handler: RefusedRowPolicy.Handler?
     /// The target's other moves, by whose rows to come an answer is checked.
     var others: Result<[MoveSQL], any Error> = .success([])
     let connection: Connection
@@ -26,8 +26,8 @@ struct RefusedRows {
 
     /// Moves the pending rows of a range, up to one at which the table stops, and moves the watermark there.
     func move(from position: Position, through upper: RowKey?) throws -> Outcome {
-        // Who is asked may have another answer than that it is needed.
-        let aside = record.refusedRows == .setAside ? try table() : nil
+        // Made at once only where rows are sure to be set aside: an application that is asked may answer otherwise.
+        let aside = record.refusedRows.settlesUnasked ? try table() : nil
         var outcome = Outcome()
         let keys = try mover.statements.statement(
             mover.sql.pendingKeys(mover.sql.key.range(after: position.key, through: upper))
@@ -80,15 +80,15 @@ struct RefusedRows {
 
     private func settle(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError, _ aside: String?) throws -> Settlement
     {
-        guard record.refusedRows != .stop else { return .stopped(error) }
-        var decision = RefusedRowDecision.setAside
         var row: RefusedRow?
-        if record.refusedRows == .ask {
-            guard let handler else { return .stopped(error) }
-            let found = try refusedRow(key, way, error)
-            row = found
-            decision = handler(found)
-        }
+        let decision = try record.refusedRows.decision(
+            on: {
+                let found = try refusedRow(key, way, error)
+                row = found
+                return found
+            },
+            by: handler
+        )
         switch decision {
         case .stop: return .stopped(error)
         case .setAside:

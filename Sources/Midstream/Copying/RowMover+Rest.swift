@@ -11,7 +11,8 @@ extension RowMover {
             return try statements.connection.savepoint("midstream_rest") {
                 try move(record, from: position, through: nil, hasLedger: true, undoing: .statement)
             }
-        } catch let error as SQLiteError where ResultCode.constraint ~= error.code && record.refusedRows == .setAside {
+        } catch let error as SQLiteError where ResultCode.constraint ~= error.code && record.refusedRows.settlesUnasked
+        {
             let rows = RefusedRows(mover: self, record: record, handler: nil, connection: statements.connection)
             let outcome = try rows.move(from: position, through: nil)
             if let refusal = outcome.refusal { throw refusal.error }

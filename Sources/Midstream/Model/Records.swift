@@ -57,7 +57,7 @@ struct TableRecord: Hashable, Sendable {
     var verification = MigrationVerification.batches
     /// What becomes of the source's table.
     var retirement = SourceRetirement.keep
-    var refusedRows = RefusedRows.stop
+    var refusedRows = RefusedRowPolicy.Stored.stop
     /// Where rows are that were set aside; `nil` while there are none.
     var refusedRowsTable: String?
     /// How far its rows have come back to the source: see `Undo`. `nil` where they move on.
@@ -79,21 +79,6 @@ struct TableRecord: Hashable, Sendable {
     var expressions: [String] {
         [condition].compactMap(\.self)
             + columns.compactMap { if case .expression(let text) = $0.origin { text } else { nil } }
-    }
-
-    /// What becomes of rows that the target does not take.
-    enum RefusedRows: Int64 {
-        case stop = 0
-        case setAside = 1
-        case ask = 2
-
-        init(_ policy: RefusedRowPolicy) {
-            switch policy {
-            case .stop: self = .stop
-            case .setAside: self = .setAside
-            case .ask: self = .ask
-            }
-        }
     }
 
     /// What the names of tables begin with that are the former shape of a table which is rebuilt.

@@ -14,10 +14,48 @@ public enum RefusedRowPolicy: Sendable {
     /// The closure is called within the step's transaction: it must not use the database.
     case ask(@Sendable (RefusedRow) -> RefusedRowDecision)
 
-    /// Whether rows are put aside, which a move alone can do.
-    var setsAside: Bool {
-        if case .setAside = self { true } else { false }
+    /// Asks the application what becomes of a row.
+    typealias Handler = @Sendable (RefusedRow) -> RefusedRowDecision
+
+    /// The policy as the target stores it. An application's closure is not stored.
+    enum Stored: Int64 {
+        case stop = 0
+        case setAside = 1
+        case ask = 2
+
+        /// Whether every refused row stops its table. Rows are then tried before the table begins to move, and one that the target
+        /// refuses is told at once.
+        var alwaysStops: Bool { self == .stop }
+
+        /// Whether the application is asked for values, which are checked by the rows that are to come from all sources.
+        var asks: Bool { self == .ask }
+
+        /// Whether a refused row is settled without the application, as where a statement moves the rest of a table at once.
+        var settlesUnasked: Bool { self == .setAside }
+
+        /// What becomes of a row.
+        ///
+        /// - Parameters:
+        ///   - row: Reads the row for the application.
+        ///   - handler: `nil` where the application cannot be asked.
+        func decision(on row: () throws -> RefusedRow, by handler: Handler?) rethrows -> RefusedRowDecision {
+            switch self {
+            case .stop: .stop
+            case .setAside: .setAside
+            case .ask: try handler.map { try $0(row()) } ?? .stop
+            }
+        }
     }
+
+    var stored: Stored {
+        switch self {
+        case .stop: .stop
+        case .setAside: .setAside
+        case .ask: .ask
+        }
+    }
+
+    var handler: Handler? { if case .ask(let handler) = self { handler } else { nil } }
 }
 
 /// A row that the target does not take.

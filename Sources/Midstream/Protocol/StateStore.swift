@@ -243,7 +243,7 @@ struct StateStore {
             checksum: try row.read(at: 11),
             verification: MigrationVerification(rawValue: try row.read(at: 12)) ?? .batches,
             retirement: SourceRetirement(rawValue: try row.read(at: 19)) ?? .keep,
-            refusedRows: TableRecord.RefusedRows(rawValue: try row.read(at: 13)) ?? .stop,
+            refusedRows: RefusedRowPolicy.Stored(rawValue: try row.read(at: 13)) ?? .stop,
             refusedRowsTable: try row.read(at: 14),
             undoStage: try row.read(at: 15),
             firesTriggers: try row.read(Int64.self, at: 16) != 0,

@@ -131,7 +131,7 @@ enum TableUpdate {
 
     static func setPolicies(
         _ record: TableRecord,
-        _ refused: TableRecord.RefusedRows,
+        _ refused: RefusedRowPolicy.Stored,
         _ unreadable: UnreadableRowPolicy,
         _ connection: Connection
     ) throws {

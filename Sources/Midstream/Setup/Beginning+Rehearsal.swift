@@ -37,7 +37,7 @@ extension Beginning {
     ///
     /// - Parameter rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
     func checkExpressions(of rows: String? = nil) throws {
-        guard record.refusedRows == .stop, let found = try rehearsal(rows: rows).failing() else { return }
+        guard record.refusedRows.alwaysStops, let found = try rehearsal(rows: rows).failing() else { return }
         throw failure(found)
     }
 
@@ -60,7 +60,7 @@ extension Beginning {
     ///   - rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
     ///   - statements: Run on the connection.
     func checkConstraints(of rows: String? = nil, _ statements: InternalStatements) throws {
-        guard record.refusedRows == .stop else { return }
+        guard record.refusedRows.alwaysStops else { return }
         let mover = RowMover(statements: statements, sql: sql)
         let found = try rehearsal(rows: rows).unfit { key in
             do {
@@ -85,7 +85,7 @@ extension Beginning {
     /// Makes sure that nothing which columns are made of is NULL where the target's are NOT NULL, unless what becomes of such rows
     /// has been said. They could not be changed so that they fit, nor go back once others have moved.
     func checkNulls() throws {
-        guard record.refusedRows == .stop, let found = try rehearsal(rows: nil).nulls() else { return }
+        guard record.refusedRows.alwaysStops, let found = try rehearsal(rows: nil).nulls() else { return }
         throw refusal(
             found,
             "table \(record.target)",
@@ -124,9 +124,9 @@ extension Beginning {
     func settleFailing(
         of rows: String? = nil,
         _ statements: InternalStatements,
-        handler: (@Sendable (RefusedRow) -> RefusedRowDecision)? = nil
+        handler: RefusedRowPolicy.Handler? = nil
     ) throws -> Int64 {
-        guard record.refusedRows != .stop else { return 0 }
+        guard !record.refusedRows.alwaysStops else { return 0 }
         let rehearsal = try rehearsal(rows: rows)
         let mover = RowMover(statements: statements, sql: sql)
         let refused = RefusedRows(

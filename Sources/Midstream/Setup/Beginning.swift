@@ -83,7 +83,7 @@ struct Beginning {
             total: nil,
             verification: wish.verification,
             retirement: retirement,
-            refusedRows: TableRecord.RefusedRows(wish.refusedRows),
+            refusedRows: wish.refusedRows.stored,
             firesTriggers: wish.firesTriggers ?? false,
             unreadableRows: wish.unreadableRows
         )

@@ -282,7 +282,7 @@ extension Setup {
         let sharing = begun.records(from: sourceName)
         try claims.checkOwners(record, among: known.stakedStill(connection))
         try checkFormers(of: record, migration, isShared: !moving.isEmpty || !sharing.isEmpty)
-        stepper.refusalHandlers[record.id] = if case .ask(let handler) = wish.refusedRows { handler } else { nil }
+        stepper.refusalHandlers[record.id] = wish.refusedRows.handler
         let others = try staked.filter { try !claims.isOfFormer($0) } + (isSameFile ? moving.map(claims.claim) : [])
         for other in others + sharing.map(claims.claim) { try claims.checkDisjoint(record, other) }
         return beginning

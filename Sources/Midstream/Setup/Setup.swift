@@ -284,9 +284,8 @@ struct Setup {
 
     /// What becomes of refused and unreadable rows may be changed at any time, and the application's answer is not stored.
     private func setPolicies(_ table: TableMigration, of record: TableRecord) throws {
-        let policy = table.refusedRows
-        stepper.refusalHandlers[record.id] = if case .ask(let handler) = policy { handler } else { nil }
-        let wanted = TableRecord.RefusedRows(policy)
+        stepper.refusalHandlers[record.id] = table.refusedRows.handler
+        let wanted = table.refusedRows.stored
         guard wanted != record.refusedRows || table.unreadableRows != record.unreadableRows,
             record.phase == .copying || record.phase == .starting
         else { return }

@@ -10,7 +10,7 @@ struct Compatibility {
     /// The other sources that the target has rows to come from.
     let others: [MoveSQL]
     /// What becomes of rows that the target does not take.
-    var refusedRows = TableRecord.RefusedRows.stop
+    var refusedRows = RefusedRowPolicy.Stored.stop
 
     /// - Throws: ``MigrationError``, with what to change.
     func check() throws {
@@ -68,7 +68,7 @@ struct Compatibility {
 
     /// Rows are compared by queries that have their keys too, and set aside with the reason and the rowid.
     private func checkWidth() throws {
-        guard refusedRows == .stop || source.columns.count <= Self.mostColumnsSetAside else {
+        guard refusedRows.alwaysStops || source.columns.count <= Self.mostColumnsSetAside else {
             throw refuse(.unsupported, Self.isTooWideToSetAside(source.name, source.columns.count))
         }
         let keys = sql.key.count

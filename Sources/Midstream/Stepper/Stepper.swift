@@ -39,7 +39,7 @@ final class Stepper {
     var commitTime: Duration = .milliseconds(1)
     var lastCommit: (time: Duration, pages: Int64) = (.zero, 0)
     /// The application's answers to what becomes of refused rows, by the table's id.
-    var refusalHandlers: [Int64: @Sendable (RefusedRow) -> RefusedRowDecision] = [:]
+    var refusalHandlers: [Int64: RefusedRowPolicy.Handler] = [:]
     /// Makes a step. Whoever knows the stages sets it.
     var makeStep: (Limit) throws -> MigrationProgress.Outcome = { _ in
         throw MigrationError(.misuse, "nobody has said how this stepper makes steps")

@@ -92,7 +92,7 @@ extension DatabaseAccess {
                 }
             }
         }
-        if case .ask = wish.refusedRows {
+        if wish.refusedRows.stored.asks {
             throw refuse(
                 .misuse,
                 "of rows that do not fit a rebuilt table nobody can be asked: stop, or set them aside"

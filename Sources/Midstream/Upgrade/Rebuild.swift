@@ -69,7 +69,8 @@ struct Rebuild {
 
         // Only a move can set rows aside.
         let isSmall =
-            try (move == nil || !wish.refusedRows.setsAside) && reader.isSmall(backup.name, rows: wish.rowsCopiedAtOnce)
+            try (move == nil || !wish.refusedRows.stored.settlesUnasked)
+            && reader.isSmall(backup.name, rows: wish.rowsCopiedAtOnce)
         let isOnline = move != nil && !isSmall
         // What is generated anew is among the move's columns alone.
         if isOnline, let move { try checkOtherKeys(move.record.columns, from: backup, to: new) }

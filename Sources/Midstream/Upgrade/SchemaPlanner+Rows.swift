@@ -30,7 +30,7 @@ extension SchemaPlanner {
         let name = wish.name
         switch tried {
         case .impossible(let reason): return RebuiltTable(name: name, way: .atOnce, reason: isSmall ? nil : reason)
-        case _ where isSmall && !wish.refusedRows.setsAside: return RebuiltTable(name: name, way: .atOnce)
+        case _ where isSmall && !wish.refusedRows.stored.settlesUnasked: return RebuiltTable(name: name, way: .atOnce)
         case .certain: return RebuiltTable(name: name, way: .online)
         case .dependent: return nil
         }

@@ -54,7 +54,7 @@ extension SchemaPlanner {
         }
         if let lacks, needsAlter || !newIndexes.isEmpty { throw lacks.error }
         // Rows that are set aside need a move.
-        let isSmall = try !options.refusedRows.setsAside && hasAtMost(options.rowsChangedAtOnce, old)
+        let isSmall = try !options.refusedRows.stored.settlesUnasked && hasAtMost(options.rowsChangedAtOnce, old)
         // A rebuild tells on which rows an expression fails.
         let needsRows = try !newIndexes.isEmpty && (!isSmall || fails(newIndexes, goal, of: old))
         guard needsAlter || needsRows || isMoving && !newTriggers.isEmpty else {
