@@ -19,8 +19,8 @@ FORMATTED := Package.swift Sources Tests Benchmarks/Package.swift Benchmarks/Sou
 # Of `make sqllogic`: a script, or a folder of them.
 SCRIPTS = $(or $(MIDSTREAM_SQLLOGIC),$(addsuffix /sqllogictest,$(MIDSTREAM_SHARED)))
 
-# Tests run one after the other, and wait much: two runs of them keep two cores busy. Each prints what it has to say when it
-# ends, where make can have it so (since GNU make 4.0).
+# Tests wait much: two builds and runs of them at a time keep two cores busy. Each prints what it has to say when it ends, where make
+# can have it so (since GNU make 4.0).
 SIDE_BY_SIDE := --no-print-directory --keep-going --jobs=2 \
 	$(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 
