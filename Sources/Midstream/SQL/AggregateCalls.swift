@@ -10,7 +10,7 @@ enum AggregateCalls {
     ]
     private static let words = SQLNameSet(["over", "filter"])
 
-    /// Whether a statement has any. `min()` and `max()` are some with one argument.
+    /// Whether a statement calls an aggregate or window function. `min()` and `max()` are aggregates if they have one argument.
     static func areIn(_ outline: StatementOutline, _ text: String) -> Bool {
         if outline.functionCalls.contains(where: { names.contains($0.name) }) || outline.mentions(words) { return true }
         let extremes = outline.functionCalls.filter { $0.name == "min" || $0.name == "max" }

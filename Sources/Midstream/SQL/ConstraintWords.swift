@@ -1,8 +1,9 @@
 internal import SQLText
 
-/// The words after ON CONFLICT in a table's definition, and whether a foreign key may be deferred.
+/// What a table's definition says after ON CONFLICT, and whether one of its foreign keys may be deferred.
 struct ConstraintWords {
-    /// Whether a key says REPLACE, which deletes rows. A column that is NOT NULL gets its default by that word.
+    /// Whether a key says REPLACE, which deletes rows. REPLACE on a NOT NULL constraint does not count: there the column gets its
+    /// default.
     var hasReplace = false
     var hasOthersThanReplace = false
     var hasRollback = false

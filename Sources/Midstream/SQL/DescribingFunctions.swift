@@ -1,17 +1,18 @@
 internal import SQLText
 
-/// Has the table-valued functions that describe a table describe `main`'s, where their argument is a moving table's name:
-/// `pragma_table_info('T')` would find the union table first, and a source's when the table has been dropped.
+/// Makes the table-valued functions that describe a table describe the one in `main`, where the argument is the name of a moving
+/// table. Without this, `pragma_table_info('T')` would find the union table first, and the source's table once the union table has
+/// been dropped.
 struct DescribingFunctions {
     /// Pragmas that describe a table or an index.
     static let pragmas: Set<String> = [
         "table_info", "table_xinfo", "index_list", "foreign_key_list", "index_info", "index_xinfo",
     ]
 
-    /// The arguments of those that name no schema.
+    /// The arguments of the calls that name no schema.
     private let arguments: [Range<Int>]
     let isEmpty: Bool
-    /// Whether all of them can be given a schema.
+    /// Whether every such call can be given a schema.
     let canBeEdited: Bool
 
     init(_ outline: StatementOutline, in text: String) {
@@ -21,13 +22,14 @@ struct DescribingFunctions {
         var isClear = true
         let tokens = isEmpty ? [] : SQLTokenizer(text).filter { !$0.isTrivia }
         for reference in references {
-            // Without arguments, a condition names the table.
+            // A call without arguments gets the table's name from a condition.
             guard reference.isTableFunction, let list = Self.list(after: reference.name.range.upperBound, tokens) else {
                 isClear = false
                 continue
             }
             if list.hasSecond { continue }
-            // What stands there twice must mean the same both times, also in a query that is made of the statement.
+            // `apply` repeats the argument's text, and a query made of the statement may repeat it again: each copy must mean the
+            // same.
             let isWrite = outline.kind == .update || outline.kind == .delete
             let repeats = outline.parameters.contains { parameter in
                 list.range.contains(parameter.range.lowerBound) && (parameter.name == nil || isWrite)
@@ -45,14 +47,14 @@ struct DescribingFunctions {
 
     static func areUsed(in outline: StatementOutline) -> Bool { outline.tableReferences.contains(where: isDescribing) }
 
-    /// SQLite takes any schema before them.
+    /// Whether the reference is to such a function. SQLite accepts any schema before the function's name.
     private static func isDescribing(_ reference: TableReference) -> Bool {
         let name = reference.name.name
         return SQLIdentifier.begins(name, with: "pragma_")
             && pragmas.contains { SQLIdentifier.equal(name, "pragma_" + $0) }
     }
 
-    /// The arguments in the parentheses that follow, and whether the second one is there.
+    /// The arguments in the parentheses that follow `end`, and whether there is a second argument. `nil` if there is none.
     static func list(after end: Int, _ tokens: [Token]) -> (range: Range<Int>, hasSecond: Bool)? {
         guard let open = tokens.firstIndex(where: { $0.range.lowerBound >= end }), tokens[open].kind == .leftParen
         else { return nil }
@@ -73,7 +75,7 @@ struct DescribingFunctions {
         return nil
     }
 
-    /// Adds the second argument, the schema: `main` for these names, be they in it or not.
+    /// Adds the second argument, the schema: `main` for `names`, whether or not `main` has such a table.
     func apply(to edits: inout SQLEdits, in outline: StatementOutline, ofMain names: some Sequence<String>) {
         let list = names.sorted().map(SQLLiteral.quoted).joined(separator: ", ")
         for range in arguments {

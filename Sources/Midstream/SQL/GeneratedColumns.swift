@@ -1,10 +1,11 @@
 internal import SQLText
 
-/// The generated columns of a table, as its CREATE TABLE defines them: SQLite itself tells no more than which they are.
+/// The generated columns of a table, as its CREATE TABLE defines them. SQLite itself tells only which columns are generated.
 struct GeneratedColumns {
-    /// The expressions in their parentheses by the columns' names in lower case, as ``CreateTable/sql(_:)`` gives them.
+    /// The expression of each generated column, by the column's name in lower case. It is in parentheses, as
+    /// ``CreateTable/sql(_:)`` gives it.
     let expressions: [String: String]
-    /// Those that are stored.
+    /// The names of the STORED columns.
     private let stored: Set<String>
 
     init(createTable sql: String) {
@@ -25,10 +26,10 @@ struct GeneratedColumns {
         (expressions, self.stored) = (found, stored)
     }
 
-    /// The expressions of columns that are not stored.
+    /// The expressions of the columns that are not STORED.
     var unstored: [String] { expressions.filter { !stored.contains($0.key) }.map(\.value) }
 
-    /// Those that an expression on a row reads, be it by way of each other.
+    /// The expressions of the columns, not STORED, that an expression on a row reads, directly or through other such columns.
     func readBy(_ text: String) -> [String] {
         var found: Set<String> = []
         var texts = [text]

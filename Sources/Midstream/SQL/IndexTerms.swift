@@ -3,10 +3,10 @@ internal import SQLText
 /// The parts of a CREATE INDEX that say what is indexed.
 struct IndexTerms {
     var isUnique = false
-    /// Without ASC and DESC.
+    /// The indexed terms, without ASC and DESC.
     var terms: [String] = []
     var condition: String?
-    /// All of it, in words.
+    /// All from the parenthesis on, as words.
     var text = ""
 
     init(_ createIndex: String) {
@@ -22,7 +22,7 @@ struct IndexTerms {
             if let last = term.last, last.kind == .identifier, ["asc", "desc"].contains(lowered(last)) {
                 term.removeLast()
             }
-            // A string alone is the name of a column here, and elsewhere a value.
+            // A string alone is the name of a column in CREATE INDEX; elsewhere it is a value.
             let isName = term.count == 1 && term[0].kind == .string
             terms.append(
                 isName

@@ -2,11 +2,11 @@ internal import SQLText
 
 extension StatementOutline {
     private static let aggregates: Set = ["count", "max", "min"]
-    /// What gives more than one row, or lets the order of rows show.
+    /// Words of constructs that give more than one row, or whose results depend on the order of rows.
     private static let otherWords = SQLNameSet(["group", "over", "limit", "union", "except", "intersect", "values"])
 
-    /// Whether it is `SELECT max(…) FROM …`, or the same with `min` or `count`, and nothing else is asked for: one row, in
-    /// which the order of the table's rows does not show.
+    /// Whether the statement is `SELECT max(…) FROM …`, or the same with `min` or `count`, and asks for nothing else. Its result is
+    /// one row, which does not depend on the order of the table's rows.
     ///
     /// - Complexity: O(n) in the bytes of the statement.
     var isOneAggregate: Bool {
@@ -21,7 +21,7 @@ extension StatementOutline {
             switch words.tokens[next].kind {
             case .leftParen: depth += 1
             case .rightParen: depth -= 1
-            // With two arguments, max() and min() are no aggregates.
+            // With two arguments, max() and min() are not aggregates.
             case .comma where depth == 1: return false
             default: break
             }

@@ -1,12 +1,14 @@
 internal import SQLText
 
-/// Keeps the names of results' columns where the text is edited: SQLite names an expression by its text.
+/// Keeps the names of result columns when a statement's text is edited: SQLite names an expression's column by the expression's
+/// text.
 struct ResultNames {
     let outline: StatementOutline
 
-    /// Gives each expression in which there are edits an alias, the text that it had.
+    /// Gives each edited expression an alias: its original text.
     ///
-    /// A column is named by its table, whatever its schema is called. In a query that others read, so is one with COLLATE.
+    /// A result column that is just a column of a table needs no alias: SQLite names it by the table's column, whatever the schema
+    /// is called. In a subquery, the same holds for a column with COLLATE.
     func keep(_ edits: inout SQLEdits, in text: String) {
         let result = outline.kind == .select ? outline.results?.range : outline.clauses.returning?.body
         let lists =

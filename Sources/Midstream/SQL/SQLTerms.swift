@@ -1,6 +1,6 @@
 internal import SQLText
 
-/// The tokens of a text, and the lists of expressions in it: the columns of a result, the terms of an ORDER BY.
+/// The tokens of a text, and the lists of expressions in it, such as a result's columns or the terms of an ORDER BY.
 struct SQLTerms {
     typealias Term = ArraySlice<Token>
 
@@ -12,7 +12,7 @@ struct SQLTerms {
         tokens = SQLTokenizer(text).filter { !$0.isTrivia }
     }
 
-    /// The expressions in a range, parted at the commas.
+    /// The expressions in a range, split at the commas.
     func list(in range: Range<Int>) -> [Term] {
         var depth = 0
         return tokens.filter { range.contains($0.range.lowerBound) }[...]
@@ -31,7 +31,8 @@ struct SQLTerms {
 
     func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
 
-    /// The text of an expression as SQLite names a column by it: up to the next token, without the spaces before that.
+    /// The text of an expression by which SQLite names its column. It ends before the next token, without the spaces before that
+    /// token.
     func span(of term: Term) -> String {
         guard let first = term.first, let last = term.last else { return "" }
         let next = tokens.first { $0.range.lowerBound >= last.range.upperBound }
@@ -40,7 +41,7 @@ struct SQLTerms {
         return String(decoding: span, as: UTF8.self)
     }
 
-    /// A term of ORDER BY without its direction, and without COLLATE.
+    /// A term of ORDER BY without its direction, its NULLS FIRST or LAST, and its COLLATE.
     func withoutDirection(_ term: Term) -> Term {
         var term = term
         if term.count > 2, word(term[term.endIndex - 2]) == "nulls" { term.removeLast(2) }
@@ -67,7 +68,7 @@ struct SQLTerms {
         return term
     }
 
-    /// Whether the parenthesis before the tokens is closed by the last of them.
+    /// Whether the last of the tokens closes the parenthesis that stands before the first.
     private static func isWhole(_ term: Term) -> Bool {
         var depth = 1
         for token in term.dropLast() {
@@ -78,12 +79,12 @@ struct SQLTerms {
         return true
     }
 
-    /// The name that a column of a result is given: behind AS, or behind the expression alone.
+    /// The name that a result's column is given: after AS, or directly after the expression.
     func alias(of term: Term) -> Token? {
         guard term.count > 1, let last = term.last, Self.names.contains(last.kind) else { return nil }
         let before = term[term.endIndex - 2]
         if word(before) == "as" { return last }
-        // Behind what ends an expression no other operand can stand.
+        // No other operand can follow a token that ends an expression.
         let endsExpression =
             [.rightParen, .string, .integer, .float, .blob, .variable, .quotedIdentifier].contains(before.kind)
             || before.kind == .identifier && (!Self.operators.contains(word(before)))
@@ -98,16 +99,16 @@ struct SQLTerms {
     }
 
     private static let names: Set<TokenKind> = [.identifier, .quotedIdentifier, .string]
-    /// Words behind which an operand stands.
+    /// Words that an operand follows.
     private static let operators: Set = [
         "and", "or", "not", "is", "in", "like", "glob", "match", "regexp", "between", "collate", "escape", "case",
         "when",
         "then", "else", "from", "distinct", "over", "exists", "cast",
     ]
-    /// Words that end an expression, and are no name.
+    /// Words that end an expression and are not names.
     private static let endings: Set = ["end", "null", "isnull", "notnull"]
 
-    /// The names of a term that is a column and nothing else, as `main.t.b`; `nil` of any other.
+    /// The names of a term that is only a column, such as `main.t.b`; `nil` for any other term.
     func column(_ term: Term) -> [Token]? {
         let term = Self.withoutParentheses(term)
         guard [1, 3, 5].contains(term.count) else { return nil }
@@ -116,7 +117,7 @@ struct SQLTerms {
             if place % 2 == 1 {
                 guard token.kind == .dot else { return nil }
             } else {
-                // Behind a dot, a text is a name as well.
+                // After a dot, a string is a name as well.
                 guard [.identifier, .quotedIdentifier].contains(token.kind) || token.kind == .string && place > 0 else {
                     return nil
                 }

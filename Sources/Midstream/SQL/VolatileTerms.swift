@@ -1,12 +1,12 @@
 internal import SQLText
 
-/// Finds, in the clauses that say which rows a statement means, what may give another value when it is evaluated again.
+/// Looks for terms that may give another value when they are evaluated again, in the clauses that choose a statement's rows.
 struct VolatileTerms {
     let isFound: Bool
 
-    /// - Parameter views: Those that it names.
+    /// - Parameter views: The views that the statement names.
     init(outline: StatementOutline, views: [StatementOutline]) {
-        // The new values of an UPDATE are computed once in any case.
+        // The new values of an UPDATE are evaluated only once anyway.
         let calls = outline.functionCalls.filter { call in
             outline.set.map { !$0.contains(call.nameRange.lowerBound) } ?? true
         }
@@ -20,8 +20,8 @@ struct VolatileTerms {
     /// Whether a function gives equal results for equal arguments.
     static func isStable(_ function: String) -> Bool { stable.contains(function) }
 
-    /// Functions of SQLite that give equal results for equal arguments. What is not listed may not: `random()`, dates
-    /// that contain the current time, functions of the application.
+    /// Functions of SQLite that give equal results for equal arguments. Functions that are not listed may not: `random()`, date
+    /// functions, which may use the current time, and functions of the application.
     private static let stable: Set<String> = [
         "abs", "char", "coalesce", "concat", "concat_ws", "format", "glob", "hex", "ifnull", "iif", "if", "instr",
         "length", "like", "likelihood", "likely", "lower", "ltrim", "max", "min", "nullif", "octet_length", "printf",
@@ -38,7 +38,7 @@ struct VolatileTerms {
         "json_group_array", "json_group_object",
         "jsonb", "jsonb_array", "jsonb_extract", "jsonb_insert", "jsonb_object", "jsonb_patch", "jsonb_remove",
         "jsonb_replace", "jsonb_set", "jsonb_group_array", "jsonb_group_object",
-        // Not `last_insert_rowid`: a promotion inserts.
+        // `last_insert_rowid` is not listed: a promotion inserts a row.
         "changes", "total_changes", "sqlite_version",
     ]
 }

@@ -2,7 +2,7 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension Connection {
-    /// What `body` makes of each row of one statement's result. Nothing is kept of a row but that.
+    /// Maps each row of a statement's result by `body`. Only what `body` returns is kept of a row.
     func mapRows<Element>(
         _ sql: String,
         _ arguments: Arguments = Arguments(),
@@ -13,7 +13,8 @@ extension Connection {
         return try rows(of: statement, body)
     }
 
-    /// The same of a statement that is not asked again, so that it takes no other's place in the cache.
+    /// Like `mapRows(_:_:_:)`, for a statement that is not run again: the statement stays out of the cache and displaces no other
+    /// one.
     func mapRows<Element>(once sql: String, _ body: (Statement) throws -> Element) throws -> [Element] {
         try rows(of: prepare(sql), body)
     }
@@ -26,7 +27,7 @@ extension Connection {
         return elements
     }
 
-    /// The number that SQLite raises with every change of a file's schema, and with VACUUM.
+    /// SQLite's schema version of a file. SQLite raises this number with every change of the schema, and with VACUUM.
     func schemaVersion(of schema: String = "main") throws -> Int64 {
         try fetchValue(Int64.self, "PRAGMA \(SQLIdentifier.quoted(schema)).schema_version") ?? 0
     }

@@ -8,14 +8,14 @@ internal import CFileStatus
     internal import Musl
 #endif
 
-/// Paths of files, as text.
+/// Operations on files and on their paths as text.
 enum FilePath {
-    /// Whether something is there.
+    /// Whether a file or folder exists at the path.
     static func exists(_ path: String) -> Bool {
         access(path, F_OK) == 0
     }
 
-    /// Whether nothing is there, as opposed to what cannot be looked at.
+    /// Whether nothing exists at the path. `false` also when the path cannot be looked at.
     static func isGone(_ path: String) -> Bool {
         access(path, F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR)
     }
@@ -35,7 +35,7 @@ enum FilePath {
         unlink(path) == 0
     }
 
-    /// Overwrites a file with zeros, down to the disk.
+    /// Overwrites a file with zeros, and syncs the file to the disk.
     static func overwrite(_ path: String) -> Bool {
         let file = open(path, O_WRONLY)
         guard file >= 0 else { return false }
@@ -51,7 +51,8 @@ enum FilePath {
         return fsync(file) == 0
     }
 
-    /// Gives a file another name in its folder, which is on the disk when it returns, unless the folder cannot be synced.
+    /// Gives a file another name in the same folder. The new name is on the disk when the call returns, unless the folder cannot be
+    /// synced.
     static func rename(_ path: String, to name: String) -> Bool {
         #if canImport(Glibc)
             guard Glibc.rename(path, name) == 0 else { return false }
@@ -67,8 +68,8 @@ enum FilePath {
         return true
     }
 
-    /// The path without links and dots. A file that does not exist keeps its last part, in its folder's real path; a link to it is
-    /// followed, as SQLite does when it makes the file.
+    /// The path without links and dots. For a file that does not exist, the result is the folder's real path and the path's last
+    /// part. A link to a missing file is followed, as SQLite does when it creates the file.
     static func resolved(_ path: String) -> String { resolved(path, links: 40) }
 
     private static func resolved(_ path: String, links: Int) -> String {
@@ -81,7 +82,7 @@ enum FilePath {
             let isAbsolute = destination.utf8.first == separator
             return resolved(isAbsolute ? destination : folder + "/" + destination, links: links - 1)
         }
-        // Which may be missing as well.
+        // The folder may be missing as well.
         guard folder != path else { return path }
         let parent = resolved(folder, links: links)
         return parent == "/" ? "/" + name : parent + "/" + name
@@ -96,19 +97,19 @@ enum FilePath {
         return text.isEmpty ? nil : String(validating: text, as: UTF8.self)
     }
 
-    /// The folder (`.` when there is none) and the last part.
+    /// Splits a path into the folder (`.` when there is none) and the last part.
     static func split(_ path: String) -> (folder: String, name: String) {
-        // To Swift a slash with a combining mark after it is another character.
+        // Swift takes a slash and a combining mark after it for one character, so this compares bytes.
         guard let slash = path.utf8.lastIndex(of: separator) else { return (".", path) }
         let folder = String(path.utf8[..<slash]) ?? ""
         return (folder.isEmpty ? "/" : folder, String(path.utf8[path.utf8.index(after: slash)...]) ?? "")
     }
 
-    /// `path` as seen from the folder of `file`. Both are resolved.
+    /// `path` relative to the folder of `file`. Both must be resolved.
     static func relative(_ path: String, toFolderOf file: String) -> String {
         let target = path.utf8.split(separator: separator)
         let base = split(file).folder.utf8.split(separator: separator)
-        // Names that are equal to Swift may be of two folders.
+        // Bytes are compared: two folders may have different names that are equal to Swift.
         let common = zip(target, base).prefix { $0.elementsEqual($1) }.count
         let up = Array(repeating: "..", count: base.count - common)
         return (up + target[common...].compactMap { String($0) }).joined(separator: "/")
@@ -116,12 +117,12 @@ enum FilePath {
 
     private static let separator = UInt8(ascii: "/")
 
-    /// The path that `relative` means, seen from the folder of `file`.
+    /// The path that `relative` means when it is relative to the folder of `file`.
     static func absolute(_ relative: String, fromFolderOf file: String) -> String {
         relative.hasPrefix("/") ? relative : resolved(split(file).folder + "/" + relative)
     }
 
-    /// Whether a file is there that has more than so many bytes.
+    /// Whether a file exists that has more than `bytes` bytes.
     static func hasContent(_ path: String, beyond bytes: Int = 0) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_size > bytes
@@ -136,12 +137,14 @@ enum FilePath {
 
         var identity: FileIdentity
         var size: Int64
-        /// When its bytes were changed last.
+        /// When the file's bytes were last changed.
         var modified: Time
-        /// When its bytes, its name or its permissions were changed last.
+        /// When the file's bytes, name or permissions were last changed.
         var changed: Time
     }
 
+    /// The file's status.
+    ///
     /// - Returns: `nil` when the file does not exist, or cannot be looked at.
     static func status(_ path: String) -> Status? {
         var status = stat()
@@ -169,15 +172,16 @@ enum FilePath {
         return found < 0 ? nil : Array(bytes.prefix(found))
     }
 
-    /// What tells a file from all others that are there; `nil` when it does not exist.
+    /// Distinguishes a file from all other files that exist now; `nil` when the file does not exist.
     static func identity(_ path: String) -> FileIdentity? {
         var status = stat()
         guard stat(path, &status) == 0 else { return nil }
         return FileIdentity(device: UInt64(truncatingIfNeeded: status.st_dev), inode: UInt64(status.st_ino))
     }
 
-    /// What tells a file, to later processes as well, from those too that were or will be at its path: the next one may get the
-    /// inode of one that was deleted, and a device another number. `nil` when it does not exist.
+    /// Distinguishes a file from all others, for later processes too, including files that were or will be at the same path. The
+    /// inode alone is not enough: a new file may get the inode of a deleted one. Nor is the device, which may get another number.
+    /// `nil` when the file does not exist.
     static func lastingIdentity(_ path: String) -> String? {
         guard let file = identity(path) else { return nil }
         var (seconds, nanoseconds): (Int64, Int64) = (0, 0)
@@ -186,7 +190,7 @@ enum FilePath {
     }
 }
 
-/// A file, by whatever name.
+/// Identifies a file, whatever its names.
 struct FileIdentity: Hashable {
     var device: UInt64
     var inode: UInt64

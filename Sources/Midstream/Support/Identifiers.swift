@@ -7,8 +7,9 @@
 #endif
 internal import Synchronization
 
-/// Numbers that are hardly ever used twice, in the order in which they were made but for a millisecond: the time, then a count. Two
-/// processes may make the same one in the same millisecond, which a claim on a source tells: see ``Claims/isTaken(_:)``.
+/// Numbers that are almost never used twice: the time in milliseconds, followed by a count. They ascend in the order in which they
+/// were made, except within a millisecond. Two processes may make the same number in the same millisecond; the claims on a source
+/// then show that it is taken: see ``Claims/isTaken(_:)``.
 enum Identifiers {
     private static let bits: Int64 = 20
     private static let mask: Int64 = 1 << bits - 1

@@ -6,11 +6,11 @@
     internal import Musl
 #endif
 
-/// A plain mutex, for values that are not Sendable and are handed to callers' closures while it is held.
+/// A plain mutex. It protects values that are not Sendable and that are handed to callers' closures while the lock is held.
 ///
 /// Unchecked: the pointer is allocated once and freed with the object, and POSIX makes the calls on it thread-safe.
-/// `Mutex` of Synchronization is used elsewhere; it cannot lend a value that is not Sendable to a closure of the caller, and
-/// the thread sanitizer does not see it.
+/// Elsewhere, `Mutex` of Synchronization is used. It cannot lend a value that is not Sendable to a closure of the caller, and the
+/// thread sanitizer does not see it.
 package final class Lock: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
 
@@ -19,7 +19,7 @@ package final class Lock: @unchecked Sendable {
         mutex.initialize(to: pthread_mutex_t())
         var attributes = pthread_mutexattr_t()
         pthread_mutexattr_init(&attributes)
-        // A thread that locks it twice is told, and does not wait for itself.
+        // A thread that locks the mutex twice gets an error, and does not wait for itself.
         pthread_mutexattr_settype(&attributes, numericCast(PTHREAD_MUTEX_ERRORCHECK))
         pthread_mutex_init(mutex, &attributes)
         pthread_mutexattr_destroy(&attributes)
@@ -37,7 +37,7 @@ package final class Lock: @unchecked Sendable {
         return result
     }
 
-    /// - Returns: `nil` when this very thread holds it already.
+    /// - Returns: `nil` when the calling thread holds the lock already.
     func withLockUnlessHeld<Result>(_ body: () throws -> Result) rethrows -> Result? {
         guard pthread_mutex_lock(mutex) != EDEADLK else { return nil }
         defer { pthread_mutex_unlock(mutex) }
@@ -45,9 +45,9 @@ package final class Lock: @unchecked Sendable {
     }
 }
 
-/// A value that only one thread at a time may touch.
+/// A value that only one thread at a time may use.
 ///
-/// Unchecked: `value` is reachable through ``withValue(_:)`` alone, which holds the lock.
+/// Unchecked: `value` is reachable only through ``withValue(_:)`` and ``withValueUnlessHeld(_:)``, which hold the lock.
 final class Confined<Value>: @unchecked Sendable {
     private let lock = Lock()
     private let value: Value
@@ -60,7 +60,7 @@ final class Confined<Value>: @unchecked Sendable {
         try lock.withLock { try body(value) }
     }
 
-    /// - Returns: `nil` when this very thread is at it already.
+    /// - Returns: `nil` when the calling thread is using the value already.
     func withValueUnlessHeld<Result>(_ body: (Value) throws -> Result) rethrows -> Result? {
         try lock.withLockUnlessHeld { try body(value) }
     }

@@ -6,9 +6,9 @@ extension SQLiteError {
         code == .error && message.hasPrefix("no such table")
     }
 
-    /// Whether a table does not take a row: for a constraint, or a key that is to be an integer and is none.
+    /// Whether a table refused a row: because of a constraint, or because a value for an integer key is no integer.
     var isRefusal: Bool { ResultCode.constraint ~= code || code == .mismatch }
 
-    /// Whether it was interrupted. Where SQLite was reading a schema, its code is another.
+    /// Whether the statement was interrupted. If it was interrupted while SQLite read a schema, the error has another code.
     var isInterruption: Bool { code.primary == .interrupt || code == .error && message == "interrupted" }
 }

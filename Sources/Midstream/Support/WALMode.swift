@@ -7,12 +7,14 @@
 #endif
 internal import SQLiteConnection
 
-/// Turns files into ones with a write-ahead log.
+/// Sets files to the journal mode WAL.
 enum WALMode {
-    /// Sets the mode of `main`, as long as others are in its way, which use the file in its old mode or set the new one too.
+    /// Sets the journal mode of `main`. Tries again while other connections are in the way: those that use the file in its old
+    /// mode, and those that set the new mode too.
     ///
-    /// SQLite reads the file before it locks it for this. It does not call its busy handler for a lock that somebody wants who
-    /// reads already, since two of them might wait for each other; so this lets go and tries again.
+    /// SQLite reads the file before it locks the file for this. It does not call the busy handler of a connection that reads
+    /// already and wants a lock, since two such connections might wait for each other. So this method lets go of the lock and tries
+    /// again.
     ///
     /// - Parameter patience: How long to try.
     static func set(_ connection: Connection, patience: Duration) throws(SQLiteError) {
@@ -29,7 +31,7 @@ enum WALMode {
 }
 
 extension Connection {
-    /// When transactions of `main` reach the disk, and stay there: one word with a WAL, another one without.
+    /// Sets when transactions of `main` are synced to the disk: `word` if the file has a WAL, `other` if it has none.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_synchronous>.
     func setSynchronous(_ word: String, withoutWAL other: String) throws {
