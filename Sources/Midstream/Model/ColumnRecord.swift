@@ -1,5 +1,5 @@
-/// A column of the target that does not simply take the source's column of its name, as stored in the target's file; or the name
-/// of one of the source's that no column of the target has.
+/// A stored exception to the rule that a column of the target takes the source's column of its name. Or the name of a column of the
+/// source that no column of the target has.
 struct ColumnRecord: Hashable, Sendable {
     /// The target's column.
     var name: String
@@ -9,11 +9,12 @@ struct ColumnRecord: Hashable, Sendable {
     enum Origin: Hashable, Sendable {
         case column(String)
         case expression(String)
-        /// The source alone has it: were the target to get one, rows that have moved would not have what the others have.
+        /// Only the source has the column. If the target were to get a column of that name, rows that have moved would lack the
+        /// values that the other rows have.
         case left
     }
 
-    /// Marks the columns of two moves that have become one: what each of them was asked for is not known any more. No column of the
-    /// target has that name.
+    /// Marks a move that was joined from two: the columns that each of the two moves was asked for are no longer known. No column
+    /// of the target has this name.
     static let joined = ColumnRecord(name: "", origin: .left)
 }

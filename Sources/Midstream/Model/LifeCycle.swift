@@ -8,15 +8,15 @@
 ///     copying, passed ──> returning(0) ──> returning(1) ──> … ──> returned ──> opening
 ///     copying, passed ──> returned          no row is there to return
 ///
-/// 1. `starting`: the target knows of the move. No row has moved, and nobody is shown the source's rows.
-/// 2. `copying`: the pending rows are the source's rows above the watermark, but for those of the ledger.
-/// 3. `passed`: no row is pending. The source has yet to be counted from its other end.
+/// 1. `starting`: the target knows of the move. No row has moved, and no statement is shown the source's rows.
+/// 2. `copying`: the pending rows are the source's rows above the watermark, except for those in the ledger.
+/// 3. `passed`: no row is pending. The stepper has yet to count the source from its other end.
 /// 4. `copied`: the target has as many rows as the source, and its guard triggers are gone. A reader may still need the source.
-/// 5. `retiring`: no reader that begins now needs the source; those from before may.
-/// 6. `done`: the source's part is over. The record stays for the tables that move beside it.
-/// 7. `returning`: a cancelled table. An even stage collects the rows that are to return, an odd one brings them back.
+/// 5. `retiring`: no reader that begins now needs the source; readers that began earlier may.
+/// 6. `done`: the source's part is over. The record stays for the tables that move beside this one.
+/// 7. `returning`: the move was cancelled. An even stage collects the rows that are to return, an odd stage brings them back.
 /// 8. `returned`: the target has none of the rows. The source still refuses writes.
-/// 9. `opening`: the same, and the source may be open for writes by now.
+/// 9. `opening`: the target has none of the rows, and the source may already take writes.
 ///
 /// The target stores a state before the state's effect on the source. ``TableUpdate`` stores each state but the first one. In debug
 /// builds it stops the process at a transition that is not in this list.
@@ -31,7 +31,7 @@ enum LifeCycle: Equatable, Sendable {
     case returned
     case opening
 
-    /// What stands for ``opening`` in `undo_stage`.
+    /// The value of `undo_stage` that means ``opening``.
     static let openingStage = Int64.max
 
     /// Whether a table may come from one state to another.

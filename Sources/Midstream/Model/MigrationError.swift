@@ -8,11 +8,11 @@ public struct MigrationError: Error, Sendable, Hashable {
     ///
     /// `Docs/Errors.md` has the causes of each, and what to do.
     public enum Code: String, Sendable, CaseIterable {
-        /// The source's file does not exist, is not the one that it was, or cannot be opened.
+        /// The source's file does not exist, is another file than before, or cannot be opened.
         case sourceUnavailable
-        /// Another connection, of this process or of another, holds a lock on a file for too long.
+        /// Another connection, of this process or another one, has held a lock on a file for too long.
         case locked
-        /// A table is missing on either side.
+        /// A table is missing in the source or the target.
         case missingTable
         /// The tables' columns or keys do not fit each other.
         case unequalTables
@@ -27,19 +27,19 @@ public struct MigrationError: Error, Sendable, Hashable {
         case foreignState
         /// The target refused a row.
         case rowRefused
-        /// The target has not got what the source has: memory or a disk is failing, or something else writes the files.
+        /// The target does not have what the source has. Memory or a disk is failing, or another program writes the files.
         case notVerified
         /// Rows of the source cannot be read, since a page of its file is damaged: see ``MigrationError/unreadableKeys``.
         case unreadableRows
-        /// The source is not what was recorded: rows came, went or changed behind the migration.
+        /// The source is not as recorded: rows came, went or changed without the migration's knowledge.
         case sourceChanged
         /// A newer build has upgraded the schema.
         case newerSchema
-        /// A statement needs what cannot be done here and now.
+        /// A statement needs something that cannot be done here and now.
         case refusedStatement
-        /// SQLite has failed in a step, with the error that is the cause.
+        /// SQLite failed in a step. The error's cause is SQLite's own.
         case sqliteError
-        /// The call came at a time or from a place where it cannot be carried out.
+        /// The call came at a time, or from a place, that does not allow it.
         case misuse
     }
 
@@ -47,17 +47,17 @@ public struct MigrationError: Error, Sendable, Hashable {
     public var code: Code
     /// What is wrong, and what to do.
     public var message: String
-    /// The table, where one is concerned.
+    /// The table that the error is about, if any.
     public var table: String?
-    /// The rowid of the row, where one is concerned.
+    /// The rowid of the row that the error is about, if any.
     public var key: Int64?
-    /// The PRIMARY KEY of the row, where one of a table without rowids is concerned.
+    /// The PRIMARY KEY of the row that the error is about, if it is a row of a table without rowids.
     public var keyColumns: [SQLiteValue]
-    /// The keys of which nothing can be read, where the source's file is damaged.
+    /// The keys of the rows that cannot be read, if the source's file is damaged.
     public var unreadableKeys: UnreadableKeys?
-    /// The error of SQLite behind it.
+    /// SQLite's error that caused this one, if any.
     public var cause: SQLiteError?
-    /// What of the statement needs the table's rows in one place, where it is refused for that.
+    /// If a statement is refused since it needs all of the table's rows in one place: what in the statement needs that.
     public var reason: MigrationStatistics.Reason?
 
     init(

@@ -1,11 +1,13 @@
-/// The statements that could not see through to a moving table, and so had all that was left of it moved first or failed.
+/// Counts of the statements that could not be run on a moving table. Such a statement either had all pending rows of the table
+/// moved first, or failed.
 ///
-/// All others read both sides, or promoted the rows that they meant. The counts are of one ``Database`` since it was
+/// All other statements read both sides, or promoted the rows that they affect. A ``Database`` counts from the moment it was
 /// opened.
 public struct MigrationStatistics: Sendable, Hashable {
-    /// What of a statement needs all rows of a table in one place.
+    /// What in a statement needs all rows of a table in one place.
     public enum Reason: String, Sendable, Hashable, CaseIterable {
-        /// A foreign key that is enforced ties what is written to the table, and its rows cannot be promoted one by one.
+        /// An enforced foreign key connects what the statement writes to the table, and the table's rows cannot be promoted one by
+        /// one.
         case foreignKey
         /// `PRAGMA foreign_key_check`.
         case foreignKeyCheck
@@ -13,28 +15,28 @@ public struct MigrationStatistics: Sendable, Hashable {
         case program
         /// The connection has a TEMP trigger on the table, or on a view of it.
         case temporaryTrigger
-        /// The connection has a TEMP table or view of the table's name, or of that of a view of it.
+        /// The connection has a TEMP table or view with the name of the table, or of a view that reads the table.
         case temporaryTable
         /// The definition of the table, its indexes or its triggers changes.
         case schemaChange
-        /// A table-valued function such as `pragma_table_info` may describe the table, by an argument that is no expression
-        /// of its own.
+        /// A table-valued function such as `pragma_table_info` may describe the table, and its argument is not an expression of its
+        /// own.
         case tableDescription
         /// VACUUM.
         case vacuum
-        /// The rows that an UPDATE or DELETE means can be found but once, as with LIMIT or `random()`, and it has a FROM,
-        /// or the table has triggers that may tell in which order they come.
+        /// The rows of an UPDATE or DELETE can be chosen only once, as with LIMIT or `random()`; and the statement has a FROM, or
+        /// the table has triggers that may show the order of the rows.
         case chosenRows
         /// An INSERT of several rows asks for `changes()` or `last_insert_rowid()`.
         case earlierRows
-        /// The table has a unique index of an expression, of generated columns or of a part of its rows, which a new row
-        /// could collide by.
+        /// The table has a unique index with which a new row could collide, and which is partial, or has an expression or a
+        /// generated column.
         case otherKeys
         /// A subquery of RETURNING reads a moving table.
         case returning
         /// A value does not fit the column's type.
         case valueType
-        /// The text could not be read completely.
+        /// Midstream could not read the statement's text completely.
         case unreadText
 
         /// The construct, for an error's text.
@@ -58,16 +60,16 @@ public struct MigrationStatistics: Sendable, Hashable {
         }
     }
 
-    /// How many statements had the rest of a table moved at once, by the table's name and by reason.
+    /// How many statements had all pending rows of a table moved at once, by the table's name and by the reason.
     public internal(set) var drained: [String: [Reason: Int]] = [:]
-    /// How many statements failed with ``MigrationError/Code/refusedStatement``, by reason.
+    /// How many statements failed with ``MigrationError/Code/refusedStatement``, by the reason.
     public internal(set) var refused: [Reason: Int] = [:]
 
-    /// How many statements had the rest of that table moved at once.
+    /// How many statements had all pending rows of `table` moved at once.
     public func drains(of table: String) -> Int {
         drained[table]?.values.reduce(0, +) ?? 0
     }
 
-    /// How many statements failed since they could not be run exactly.
+    /// How many statements failed because they could not be run exactly.
     public var refusals: Int { refused.values.reduce(0, +) }
 }

@@ -1,12 +1,13 @@
-/// How it is made sure that the target has what the source had.
+/// How Midstream checks that the target has what the source had.
 ///
-/// Whatever is chosen, the rows are counted by other means than they are copied by before a table is called moved.
+/// With each of these, Midstream counts the rows in another way than it copies them, before it calls the table moved.
 public enum MigrationVerification: Int64, Sendable {
-    /// By the count alone.
+    /// Midstream compares only the counts.
     case count = 0
-    /// Each batch is read back from the target, and compared with the source, in the transaction that copies it.
+    /// Midstream also reads each batch back from the target and compares it with the source, in the transaction that copies the
+    /// batch.
     case batches = 1
-    /// Besides, a checksum of all rows, those that statements have brought over included, is compared with one of the
-    /// source's rows, read from the last to the first, before the table is called moved. Every value is hashed twice.
+    /// Midstream also compares two checksums before it calls the table moved: one of all rows that came, including those that
+    /// statements brought over, and one of the source's rows, read from the last to the first. Every value is hashed twice.
     case complete = 2
 }

@@ -1,7 +1,7 @@
 internal import SQLText
 
-/// Which objects of a file are the engine's own. Their names begin with `midstream_`, and so may an application's: what is not
-/// known here is like any other.
+/// Tells which objects of a file are the engine's own. Their names begin with `midstream_`. An application's names may begin so
+/// too: an object that is not known here is treated as the application's.
 package enum OwnNames {
     static let prefix = "midstream_"
 
@@ -25,13 +25,13 @@ package enum OwnNames {
     static let claims = "midstream_claims"
     static let upgrades = "midstream_upgrades"
 
-    /// Tables that tell where rows are.
+    /// Tables that say where rows are.
     private static let stateTables: Set<String> = [
         state, migrations, tables, columns, beginnings, givenUp, copy, returns, unreleased, unfencedClaims, keptRowIDs,
         claimedRowIDs, stops, builds, cursors, claims,
     ]
 
-    /// The same for one move each, whose number follows.
+    /// How the names of such tables begin that one move has for itself; the move's number follows.
     private static let stateOfMoves = ["ledger_", "watermark_", "returning_", "backup_"].map { prefix + $0 }
 
     private static let otherTables: Set<String> = [
@@ -40,34 +40,34 @@ package enum OwnNames {
 
     private static let otherTablesOfMoves = ["pending_", "whole_", "keys_", "names"].map { prefix + $0 }
 
-    /// The kinds of tables for rows that do not come as others do.
+    /// The kinds of tables that report rows which could not come like the others.
     static let reports = ["refused", "unreadable"]
 
     // MARK: Builds
 
-    /// How the names of hidden tables begin in which rows, or the entries of an index, are built.
+    /// The prefix of the names of hidden tables in which rows, or the entries of an index, are built.
     static let buildPrefix = prefix + "build_"
     static let imposter = buildPrefix + "imposter"
     static let ofNulls = "_nulls"
     static let ofMerged = "_merged"
     static let ofEdits = "_edits"
-    /// What the tables beside those of the rows and of the entries have behind their names.
+    /// The suffixes of a build's tables other than those of the rows and the entries.
     static let buildSuffixes = [ofNulls, ofMerged, ofEdits]
 
-    /// The table in which the rows of a move are built; or, with the number of a part, the entries of an index.
+    /// The name of the table in which a move's rows are built; or, with the number of a part, of the table of an index's entries.
     static func build(_ id: Int64, part: Int = 0) -> String {
         part == 0 ? "\(buildPrefix)\(id)" : "\(buildPrefix)\(id)_\(part)"
     }
 
     // MARK: Triggers and views
 
-    /// The statements that a guard or a fence refuses.
+    /// The statements that a guard or a fence refuses, in lower case.
     static let guardedStatements = ["insert", "update", "delete"]
-    /// How the names of a beginning's triggers begin: see ``BeginningGuard``.
+    /// The prefix of the names of a beginning's triggers: see ``BeginningGuard``.
     static let beginningPrefix = prefix + "begin_"
     /// The statements that a beginning's triggers refuse.
     static let beginningEvents = ["insert", "update"]
-    /// How the names of the triggers begin that carry out a foreign key's actions; a number follows.
+    /// The prefixes of the names of the triggers that promote rows for foreign keys; a number follows.
     static let keyTriggers = ["insert", "update", "change", "delete"].map { "\(prefix)keys_\($0)_" }
     private static let fences = guardedStatements.map { "\(prefix)fence_\($0)_" }
     private static let triggers =
@@ -77,24 +77,24 @@ package enum OwnNames {
     /// The name of the relation that has a table's pending rows.
     static func pending(_ id: Int64) -> String { "midstream_pending_\(id)" }
 
-    /// The name of the union with the first of several sources, which is the target for the next.
+    /// The name of the union with the first of several sources. For the next source, this union is the target.
     static func whole(_ id: Int64) -> String { "midstream_whole_\(id)" }
 
     // MARK: What is whose
 
-    /// Whether a name is one of these beginnings with a number behind it.
+    /// Whether a name is one of these prefixes, followed by a number.
     private static func isNumbered(_ name: String, _ beginnings: [String]) -> Bool {
         beginnings.contains { name.hasPrefix($0) && Int64(name.dropFirst($0.utf8.count)) != nil }
     }
 
-    /// Whether a table tells where rows are, or has rows that have yet to move: nobody else may write it.
+    /// Whether a table says where rows are, or has pending rows: nobody but Midstream may write it.
     static func tellsOfRows(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
         return name.hasPrefix(prefix)
             && (stateTables.contains(name) || isNumbered(name, stateOfMoves) || isBuild(name))
     }
 
-    /// Whether a table is one in which another's rows, or the entries of one of its indexes, are built.
+    /// Whether a table is part of a build: it has another table's rows, or entries of one of its indexes.
     private static func isBuild(_ name: String) -> Bool {
         guard name.hasPrefix(buildPrefix) else { return false }
         var rest = name.dropFirst(buildPrefix.utf8.count)
@@ -105,24 +105,24 @@ package enum OwnNames {
         return numbers.count <= 2 && numbers.allSatisfy { Int64($0) != nil }
     }
 
-    /// Whether a table tells of rows that were set aside, or could not be read. It is the application's to deal with.
+    /// Whether a table reports rows that were set aside, or could not be read. What becomes of it is up to the application.
     static func isReport(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
         return reports.contains { name.hasPrefix("\(prefix)\($0)_") }
     }
 
-    /// Whether a table is one that the engine has made.
+    /// Whether the engine made a table.
     package static func isTable(_ table: String) -> Bool {
         let name = SQLIdentifier.lowercased(table)
         guard name.hasPrefix(prefix) else { return false }
         return tellsOfRows(name) || isReport(name) || otherTables.contains(name) || isNumbered(name, otherTablesOfMoves)
     }
 
-    /// Whether a table is what one was before it was rebuilt.
+    /// Whether a table is the former shape of one that was rebuilt.
     package static func isBackup(_ table: String) -> Bool { isNumbered(table, [TableRecord.backupPrefix]) }
 
     package static func isTrigger(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, triggers) }
 
-    /// Whether a trigger refuses writes to a source, be it a target as well.
+    /// Whether a trigger is a fence: it refuses writes to a source. The source may also be a target.
     static func isFence(_ name: String) -> Bool { name.hasPrefix(prefix) && isNumbered(name, fences) }
 }

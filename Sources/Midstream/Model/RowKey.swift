@@ -1,11 +1,11 @@
 internal import SQLiteConnection
 
-/// By what one row of a moving table is known on both sides: see ``KeySQL``.
+/// What identifies a row of a moving table on both sides: see ``KeySQL``.
 enum RowKey: Hashable, Sendable {
     case rowID(Int64)
     case columns([ExactValue])
 
-    /// The values to bind.
+    /// The key's values, to bind to parameters.
     var values: [ExactValue] {
         switch self {
         case .rowID(let rowID): [.integer(rowID)]
@@ -13,17 +13,17 @@ enum RowKey: Hashable, Sendable {
         }
     }
 
-    /// The rowid, where it is one.
+    /// The rowid, if the key is one.
     var rowID: Int64? {
         if case .rowID(let rowID) = self { rowID } else { nil }
     }
 
-    /// How a message tells of the row.
+    /// How messages speak of the row.
     var words: String { "with \(description)" }
 }
 
 extension RowKey: CustomStringConvertible {
-    /// In words: `rowid 17`, `key (3, 'b')`.
+    /// The key in words: `rowid 17`, `key (3, 'b')`.
     var description: String {
         switch self {
         case .rowID(let rowID): "rowid \(rowID)"
@@ -31,19 +31,19 @@ extension RowKey: CustomStringConvertible {
         }
     }
 
-    /// The columns of a key, as literals of SQL. Long texts and blobs are cut.
+    /// A key's columns as literals of SQL. Texts and blobs of more than 100 characters are cut.
     static func text(_ key: [SQLiteValue]) -> String {
         "(\(key.map { SQLLiteral.text(of: $0, atMost: 100) }.joined(separator: ", ")))"
     }
 }
 
 extension MigrationError {
-    /// The row that is concerned, in words, where it is one.
+    /// The row that the error is about, in words; `nil` if it is about no single row.
     var row: String? {
         key.map { "rowid \($0)" } ?? (keyColumns.isEmpty ? nil : "key \(RowKey.text(keyColumns))")
     }
 
-    /// An error that one row of a table is concerned by.
+    /// Makes an error that is about one row of a table.
     init(_ code: Code, _ message: String, table: String, row: RowKey?, cause: SQLiteError? = nil) {
         self.init(
             code,

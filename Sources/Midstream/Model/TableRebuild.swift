@@ -1,27 +1,27 @@
 internal import SQLText
 
-/// What a table is to become, for the closure of ``DatabaseAccess/rebuild(_:_:)`` to fill in.
+/// The new shape of a table, for the closure of ``DatabaseAccess/rebuild(_:_:)`` to fill in.
 public struct TableRebuild: Sendable {
     /// The table.
     public let name: String
-    /// The CREATE TABLE of its new shape, with the same name. At first that of the present one.
+    /// The CREATE TABLE of the new shape, with the same name. Initially that of the present shape.
     public var schema: String
-    /// The CREATE INDEX of each of its indexes. At first the present ones.
+    /// The CREATE INDEX of each of the table's indexes. Initially the present ones.
     public var indexes: [String]
-    /// The CREATE TRIGGER of each of its triggers. At first the present ones.
+    /// The CREATE TRIGGER of each of the table's triggers. Initially the present ones.
     public var triggers: [String]
-    /// What the new columns are made of, by their names, where it is not the present column of the same name: see
+    /// What new columns are made of, by their names, where that is not the present column of the same name: see
     /// ``TableMigration/columns``.
     public var columns: [String: ColumnMapping] = [:]
     /// What becomes of columns that only one of the two shapes has, and that ``columns`` does not name.
     public var unmatchedColumns = UnmatchedColumns.refused
-    /// What becomes of rows that the new shape does not take: ``RefusedRowPolicy/stop`` or ``RefusedRowPolicy/setAside``. Rows
-    /// that are copied at once must all fit.
+    /// What becomes of rows that the new shape refuses: ``RefusedRowPolicy/stop`` or ``RefusedRowPolicy/setAside``. If rows are
+    /// copied at once, all of them must fit.
     public var refusedRows = RefusedRowPolicy.stop
-    /// How it is made sure that the new shape has what the present one has.
+    /// How Midstream checks that the new shape has what the present one has.
     public var verification = MigrationVerification.batches
-    /// A table of at most so many rows, and as many kilobytes, is copied at once: about what a step of 10 ms moves. Where rows may
-    /// be set aside, it moves.
+    /// Midstream copies a table of at most this many rows, and as many kilobytes, at once: about what a step of 10 ms moves. If
+    /// rows may be set aside, the table moves instead.
     public var rowsCopiedAtOnce = 1000
 
     init(name: String, schema: String, indexes: [String], triggers: [String]) {
@@ -31,10 +31,10 @@ public struct TableRebuild: Sendable {
         self.triggers = triggers
     }
 
-    /// How its rows are matched.
+    /// The migration that matches the rows of the two shapes.
     var migration: TableMigration {
         var migration = TableMigration(name: name)
-        // The table has another name then.
+        // By the time that this is used, the present table has another name.
         migration.columns = columns.mapValues { $0.withoutQualifiers([name]) }
         migration.unmatchedColumns = unmatchedColumns
         migration.refusedRows = refusedRows
@@ -44,7 +44,7 @@ public struct TableRebuild: Sendable {
 }
 
 extension ColumnMapping {
-    /// The same without a table's names before columns.
+    /// The mapping without these tables' names before columns.
     func withoutQualifiers(_ names: [String]) -> ColumnMapping {
         guard case .expression(let text) = self else { return self }
         var edits = SQLEdits()
@@ -53,20 +53,20 @@ extension ColumnMapping {
     }
 }
 
-/// How a table got another shape.
+/// How a table was rebuilt.
 public struct RebuiltTable: Sendable, Hashable {
-    /// The ways for rows to come into the new shape.
+    /// The ways in which rows come into the new shape.
     public enum Way: Sendable, Hashable {
-        /// They move in steps, from the commit on.
+        /// The rows move in steps, after the commit.
         case online
-        /// They were copied in the transaction.
+        /// The rows were copied in the transaction of the rebuild.
         case atOnce
     }
 
     /// The table.
     public var name: String
-    /// How its rows come into the new shape.
+    /// How the table's rows come into the new shape.
     public var way: Way
-    /// Why more rows were copied at once than ``TableRebuild/rowsCopiedAtOnce`` says; `nil` where they were not.
+    /// Why more rows were copied at once than ``TableRebuild/rowsCopiedAtOnce`` allows; `nil` if that is not so.
     public var reason: String?
 }

@@ -1,29 +1,29 @@
-/// Something of a source that has not arrived in the target, and would be lost with the source.
+/// An object of a source that has not arrived in the target, and would be lost with the source.
 public struct UnmovedObject: Sendable, Hashable {
-    /// What it is.
+    /// The kinds of objects.
     public enum Kind: String, Sendable {
         /// A table.
         case table
-        /// A virtual table, with the tables in which it keeps its content.
+        /// A virtual table, together with the tables that hold its content.
         case virtualTable = "virtual table"
         /// A view.
         case view
         /// A trigger.
         case trigger
-        /// A number that is stored in the file's header: `user_version` or `application_id`.
+        /// A number in the file's header: `user_version` or `application_id`.
         case pragma
     }
 
-    /// What it is.
+    /// What kind of object it is.
     public var kind: Kind
-    /// Its name, by which `givingUp` names it; that of the pragma where it is a number in the file's header.
+    /// The object's name, which `givingUp` uses for it. For a number in the file's header, the name of the pragma.
     public var name: String
-    /// Why it is not in the target.
+    /// Why the object is not in the target.
     public var reason: String
 }
 
 extension UnmovedObject: CustomStringConvertible {
-    /// What it is, its name, and why it has not arrived.
+    /// The object's kind and name, and why it has not arrived.
     public var description: String {
         (kind == .pragma ? "PRAGMA \(name)" : "\(kind.rawValue) \(name)") + " (\(reason))"
     }

@@ -1,19 +1,19 @@
 public import SQLiteConnection
 
-/// The keys of rows that cannot be read, since a page of the source's file is damaged: see ``UnreadableRowPolicy``.
+/// The keys of rows that cannot be read because a page of the source's file is damaged: see ``UnreadableRowPolicy``.
 public enum UnreadableKeys: Sendable, Hashable {
-    /// Rowids. There may be more of them than there were rows.
+    /// A range of rowids. There may have been fewer rows than it has rowids.
     case rowIDs(ClosedRange<Int64>)
     /// The PRIMARY KEY of one row of a table without rowids.
     case row([SQLiteValue])
-    /// All that comes after the first and before the second of two rows that can be read, in the order of the PRIMARY KEY of a
-    /// table without rowids, or against it where all of its columns descend. `nil` where it begins with the first row, or ends with the last. There may have been any number
-    /// of rows.
+    /// All keys after the first and before the second of two rows that can be read, in a table without rowids. The order is that of
+    /// the PRIMARY KEY, or the reverse if all columns of the PRIMARY KEY descend. The first key is `nil` if the damage begins with
+    /// the first row, the second if it ends with the last row. There may have been any number of rows.
     case between([SQLiteValue]?, [SQLiteValue]?)
 }
 
 extension UnreadableKeys: CustomStringConvertible {
-    /// In words, with the keys themselves: `rowids 17 to 20`, `key (3, 'b')`, `keys after (3, 'b') and before (4, 'a')`.
+    /// The keys in words: `rowids 17 to 20`, `key (3, 'b')`, `keys after (3, 'b') and before (4, 'a')`.
     public var description: String {
         switch self {
         case .rowIDs(let rowIDs) where rowIDs.lowerBound == rowIDs.upperBound: "rowid \(rowIDs.lowerBound)"
