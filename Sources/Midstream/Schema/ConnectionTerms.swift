@@ -1,31 +1,31 @@
 internal import SQLText
 
-/// What an expression on a row has that may give another value at another time, or on another connection, although SQLite
-/// would have it in an index; or that may fail.
+/// The terms of an expression on a row that may give another value at another time or on another connection, although SQLite allows
+/// them in an index; and the terms that may fail.
 struct ConnectionTerms {
-    /// Whether it may ask for the time or its zone. In an index SQLite refuses that only when a row comes to it.
+    /// Whether the expression may ask for the time or the time zone. In an index, SQLite refuses this only when it adds a row.
     let hasTime: Bool
-    /// The columns, in lower case, whose text a function of dates takes for the present if it is `now`.
+    /// The columns, in lower case, that are given to functions of dates. Such a function takes the text `now` for the present time.
     let timeColumns: Set<String>
-    /// Whether it has LIKE, which `PRAGMA case_sensitive_like` changes on its connection alone.
+    /// Whether the expression has LIKE. `PRAGMA case_sensitive_like` changes LIKE for one connection alone.
     let hasLike: Bool
 
-    /// Whether it has a function or an operator that fails on some values.
+    /// Whether the expression has a function or an operator that fails on some values.
     let mayFail: Bool
 
     static let timeFunctions: Set = ["date", "time", "datetime", "julianday", "unixepoch", "strftime", "timediff"]
     private static let presentTime: Set = ["current_date", "current_time", "current_timestamp"]
-    /// What functions of dates take for the present, and for what depends on the zone.
+    /// Words that functions of dates take for the present time, or for something that depends on the time zone.
     private static let presentWords: Set = ["now", "localtime", "utc", "subsec", "subsecond"]
 
-    /// Functions that have a value for whatever they are given. To be left out here costs a look at each row.
+    /// Functions that have a value for any arguments. A function that is missing here costs a look at each row.
     private static let unfailing = timeFunctions.union(
         words(
             "coalesce hex ifnull iif instr json_valid length likelihood likely lower ltrim max min nullif octet_length quote "
                 + "replace round rtrim sign substr substring trim typeof unhex unicode unlikely upper"
         )
     )
-    /// Words that parentheses may follow although they are no functions.
+    /// Words that are not functions although parentheses may follow them.
     private static let keywords = words(
         "and as between case cast collate else escape exists in is like not or then when"
     )
@@ -51,7 +51,7 @@ struct ConnectionTerms {
         (self.hasTime, timeColumns) = (hasTime, columns)
     }
 
-    /// What an expression has, and what the generated columns have that it reads.
+    /// Looks at an expression, and at the generated columns that it reads.
     init(_ text: String, of source: TableSchema, readingGenerated: Bool) {
         let generated = readingGenerated ? GeneratedColumns(createTable: source.sql).readBy(text) : []
         self.init(([text] + generated).joined(separator: "\n, "), of: source)
@@ -85,19 +85,19 @@ struct ConnectionTerms {
             tokens[index].kind == .operator && text(at: index).hasPrefix("->")
         }
 
-        /// Whether a word is GLOB with a pattern that is computed: it may be too long.
+        /// Whether a word is the operator GLOB with a pattern that is computed: such a pattern may be too long.
         func isPattern(at index: Int) -> Bool { isKeyword("glob", at: index) && kind(at: index + 1) != .string }
 
-        /// Whether a word is that operator or function, and no column.
+        /// Whether a word is the operator or function `word`, and not a column.
         func isKeyword(_ word: String, at index: Int) -> Bool {
             let isWord = tokens[index].kind == .identifier || tokens[index].kind == .quotedIdentifier
             guard isWord, name(at: index) == word, index == 0 || tokens[index - 1].kind != .dot else { return false }
             return tokens[index].kind == .identifier || isCall(at: index)
         }
 
-        /// The columns that a function of dates is given as times; `nil` where what it is given may be the present, or depend on
-        /// the zone. Numbers, what is computed, and texts that say another time do not. Of what is put together nobody knows what
-        /// it says, nor of a modifier that is a column.
+        /// The columns that a function of dates gets as times. `nil` if one of its arguments may mean the present or depend on the
+        /// time zone. Numbers, arithmetic and texts of another time do not. Nobody knows what a text says that is put together, or
+        /// a modifier that is a column.
         func columnsOfFixedTime(at function: Int) -> Set<String>? {
             let times = ["strftime": 2...2, "timediff": 1...2][name(at: function)] ?? 1...1
             var columns: Set<String> = []

@@ -1,18 +1,18 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A foreign key of a table, as the table's definition has it.
+/// A foreign key of a table, as the table's definition declares it.
 struct ForeignKey: Hashable {
-    /// The table that has the key, and the one that the key refers to.
+    /// The table that has the key, and the table that the key refers to.
     let child: String
     let parent: String
     /// The columns of the child.
     let columns: [String]
-    /// The columns of the parent; empty where the definition names none, which means the PRIMARY KEY.
+    /// The columns of the parent. Empty if the definition names none, which means the PRIMARY KEY.
     let parentColumns: [String]
 
-    /// The parent's columns by their places; `nil` where they are no key of the parent, so that SQLite refuses writes ("foreign key
-    /// mismatch").
+    /// The places of the parent's columns. `nil` if these columns are not a key of the parent: SQLite then refuses writes ("foreign
+    /// key mismatch").
     ///
     /// Source: <https://www.sqlite.org/foreignkeys.html#fk_indexes>.
     func places(in parent: TableSchema) -> [Int]? {

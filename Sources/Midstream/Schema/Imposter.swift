@@ -1,31 +1,31 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A second description of a table's b-tree, on one connection, which lets rows in that the table's own does not.
+/// A second description of a table's b-tree, on one connection, that accepts rows which the table's own description refuses.
 ///
-/// Source: <https://www.sqlite.org/imposter.html>. SQLite's own `rbu` writes indexes so.
+/// Source: <https://www.sqlite.org/imposter.html>. SQLite's own `rbu` writes indexes in this way.
 struct Imposter {
     static let name = OwnNames.imposter
     let connection: Connection
 
-    /// Runs `body` with the table of that name described as well by ``name``. Within a transaction, in which nothing else changes the
-    /// schema.
+    /// Runs `body` while ``name`` describes the b-tree of `table` as well. Call it in a transaction in which nothing else changes
+    /// the schema.
     ///
-    /// - Parameter create: The CREATE TABLE of that description.
-    /// - Throws: `SQLiteError`, `READONLY`, where SQLite was built without it.
+    /// - Parameter create: The CREATE TABLE of the second description.
+    /// - Throws: `SQLiteError`, `READONLY`, if SQLite was built without imposter tables.
     func describing(_ table: String, _ create: String, _ body: () throws -> Void) throws {
         let root = try connection.rootPage(of: table)
         try connection.setImposter(schema: "main", isOn: true, root: root)
         defer { try? connection.setImposter(schema: "main", isOn: false, root: 1) }
         do {
-            // SQLite makes no statement of it.
+            // For an imposter table, SQLite makes no statement of the CREATE TABLE.
             try connection.execute(script: create)
         } catch {
             try connection.setImposter(schema: "main", isOn: false, root: 0)
             throw error
         }
         try connection.setImposter(schema: "main", isOn: false, root: 0)
-        // Then it has made a table.
+        // A SQLite without imposter tables has created an ordinary table instead.
         let isTable = try connection.fetchOne("SELECT 1 FROM main.sqlite_master WHERE name = ?", [Self.name]) != nil
         if isTable { throw SQLiteError(code: .readOnly, message: "this SQLite was built without imposter tables") }
         try body()
@@ -33,7 +33,7 @@ struct Imposter {
 }
 
 extension Connection {
-    /// The root page of a table's or an index's b-tree, in the transaction that is open: VACUUM gives it others.
+    /// The root page of the b-tree of a table or an index. Valid within the open transaction: VACUUM changes root pages.
     func rootPage(of name: String) throws -> Int64 {
         let page: Int64? = try fetchValue(
             "SELECT rootpage FROM main.sqlite_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'index')",

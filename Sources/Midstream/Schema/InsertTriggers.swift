@@ -3,7 +3,7 @@ internal import SQLiteConnection
 
 /// The application's triggers that an INSERT into a table of the target fires.
 enum InsertTriggers {
-    /// Their names, but for those of Midstream's own. TEMP triggers belong to one connection, and are not among them.
+    /// The names of these triggers, without Midstream's own. TEMP triggers belong to one connection, and are not among them.
     static func names(on table: String, _ connection: Connection) throws -> [String] {
         try SchemaReader(connection: connection, schema: "main").triggers(on: table).filter { trigger in
             !OwnNames.isTrigger(trigger.name)
@@ -11,8 +11,8 @@ enum InsertTriggers {
         }.map(\.name)
     }
 
-    /// Makes sure that the filter has said whether rows which move fire the triggers, where there are some: without that, a
-    /// full-text table that they keep would lack the rows, or have them twice, and nothing would tell.
+    /// If the table has such triggers, checks that the filter has said whether moving rows fire them. Without an answer, a
+    /// full-text table that the triggers maintain would lack the rows or have them twice, unnoticed.
     ///
     /// - Throws: ``MigrationError``, `triggersUndecided`.
     static func check(_ wish: TableMigration, _ connection: Connection) throws {
@@ -33,7 +33,7 @@ enum InsertTriggers {
 extension StatementOutline {
     /// Whether a CREATE TRIGGER is for a kind of statement: `insert`, `update` or `delete`.
     ///
-    /// - Parameter sql: Its text.
+    /// - Parameter sql: The text of the CREATE TRIGGER.
     func fires(_ sql: String, for event: String) -> Bool {
         let bytes = Array(sql.utf8)
         let end = onTable?.range.lowerBound ?? bytes.count

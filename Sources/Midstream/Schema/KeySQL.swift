@@ -1,28 +1,29 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// By what the rows of a moving table are told apart, the same on both sides, and the SQL that says so.
+/// The key that identifies a row of a moving table on both sides, and the SQL on keys.
 ///
-/// It is the rowid, or in a WITHOUT ROWID target the columns of its PRIMARY KEY. Rows are copied in its order.
+/// The key is the rowid; for a WITHOUT ROWID target, it is the columns of the PRIMARY KEY. Rows are copied in the order of their
+/// keys.
 struct KeySQL: Sendable {
-    /// The target's columns; empty where it is the rowid.
+    /// The target's columns that are the key; empty if the key is the rowid.
     let columns: [Int]
-    /// The names by which each side has it.
+    /// The key's names in the target and in the source.
     let target: [String]
     let source: [String]
-    /// The names by which the engine's own tables have it.
+    /// The key's names in the engine's own tables.
     let ledger: [String]
-    /// The columns of the engine's own tables, of which it is the primary key.
+    /// The column definitions of the engine's own tables: the key is their primary key.
     let ledgerColumns: String
-    /// The columns' names, and their collations; empty where it is the rowid.
+    /// The names and collations of the key's columns; empty if the key is the rowid.
     let names: [(column: String, collation: String)]
-    /// What holds for the key of each row that can belong, where the source may have rows of which it does not: those that a
-    /// condition leaves out.
+    /// Conditions that the key of every row that can belong to the migration meets. Empty if every row of the source meets them;
+    /// rows that do not are those that the migration's condition leaves out.
     let belonging: [String]
-    /// The same in terms that no index is sought by.
+    /// `belonging` in terms by which SQLite seeks no index.
     let belongingUnsought: [String]
-    /// Whether SQLite seeks by the first column alone what comes before or after a key: where not all columns go in one direction, or
-    /// the source's rowid is one behind others.
+    /// Whether SQLite seeks what comes before or after a key by the first column alone. It does so if the columns do not all go in
+    /// one direction, or if the source's rowid is a column after others.
     let isSoughtByFirst: Bool
     private let descends: [Bool]
     private let collations: [BuiltInCollation]
@@ -35,7 +36,7 @@ struct KeySQL: Sendable {
             self.source = [target.rowIDColumn.map { mapped[$0].copied } ?? source.rowIDName ?? "rowid"]
             belonging =
                 source.hasRowID && self.source[0] == source.rowIDName
-                // The first, for an index to seek by.
+                // The first term lets SQLite seek by an index.
                 ? [] : ["\(self.source[0]) <= \(Int64.max)", "typeof(\(self.source[0])) = 'integer'"]
             belongingUnsought = Array(belonging.suffix(1))
             ledger = ["key"]
@@ -57,7 +58,7 @@ struct KeySQL: Sendable {
             let column = target.columns[column]
             return "\(name) \(column.affinity.typeName) NOT NULL COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
-        // All in one direction, an index is read in the other one as well.
+        // If all columns go in one direction, SQLite can read the index in both directions.
         let directions = target.primaryKey.map(\.isDescending)
         descends = Set(directions).count == 1 ? directions.map { _ in false } : directions
         let terms = zip(ledger, descends).map { $1 ? $0 + " DESC" : $0 }
@@ -69,10 +70,10 @@ struct KeySQL: Sendable {
     }
 
     var isRowID: Bool { columns.isEmpty }
-    /// How many values it has.
+    /// How many values the key has.
     var count: Int { target.count }
 
-    /// What follows the parentheses of the engine's own tables.
+    /// What follows the parentheses in the CREATE TABLE of the engine's own tables.
     var ledgerOptions: String { isRowID ? "" : " WITHOUT ROWID" }
 
     // MARK: SQL
@@ -81,13 +82,14 @@ struct KeySQL: Sendable {
 
     static func tuple(_ names: [String]) -> String { names.count == 1 ? names[0] : "(\(list(names)))" }
 
-    /// The same of rows that are looked for by several keys. SQLite (3.40) looks up the index entries of a row by the values that it
-    /// was found by, which by RTRIM may be others than its own, and takes the file for damaged: such rows are found by a scan.
+    /// Like `tuple`, for rows that are looked up by several keys. SQLite (3.40) looks up a row's index entries by the values that
+    /// the row was found by. With RTRIM, these may differ from the row's own values, and SQLite takes the file for damaged. So such
+    /// rows are found by a scan.
     func tupleOfSought(_ names: [String]) -> String {
         Self.tuple(count > 1 && collations.contains(.rtrim) ? names.map { "+" + $0 } : names)
     }
 
-    /// The parameters of a key, the first of which has that number.
+    /// The parameters of a key. The first one has the number `first`.
     func parameters(from first: Int) -> [String] { (0..<count).map { "?\(first + $0)" } }
 
     func equals(_ names: [String], _ operands: [String]) -> String {
@@ -102,7 +104,7 @@ struct KeySQL: Sendable {
         fileprivate var includesEqual: Bool { self == .from || self == .through }
     }
 
-    /// - Parameter shared: How many of the first columns are left out, which are equal.
+    /// - Parameter shared: How many of the first columns are equal, and left out.
     func compares(
         _ names: [String],
         _ comparison: Comparison,
@@ -116,7 +118,7 @@ struct KeySQL: Sendable {
             return
                 "\(Self.tuple(names)) \(isLess ? "<" : ">")\(comparison.includesEqual ? "=" : "") \(Self.tuple(operands))"
         }
-        // A row value cannot say that some columns descend. The first term is for an index to seek by.
+        // A row value cannot express that only some of the columns descend. The first term lets SQLite seek by an index.
         func symbol(_ position: Int) -> String { descends[position] == comparison.isLess ? ">" : "<" }
         var alternatives = names.indices.map { position in
             let equal = (0..<position).map { "\(names[$0]) = \(operands[$0])" }
@@ -128,7 +130,7 @@ struct KeySQL: Sendable {
 
     // MARK: Ranges
 
-    /// What holds for the keys of a range: first what its ends share.
+    /// The conditions that a range's keys meet, beginning with the columns that both ends of the range have in common.
     func terms(_ names: [String], _ range: KeyRange) -> [String] {
         let (first, second) = (parameters(from: 1), parameters(from: 1 + count))
         return (0..<range.shared).map { "\(names[$0]) = \(first[$0])" }
@@ -136,13 +138,13 @@ struct KeySQL: Sendable {
             + (range.second.map { [compares(names, $0, second, sharing: range.shared)] } ?? [])
     }
 
-    /// The same in one condition.
+    /// `terms` as one condition.
     func condition(_ names: [String], _ range: KeyRange) -> String {
         let terms = terms(names, range)
         return terms.isEmpty ? "1" : terms.joined(separator: " AND ")
     }
 
-    /// The range after a key, if there is one, and through another one, if there is one.
+    /// The range of the keys after `lower`, if given, up to and including `upper`, if given.
     func range(after lower: RowKey?, through upper: RowKey?) -> KeyRange {
         range((.after, lower), (.through, upper))
     }
@@ -157,15 +159,15 @@ struct KeySQL: Sendable {
         )
     }
 
-    /// How many of the first columns two keys have alike, as far as SQLite is to seek by them.
+    /// How many of the first columns are equal in both keys, as far as SQLite is to seek by them.
     private func shared(_ key: RowKey?, _ other: RowKey?) -> Int {
         guard isSoughtByFirst, let key, let other else { return 0 }
-        // The last one is always to be compared.
+        // The last column is always compared.
         return zip(key.values, other.values).dropLast().prefix { $0 == $1 }.count
     }
 
-    /// Looks for a key beside another one, first among those that share most columns with that: what is behind all of them is
-    /// sought by fewer columns.
+    /// Looks for a key next to another. It looks first among the keys that share the most columns with that key, then among those
+    /// that share fewer: a seek that shares fewer columns also finds what lies beyond.
     func nearest(_ key: RowKey?, _ find: (_ shared: Int) throws -> RowKey?) rethrows -> RowKey? {
         if isSoughtByFirst, key != nil {
             for shared in (1..<count).reversed() {
@@ -175,8 +177,8 @@ struct KeySQL: Sendable {
         return try find(0)
     }
 
-    /// How keys compare with those before them, where the columns have these directions; `nil` where that is neither the key's
-    /// own order nor that from its end.
+    /// How a key compares with those before it in an index whose columns have these directions. `nil` if the index is in neither
+    /// the key's order nor its reverse.
     func following(_ descending: [Bool]) -> Comparison? {
         if descending == descends { return .after }
         return descending == descends.map { !$0 } ? .before : nil
@@ -186,17 +188,17 @@ struct KeySQL: Sendable {
         zip(names, descends).map { $1 != isReversed ? $0 + " DESC" : $0 }.joined(separator: ", ")
     }
 
-    /// The same values by the target's collations, whatever those of a source are.
+    /// The values with the target's collations, whatever the source's collations are.
     func collated(_ values: [String]) -> [String] {
         isRowID ? values : zip(values, names).map { "\($0) COLLATE \(SQLIdentifier.quoted($1.collation))" }
     }
 
-    /// The order of a query whose columns are the key.
+    /// The ORDER BY of a query whose columns are the key.
     var orderOfColumns: String { order((1...count).map { "\($0)" }) }
 
     // MARK: Keys of rows
 
-    /// The key that has those values.
+    /// The key with these values.
     func key(_ values: [ExactValue]) -> RowKey {
         if isRowID, case .integer(let rowID)? = values.first { return .rowID(rowID) }
         return .columns(values)
@@ -208,7 +210,7 @@ struct KeySQL: Sendable {
             : .columns((0..<count).map { row.exactValue(at: first + $0) })
     }
 
-    /// - Throws: `SQLiteError` where it is no key that a row of the target can have.
+    /// - Throws: `SQLiteError` if the values are not a key that a row of the target can have.
     func read(_ statement: Statement) throws(SQLiteError) -> RowKey {
         let isWhole =
             isRowID ? statement.storageClass(at: 0) == .integer : (0..<count).allSatisfy { !statement.isNull(at: $0) }
@@ -218,18 +220,18 @@ struct KeySQL: Sendable {
         return read(RowReader(statement))
     }
 
-    /// The key in the form that all keys have which are equal by its columns' collations.
+    /// The key in a normal form: all keys that are equal by the columns' collations have the same.
     func folded(_ key: RowKey) -> RowKey {
         guard case .columns(let values) = key else { return key }
         return .columns(zip(values, collations).map { $0.folded($1) })
     }
 }
 
-/// A range of keys, as far as a statement is made for it.
+/// A range of keys, without its values: all that a statement's text depends on.
 struct KeyRange: Hashable {
-    /// How its keys compare with the one whose parameters are ?1…, and with the one whose parameters follow.
+    /// How the range's keys compare with the key in the parameters from ?1 on, and with the key in the parameters after that.
     var first: KeySQL.Comparison?
     var second: KeySQL.Comparison?
-    /// How many of the first columns they have like those.
+    /// How many of the first columns are equal in all of the range's keys.
     var shared = 0
 }

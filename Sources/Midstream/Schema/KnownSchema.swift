@@ -1,8 +1,8 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What `sqlite_master` has of one file. SQLite finds an object by its name only by a look at all objects, so that asking for
-/// each of a thousand tables would take a million looks.
+/// A copy of one file's `sqlite_master`. SQLite finds an object by its name only by looking at all objects, so asking for each of a
+/// thousand tables would take a million looks.
 final class KnownSchema {
     /// One row of `sqlite_master`.
     struct Object {
@@ -13,15 +13,15 @@ final class KnownSchema {
         fileprivate var rowID: Int64
     }
 
-    /// The number of the schema that it was read with.
+    /// The schema's version when the copy was made.
     fileprivate var version: Int64
     private var objects: [Int64: Object] = [:]
     private var rowIDsOfTables: [ExactString: [Int64]] = [:]
     private var rowIDsOfNames: [ExactString: [Int64]] = [:]
     private var lastRowID: Int64 = 0
-    /// The descriptions of tables that were read.
+    /// The descriptions of tables that have been read.
     private var descriptions: [ExactString: TableSchema] = [:]
-    /// Whether a name or a text is, as far as a Swift string tells, what the file has.
+    /// Whether Swift's strings show every name and text as the file has it, as far as a string can tell.
     private(set) var isLegible = true
 
     fileprivate init(_ schema: String, version: Int64, _ connection: Connection) throws {
@@ -31,7 +31,7 @@ final class KnownSchema {
 
     private static func key(_ name: String) -> ExactString { ExactString(string: SQLIdentifier.lowercased(name)) }
 
-    /// Reads what has been created since.
+    /// Reads the objects that were created since the last reading.
     fileprivate func readNew(_ schema: String, _ connection: Connection) throws {
         let statement = try connection.cachedStatement(
             "SELECT rowid, type, name, tbl_name, sql FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE rowid > ? "
@@ -51,7 +51,7 @@ final class KnownSchema {
             objects[object.rowID] = object
             rowIDsOfTables[Self.key(object.table), default: []].append(object.rowID)
             rowIDsOfNames[Self.key(object.name), default: []].append(object.rowID)
-            // A trigger says nothing of its table.
+            // A trigger changes nothing in its table's description.
             if object.type != "trigger" { descriptions[Self.key(object.table)] = nil }
             if [object.name, object.table, object.sql ?? ""].contains(where: LegibleSchema.mayBeRepaired) {
                 isLegible = false
@@ -68,24 +68,24 @@ final class KnownSchema {
             rowIDsOfTables[Self.key(object.table)]?.removeAll { $0 == object.rowID }
             rowIDsOfNames[Self.key(object.name)]?.removeAll { $0 == object.rowID }
         }
-        // SQLite gives the next one the largest number that there is then, and one.
+        // SQLite gives the next object the largest rowid that is then left, plus one.
         while lastRowID > 0, objects[lastRowID] == nil { lastRowID -= 1 }
         descriptions[Self.key(table)] = nil
     }
 
-    /// A table or view with its indexes and triggers, in the order of their creation.
+    /// A table or view together with its indexes and triggers, in the order of their creation.
     func objects(of table: String) -> [Object] {
         (rowIDsOfTables[Self.key(table)] ?? []).compactMap { objects[$0] }
     }
 
-    /// What has that name, in any case.
+    /// The objects with that name, in any case.
     func objects(named name: String) -> [Object] {
         (rowIDsOfNames[Self.key(name)] ?? []).compactMap { objects[$0] }
     }
 
     func table(_ name: String) -> Object? { objects(named: name).first { $0.type == "table" } }
 
-    /// The table's description, read once.
+    /// The table's description. `read` is called only the first time.
     func description(of table: String, _ read: () throws -> TableSchema?) rethrows -> TableSchema? {
         if let known = descriptions[Self.key(table)] { return known }
         let made = try read()
@@ -94,14 +94,14 @@ final class KnownSchema {
     }
 }
 
-/// What is known of the schemas of a connection's files. A schema is known by its number in the connection's snapshot, and
-/// forgotten with a rollback, which takes that back.
+/// The known schemas of a connection's files. A schema is known under its version in the connection's snapshot. A rollback, which
+/// takes the version back, makes the connection forget the schema.
 final class KnownSchemas {
     private var known: [String: KnownSchema] = [:]
-    /// The number that a schema had when it was asked for last. One that changes with each look is not worth reading.
+    /// The version of each schema at the last request. A schema whose version changes with each request is not worth reading.
     private var lastVersions: [String: Int64] = [:]
 
-    /// What asks for the numbers: it is asked for each table several times.
+    /// The statements that ask for the versions. They are kept, since each table asks several times.
     private var versions: [String: Statement] = [:]
 
     private func version(_ schema: String, _ connection: Connection) throws -> Int64 {
@@ -119,7 +119,7 @@ final class KnownSchemas {
         return try statement.step() ? statement.int64(at: 0) : 0
     }
 
-    /// - Returns: `nil` where the file itself is to be asked.
+    /// - Returns: `nil` if the caller has to ask the file itself.
     fileprivate func schema(_ name: String, _ connection: Connection) throws -> KnownSchema? {
         let version = try version(name, connection)
         if let schema = known[name], schema.version == version { return schema.isLegible ? schema : nil }
@@ -129,7 +129,7 @@ final class KnownSchemas {
         return schema.isLegible ? schema : nil
     }
 
-    /// Runs `body`, which changes a schema, and then `note`, if the schema was known before that.
+    /// Runs `body`, which changes a schema. If the schema was known before, runs `note` after it.
     fileprivate func changing(
         _ name: String,
         _ connection: Connection,
@@ -156,15 +156,15 @@ extension Connection {
         return made
     }
 
-    /// What is known of a file's schema; `nil` where the file itself is to be asked.
+    /// The known schema of a file; `nil` if the caller has to ask the file itself.
     func knownSchema(_ name: String) throws -> KnownSchema? { try knownSchemas?.schema(name, self) }
 
-    /// Runs statements that create something.
+    /// Runs statements that create objects.
     func create(in schema: String, _ statements: [String]) throws {
         try changingSchema(schema) { for sql in statements { try execute(sql) } }
     }
 
-    /// Runs `body`, which creates something.
+    /// Runs `body`, which creates objects.
     func changingSchema<Result>(_ schema: String, _ body: () throws -> Result) throws -> Result {
         guard let knownSchemas else { return try body() }
         var result: Result!
@@ -180,7 +180,8 @@ extension Connection {
         }
     }
 
-    /// Runs `body`, which drops large tables. Debian's SQLite overwrites what is deleted, which would make that as long as a copy.
+    /// Runs `body`, which drops large tables. Debian's SQLite overwrites deleted content by default; dropping a table would then
+    /// take as long as copying it.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_secure_delete>.
     func withoutOverwriting(_ schema: String, _ body: () throws -> Void) throws {
@@ -190,7 +191,7 @@ extension Connection {
         try body()
     }
 
-    /// Drops a table, if it is there, with all that is on it.
+    /// Drops a table, if it exists, together with its indexes and triggers.
     func dropTable(_ name: String, in schema: String) throws {
         func run() throws {
             try execute("DROP TABLE IF EXISTS \(SQLIdentifier.quoted(schema)).\(SQLIdentifier.quoted(name))")

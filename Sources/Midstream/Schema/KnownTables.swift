@@ -1,12 +1,12 @@
 internal import SQLiteConnection
 internal import Synchronization
 
-/// The descriptions of tables that connections have read before, so that the next one need not ask SQLite for each.
+/// The descriptions of tables that connections have read, so that the next connection need not ask SQLite for each table.
 ///
-/// A description depends on nothing but the texts that `sqlite_master` has of the table and its indexes: it is looked up
-/// by those.
+/// A description depends only on the texts that `sqlite_master` has of the table and its indexes. So it is looked up by those
+/// texts.
 final class KnownTables: Sendable {
-    /// What `sqlite_master` has of a table.
+    /// The texts that `sqlite_master` has of a table and its indexes.
     struct Texts: Hashable, Sendable {
         var name: ExactString
         var sql: ExactString?
@@ -14,12 +14,13 @@ final class KnownTables: Sendable {
 
         struct Index: Hashable, Sendable {
             var name: ExactString
-            /// `nil` for one that SQLite has made for a constraint.
+            /// `nil` if SQLite has made the index for a constraint.
             var sql: ExactString?
         }
     }
 
-    /// Schemas change seldom; this bounds what their former states take. Of a thousand tables that move there are two thousand.
+    /// Limits the memory that descriptions of former schemas take; schemas seldom change. A thousand moving tables have two
+    /// thousand descriptions.
     private static let capacity = 5_000
 
     private let tables = Mutex<[Texts: TableSchema]>([:])

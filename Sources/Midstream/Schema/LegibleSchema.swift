@@ -1,20 +1,20 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Makes sure that a schema can be told of in Swift's strings, before anything rests on that.
+/// Checks that Swift's strings can represent a schema, before anything relies on that.
 ///
-/// To Swift a letter and an accent equal the accented letter, and bytes that are no UTF-8 become U+FFFD when they are read. To
-/// SQLite these are different names and other texts.
+/// To Swift, a letter and an accent equal the accented letter, and bytes that are not UTF-8 become U+FFFD when they are read. To
+/// SQLite, these are different names and different texts.
 enum LegibleSchema {
-    /// Makes sure that no two names look the same.
+    /// Checks that no two names look the same.
     ///
     /// - Parameters:
     ///   - names: Names that differ in their bytes.
-    ///   - what: What they are, in the plural.
+    ///   - what: What the names are names of, in the plural, for the error.
     ///   - table: The table that the error is about.
     static func checkNames(_ names: [String], _ what: String, table: String? = nil) throws(MigrationError) {
         if names.allSatisfy({ $0.utf8.allSatisfy { $0 < 0x80 } }) { return }
-        // They are looked up as they are, or in lower case, by Swift's `==`.
+        // Names are looked up as they are, or in lower case, by Swift's `==`.
         var seen: [String: String] = [:]
         for name in names {
             for key in Set([name, SQLIdentifier.lowercased(name)]) {
@@ -31,7 +31,7 @@ enum LegibleSchema {
         }
     }
 
-    /// The same of names that are to come to others, or to be matched with them by name.
+    /// Checks names that are to be added to `others`, or to be matched with `others` by name.
     static func checkNames(
         _ names: [String],
         besides others: [String],
@@ -49,11 +49,11 @@ enum LegibleSchema {
         ).map { try $0.get(0) }
     }
 
-    /// Makes sure that the texts of a schema's objects are valid.
+    /// Checks that the texts of a schema's objects are valid UTF-8.
     ///
     /// - Parameters:
     ///   - condition: Chooses the objects, by the columns of `sqlite_master`.
-    ///   - arguments: What it is bound to.
+    ///   - arguments: The arguments of `condition`.
     ///   - table: The table that the error is about.
     /// - Complexity: O(n) in the texts of the schema.
     static func checkTexts(
@@ -63,7 +63,7 @@ enum LegibleSchema {
         _ arguments: Arguments = Arguments(),
         table: String? = nil
     ) throws {
-        // A schema is only known where all of it is valid.
+        // A schema counts as known only if all of it is valid.
         if try connection.knownSchema(SQLIdentifier.unquoted(schema)) != nil { return }
         let master = "\(SQLIdentifier.quoted(schema)).sqlite_master"
         let rows = try connection.fetchAll(
@@ -87,6 +87,6 @@ enum LegibleSchema {
         }
     }
 
-    /// Whether a text has what bytes become that are not valid. A valid one may have it too.
+    /// Whether a text contains the character that Swift puts in the place of invalid bytes. A valid text may contain it too.
     static func mayBeRepaired(_ text: String) -> Bool { text.unicodeScalars.contains("\u{FFFD}") }
 }

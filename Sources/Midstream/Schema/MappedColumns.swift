@@ -1,37 +1,37 @@
 internal import SQLText
 
-/// The target's columns as SQL on a source's row: what they will be when the row has moved.
+/// The target's columns as SQL on a row of the source: the values that they will have when the row has moved.
 ///
-/// SQLite converts what is stored by the column's affinity. ``StoredValue`` is the function that does so for a row which
-/// has yet to move.
+/// When SQLite stores a value, it converts the value by the column's affinity. ``StoredValue`` is the function that does the same
+/// for a pending row.
 struct MappedColumns: Sendable {
-    /// For each of the target's columns.
+    /// One for each of the target's columns.
     let columns: [Column]
 
     struct Column: Sendable {
-        /// What is copied.
+        /// What is copied into the column, as SQL.
         let copied: String
-        /// What it will be, converted.
+        /// The value that the column will have, converted.
         let value: String
-        /// The same, to be compared with another value as the target's column is.
+        /// The value, to be compared with another value as the target's column would be.
         let operand: String
-        /// The source's column, where it is copied unchanged and compares as in the target.
+        /// The source's column, if it is copied unchanged and compares as in the target.
         let plain: Int?
-        /// Whether there may be rows of the source on which it fails.
+        /// Whether the expression may fail on a row of the source.
         var mayFail = false
-        /// How a value that it is compared with must be converted; `nil` where SQLite does that.
+        /// How a value that is compared with the column must be converted; `nil` if SQLite does the conversion.
         fileprivate let conversion: Affinity?
 
-        /// Whether it will be NULL in every row.
+        /// Whether the column will be NULL in every row.
         var isNull: Bool { value == MappedColumns.null }
 
-        /// A value to compare the column with.
+        /// A value, converted so that it can be compared with the column.
         func converted(_ sql: String) -> String { StoredValue.call(sql, conversion) }
     }
 
     subscript(_ column: Int) -> Column { columns[column] }
 
-    /// Whether all rows have NULL in a key of the target, so that none is equal to another.
+    /// Whether every row has NULL in a key of the target, so that no two rows are equal by it.
     func areNull(in index: TableSchema.Index) -> Bool {
         index.terms.contains { term in term.column.map { $0 >= 0 && columns[$0].isNull } ?? false }
     }
@@ -54,7 +54,7 @@ struct MappedColumns: Sendable {
 
     private static func column(named name: String, _ target: TableSchema.Column, _ source: TableSchema) -> Column {
         guard let index = source.columnIndex(name) else {
-            // The rowid, which has no name of its own. What is missing altogether has been refused.
+            // This is the rowid, which has no column. A column that is missing altogether has been refused before.
             let rowID = Self.isRowIDName(name) ? source.rowIDName ?? "rowid" : SQLIdentifier.quoted(name)
             return made(rowID, target, isStored: target.affinity == .integer || target.affinity == .numeric)
         }
@@ -81,13 +81,14 @@ struct MappedColumns: Sendable {
     private static let null = "NULL"
 
     private static func expression(_ text: String, _ target: TableSchema.Column) -> Column {
-        // It is of any type.
+        // NULL is of any type.
         if ExpressionShape.isNull(text) { return made(null, target, isStored: true) }
-        // On lines of its own, so that a comment cannot reach what follows.
+        // The expression is on lines of its own, so that a comment in it cannot reach what follows.
         return made("(\(text)\n)", target, isStored: target.affinity == .text && ExpressionShape.givesText(text))
     }
 
-    /// - Parameter isStored: Whether the values have the column's type already. Then an index on the very expression serves.
+    /// - Parameter isStored: Whether the values have the column's type already. If so, an index on that very expression can be
+    ///   used.
     private static func made(_ sql: String, _ target: TableSchema.Column, isStored: Bool) -> Column {
         let value = isStored ? sql : StoredValue.call(sql, target.affinity)
         let conversion: Affinity = target.affinity.isNumeric ? .numeric : target.affinity
@@ -112,16 +113,16 @@ struct MappedColumns: Sendable {
         return table.columns.indices.filter { names.contains(SQLIdentifier.lowercased(table.columns[$0].name)) }
     }
 
-    /// An expression on columns of the target as one on a row of the source: a query on a row that has the target's names.
-    /// `nil` where one is converted on its way, and so has lost the type and the collation by which it compares, or could not keep
-    /// its name.
+    /// Turns an expression on the target's columns into one on a row of the source: a query on a row that has the target's names.
+    /// `nil` if one of the columns is converted when it is copied, and so no longer has the type and collation by which it
+    /// compares, or if a column could not keep its name.
     func substituted(_ expression: String, on operands: [Int], of target: TableSchema) -> String? {
         guard operands.allSatisfy({ columns[$0].plain != nil && !Self.isTruthName(target.columns[$0].name) }) else {
             return nil
         }
         if operands.isEmpty { return expression }
         let row = operands.map { "\(columns[$0].copied) AS \(SQLIdentifier.quoted(target.columns[$0].name))" }
-        // It may name the table as well.
+        // The expression may name the table as well.
         return
             "(SELECT \(expression)\n FROM (SELECT \(row.joined(separator: ", "))) AS \(SQLIdentifier.quoted(target.name)))"
     }
@@ -130,8 +131,8 @@ struct MappedColumns: Sendable {
 
     static let rowIDNames: Set = ["rowid", "_rowid_", "oid"]
 
-    /// Whether a name means a truth value where there is no such column. A subquery's column cannot have it: SQLite calls that
-    /// `column1` and so on.
+    /// Whether a name means a truth value if no column is called so. A column of a subquery cannot have such a name: SQLite calls
+    /// that column `column1` and so on.
     ///
     /// Source: `sqlite3ColumnsFromExprList` in SQLite's `select.c`.
     static func isTruthName(_ name: String) -> Bool { ["true", "false"].contains(SQLIdentifier.lowercased(name)) }
@@ -140,7 +141,7 @@ struct MappedColumns: Sendable {
 }
 
 extension ColumnRecord {
-    /// Those of a source that no column of the target is named after.
+    /// The columns of a source after which no column of the target is named.
     static func left(of source: TableSchema, in target: TableSchema) -> [ColumnRecord] {
         source.columns.filter { target.columnIndex($0.name) == nil }.map { ColumnRecord(name: $0.name, origin: .left) }
     }

@@ -1,17 +1,17 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What a database's schema has, as SQLite understands it.
+/// A database's schema, as SQLite understands it.
 struct SchemaImage {
-    /// In the order of their creation.
+    /// The ordinary tables, in the order of their creation.
     var tables: [TableImage] = []
     var views: [SchemaObject] = []
-    /// Triggers of views, by the view that they are on.
+    /// The triggers of all views.
     var triggersOfViews: [SchemaObject] = []
     private(set) var virtualTables: [SchemaObject] = []
-    /// What virtual tables keep their rows in.
+    /// The tables in which the virtual tables keep their rows.
     private var shadows = ShadowTables()
-    /// Tables whose definition cannot be made out.
+    /// The tables whose definitions Midstream cannot understand.
     private(set) var unreadable: [SchemaObject] = []
 
     init(_ connection: Connection) throws {
@@ -55,14 +55,15 @@ struct SchemaImage {
         tables.first { SQLIdentifier.equal($0.schema.name, name) }
     }
 
-    /// One table as a connection has it.
+    /// One table, as the connection sees it; `nil` if there is none, or its definition cannot be understood.
     static func table(_ name: String, _ connection: Connection) throws -> TableImage? {
         let objects = try objects(connection, of: name)
         guard let table = objects.first(where: { $0.type == .table && !$0.isVirtual }) else { return nil }
         return try TableImage(table, [SQLIdentifier.lowercased(name): objects], connection)
     }
 
-    /// Says of a copy what another knows of virtual tables, for which it has tables, and of unreadable ones.
+    /// Takes from `other` which tables are virtual, and which are unreadable. This image is of a copy, which has ordinary tables
+    /// for the virtual ones.
     mutating func takeKinds(of other: SchemaImage) {
         virtualTables = other.virtualTables
         shadows = other.shadows
@@ -73,11 +74,11 @@ struct SchemaImage {
     /// The triggers of tables and views.
     var allTriggers: [SchemaObject] { tables.flatMap(\.triggers) + triggersOfViews }
 
-    /// Whether a table is what a virtual table keeps its rows in.
+    /// Whether a table may be one in which a virtual table keeps its rows.
     func isShadow(_ name: String) -> Bool { shadows.mayBeMade(name) }
 }
 
-/// A table with what belongs to it.
+/// A table with its indexes and triggers.
 struct TableImage {
     var schema: TableSchema
     var definition: CreateTable
@@ -88,7 +89,7 @@ struct TableImage {
     var name: String { schema.name }
 
     /// - Parameter owned: The objects of each table, by its name in lower case.
-    /// - Returns: `nil` when the definition cannot be made out.
+    /// - Returns: `nil` if the table's definition cannot be understood.
     fileprivate init?(_ object: SchemaObject, _ owned: [String: [SchemaObject]], _ connection: Connection) throws {
         guard let schema = try SchemaReader(connection: connection, schema: "main").table(object.name),
             let definition = CreateTable(schema.sql)
@@ -102,7 +103,7 @@ struct TableImage {
     }
 }
 
-/// A table, an index, a view or a trigger. Two with the same name and words, by their bytes, are the same.
+/// A table, an index, a view or a trigger. Two objects are the same if their names are equal and their words have the same bytes.
 struct SchemaObject {
     enum Kind: String {
         case table, index, view, trigger
@@ -110,10 +111,10 @@ struct SchemaObject {
 
     var type: Kind
     var name: String
-    /// The table or view that it is on; a view's is its own name.
+    /// The table or view that the object is on; for a table or view, its own name.
     var owner: String
     var sql: String
-    /// The words without the names of the object and of its owner, which may be quoted or not.
+    /// The object's words, without the object's name and its owner's, since either may be quoted or not.
     private var words: String
 
     init(type: Kind, name: String, owner: String, sql: String) {
@@ -121,7 +122,7 @@ struct SchemaObject {
         self.name = name
         self.owner = owner
         self.sql = sql
-        // A table is compared by its shape.
+        // Tables are compared by their shapes instead.
         words = type == .table && !Self.isVirtual(sql) ? "" : Self.words(sql)
     }
 
@@ -136,21 +137,21 @@ struct SchemaObject {
 
     var isVirtual: Bool { type == .table && Self.isVirtual(sql) }
 
-    /// SQLite writes these two words itself.
+    /// SQLite itself writes these two words, whatever the application wrote.
     private static func isVirtual(_ sql: String) -> Bool { sql.hasPrefix("CREATE VIRTUAL") }
 
     func isSame(as other: SchemaObject) -> Bool {
         SQLIdentifier.equal(name, other.name) && SQLIdentifier.equal(owner, other.owner) && hasSameWords(as: other)
     }
 
-    /// Whether both differ in the names of the object and of its owner at most.
+    /// Whether the two objects differ at most in the names of the object and its owner.
     func hasSameWords(as other: SchemaObject) -> Bool { words.hasSameBytes(as: other.words) }
 }
 
 extension [SchemaObject] {
     func named(_ name: String) -> SchemaObject? { first { SQLIdentifier.equal($0.name, name) } }
 
-    /// Those that are not among others: new, or changed.
+    /// The objects that are not in `others`: those that are new or have changed.
     func missing(in others: [SchemaObject]) -> [SchemaObject] {
         filter { object in !others.contains(where: object.isSame) }
     }
@@ -159,7 +160,7 @@ extension [SchemaObject] {
 extension OwnNames {
     /// Whether an object of a file is one of the engine's own.
     ///
-    /// - Parameter table: The table that it is on; its own name, if it is one.
+    /// - Parameter table: The table that the object is on; for a table, its own name.
     static func has(_ type: SchemaObject.Kind, _ name: String, on table: String) -> Bool {
         switch type {
         case .table, .view: isTable(name)

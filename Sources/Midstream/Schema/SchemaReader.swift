@@ -10,16 +10,16 @@ struct SchemaReader {
     private var prefix: String { SQLIdentifier.quoted(schema) }
     private var master: String { Self.master(of: schema) }
 
-    /// The table that describes a schema. Before 3.33, that of `temp` has a name of its own alone.
+    /// The name of the table that describes a schema. Before SQLite 3.33, that of `temp` has only a name of its own.
     static func master(of schema: String) -> String {
         SQLIdentifier.equal(schema, "temp") ? "sqlite_temp_master" : SQLIdentifier.quoted(schema) + ".sqlite_master"
     }
 
-    /// Whether a table has at most so many rows, of a kilobyte on average.
+    /// Whether a table has at most `rows` rows, and on average at most a kilobyte a row.
     ///
-    /// - Complexity: O(n) in that number.
+    /// - Complexity: O(n) in `rows`.
     func isSmall(_ table: String, rows: Int) throws -> Bool {
-        // A generated column has no bytes of its own where it is not stored, and may be an error.
+        // A virtual generated column has no stored bytes, and computing it may fail.
         let stored =
             try self.table(table)?.columns.filter { $0.generation == nil }.map { SQLIdentifier.quoted($0.name) } ?? [
                 "*"
@@ -37,7 +37,7 @@ struct SchemaReader {
         return true
     }
 
-    /// The texts that a table, or a view of its name, and its indexes were created by; `nil` where there is none.
+    /// The CREATE texts of a table, or of a view of that name, and of its indexes; `nil` if there is no such table or view.
     func definition(of table: String) throws -> String? {
         if let known = try connection.knownSchema(schema) {
             let texts = known.objects(of: table).filter { ["table", "view", "index"].contains($0.type) }
@@ -55,7 +55,7 @@ struct SchemaReader {
     /// The names of the application's tables, in the order of their creation.
     func tableNames() throws -> [String] { try tableNames(unless: OwnNames.isTable) }
 
-    /// The names of the application's tables whose definitions have a word, in any case.
+    /// The names of the application's tables whose definitions contain a word, in any case.
     private func tableNames(having word: String) throws -> [String] {
         try tableNames(where: "lower(sql) LIKE '%\(word)%'", unless: OwnNames.isTable)
     }
@@ -69,8 +69,9 @@ struct SchemaReader {
         .filter { !$0.hasPrefix("sqlite_") && !isLeftOut($0) }
     }
 
-    /// The descriptions of tables, by their names in lower case. In a transaction: what is known must be of the state that
-    /// it is noted under.
+    /// The descriptions of tables, by their names in lower case. Call it in a transaction, so that each description is of the state
+    /// that it is noted under.
+    ///
     ///
     /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
     func tables(_ names: [String], _ known: KnownTables) throws -> [String: TableSchema] {
@@ -107,13 +108,13 @@ struct SchemaReader {
         return texts
     }
 
-    /// The table's description; `nil` when there is none of that name.
+    /// The table's description; `nil` if there is no such table.
     func table(_ name: String) throws -> TableSchema? {
         if let known = try connection.knownSchema(schema) {
             guard let object = known.table(name), let sql = object.sql else { return nil }
             return try known.description(of: name) { try description(object.name, sql) }
         }
-        // Another connection may have a view take its place meanwhile.
+        // Another connection may replace the table by a view meanwhile.
         return try connection.holdingSnapshots(of: [prefix]) { try tableHere(name) }
     }
 
@@ -129,7 +130,7 @@ struct SchemaReader {
 
     /// - Parameters:
     ///   - name: The table's name as SQLite spells it.
-    ///   - sql: The text that it was created by.
+    ///   - sql: The table's CREATE text.
     private func description(_ name: String, _ sql: String) throws -> TableSchema {
         let quoted = SQLIdentifier.quoted(name)
 
@@ -149,7 +150,8 @@ struct SchemaReader {
                     name: column.name,
                     type: column.type,
                     collation: metadata.collation,
-                    // Of one that cannot be read no other is taken to be the same.
+                    // If the expression cannot be read, the table's whole text stands for it, so that no other column counts as
+                    // equal.
                     generation: column.isGenerated
                         ? generations[SQLIdentifier.lowercased(column.name)] ?? sql : nil,
                     affinity: Affinity(declaredType: column.type, isStrict: options.isStrict),
@@ -178,19 +180,19 @@ struct SchemaReader {
         return table
     }
 
-    /// The names of the columns of a table or view, generated and hidden ones included; none where it is not there.
+    /// The names of the columns of a table or view, including generated and hidden ones; empty if there is no such table or view.
     func columnNames(of name: String) throws -> [String] {
         if try connection.knownSchema(schema) != nil, let table = try table(name) { return table.columns.map(\.name) }
         return try columns(of: name).map(\.name)
     }
 
-    /// What SQLite says of a column.
+    /// What SQLite tells of a column.
     private struct ColumnInfo {
         let name: String
         let type: String
         let isNotNull: Bool
         let defaultValue: SQLiteValue?
-        /// From 1 on; 0 for one that is not of the PRIMARY KEY.
+        /// From 1 on; 0 if the column is not in the PRIMARY KEY.
         let positionInKey: Int64
         let isGenerated: Bool
 
@@ -200,20 +202,20 @@ struct SchemaReader {
             isNotNull = row.int64(at: 3) == 1
             defaultValue = row.value(at: 4)
             positionInKey = row.int64(at: 5)
-            // Of a table without that column NULL is read, as 0.
+            // table_info has no such column; SQLite reads a missing column as NULL, and NULL as 0.
             isGenerated = [2, 3].contains(row.int64(at: 6))
         }
     }
 
     private func columns(of name: String) throws -> [ColumnInfo] {
         let quoted = SQLIdentifier.quoted(name)
-        // table_xinfo also shows generated and hidden columns; SQLite before 3.26 has neither, and answers nothing.
+        // table_xinfo also shows generated and hidden columns. SQLite before 3.26 has no such pragma, and answers nothing.
         let info = try connection.mapRows(once: "PRAGMA \(prefix).table_xinfo(\(quoted))", ColumnInfo.init)
         if !info.isEmpty { return info }
         return try connection.mapRows(once: "PRAGMA \(prefix).table_info(\(quoted))", ColumnInfo.init)
     }
 
-    /// A default as an expression that may stand anywhere: in a column's definition, a name is a string.
+    /// A column's default, as an expression that may stand anywhere. In a column's definition, a name as default means a string.
     ///
     /// Source: <https://www.sqlite.org/lang_createtable.html#the_default_clause>.
     private static func expression(ofDefault value: SQLiteValue) -> String? {
@@ -221,7 +223,7 @@ struct SchemaReader {
         let bytes = Array(text.utf8)
         let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
         let words = tokens.map { SQLIdentifier.lowercased(String(decoding: bytes[$0.range], as: UTF8.self)) }
-        // SQLite looks for these within parentheses and behind plus signs as well.
+        // SQLite recognises these words within parentheses and after plus signs as well.
         let inner = words.filter { !["(", ")", "+"].contains($0) }
         if inner == ["true"] || inner == ["false"], Connection.libraryVersionNumber >= 3_023_000 { return inner[0] }
         guard tokens.count == 1 else { return "(\(text)\n)" }
@@ -245,12 +247,13 @@ struct SchemaReader {
         ).map { (try $0.get(0), try $0.get(1), try $0.get(2)) }
     }
 
-    /// The tables that the table's foreign keys name.
+    /// The tables that the table's foreign keys refer to.
     func parents(of name: String) throws -> [String] {
         try foreignKeys(of: name).map(\.parent)
     }
 
-    /// The tables that foreign keys tie to each other, by their names in lower case. One that has none is not there.
+    /// For each table, the tables that foreign keys connect with it, by names in lower case. A table without such keys is not in
+    /// the result.
     func foreignKeyNeighbors() throws -> [String: Set<String>] {
         var neighbors: [String: Set<String>] = [:]
         for name in try tableNames(having: "references") {
@@ -292,7 +295,7 @@ struct SchemaReader {
 private struct TableOptions {
     var isWithoutRowID = false
     var isStrict = false
-    /// Whether the text has the word that a foreign key cannot do without.
+    /// Whether the text has the word REFERENCES, which every foreign key needs.
     var hasForeignKeys = false
 
     init(sql: String) {
@@ -303,7 +306,7 @@ private struct TableOptions {
                 isWithoutRowID = false
                 isStrict = false
             case .identifier:
-                // Few words have as many letters as these.
+                // Few words are as long as one of these three.
                 guard [5, 6, 10].contains(token.range.count) else { continue }
                 switch SQLIdentifier.lowercased(String(decoding: bytes[token.range], as: UTF8.self)) {
                 case "rowid": isWithoutRowID = true

@@ -1,7 +1,8 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What is created by a text alone, without a page of its own: a trigger, or a virtual table whose module keeps nothing in the file.
+/// An object that its text alone creates, without a page of its own: a trigger, or a virtual table whose module stores nothing in
+/// the file.
 struct SchemaRow {
     enum Kind: String {
         case table
@@ -9,37 +10,37 @@ struct SchemaRow {
     }
 
     var kind: Kind
-    /// As SQL writes it without quotes.
+    /// The name without quotes.
     var name: String
-    /// The table or view that a trigger is on; of a table its own name.
+    /// The table or view that a trigger is on; for a table, its own name.
     var table: String
-    /// What stands before the name and behind it in the statement that creates it.
+    /// The parts of the CREATE statement before and after the name.
     var words: (before: String, after: String)
 
-    /// A trigger.
+    /// Makes a trigger.
     ///
-    /// - Parameter rest: What follows its name in CREATE TRIGGER.
+    /// - Parameter rest: What follows the trigger's name in CREATE TRIGGER.
     static func trigger(_ name: String, on table: String, _ rest: String) -> SchemaRow {
         SchemaRow(kind: .trigger, name: name, table: table, words: ("CREATE TRIGGER", rest))
     }
 
-    /// The statement that creates it.
+    /// The statement that creates the object.
     func create(in schema: String) -> String {
         "\(words.before) \(SQLIdentifier.quoted(schema)).\(SQLIdentifier.quoted(name)) \(words.after)"
     }
 
-    /// What `sqlite_master` has of it: no name of a schema.
+    /// The text that `sqlite_master` stores for the object: it has no name of a schema.
     fileprivate var sql: String { "\(words.before) \(SQLIdentifier.quoted(name)) \(words.after)" }
 }
 
 extension Connection {
-    /// From how many rows on they are written into `sqlite_master`. For less, to read the schema again costs more.
+    /// From this many rows on, Midstream writes them into `sqlite_master`. With fewer, reading the schema again costs more.
     private static let manyRows = 48
 
-    /// Creates triggers, or virtual tables, of a schema.
+    /// Creates triggers or virtual tables in a schema.
     ///
-    /// CREATE reads all of `sqlite_master`, so that those of a thousand tables would read it thousands of times. Many are written
-    /// there at once instead, and the connection reads the schema again.
+    /// Each CREATE reads all of `sqlite_master`, so creating those of a thousand tables would read it thousands of times. If there
+    /// are many, this method writes them into `sqlite_master` at once instead, and the connection reads the schema again.
     ///
     /// - Parameter run: Runs a statement.
     /// - Complexity: O(n) in the rows and the objects of the schema.
@@ -51,7 +52,7 @@ extension Connection {
         }
     }
 
-    /// - Returns: `false` where this SQLite does not let its schema's table be written: nothing is then.
+    /// - Returns: `false` if this SQLite does not allow writing `sqlite_master`; nothing has been written then.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_writable_schema>.
     private func write(_ rows: [SchemaRow], in schema: String) throws -> Bool {
@@ -64,9 +65,10 @@ extension Connection {
         }
     }
 
-    /// Writes virtual tables into `main` as they are, of modules that may be unknown. It is not read again.
+    /// Writes the definitions of virtual tables into `main` as they are. Their modules may be unknown. The connection does not read
+    /// the schema again.
     ///
-    /// - Throws: `SQLiteError` where this SQLite does not let its schema's table be written.
+    /// - Throws: `SQLiteError` if this SQLite does not allow writing `sqlite_master`.
     func write(virtualTables tables: [SchemaObject]) throws {
         let isWritten = try writingSchema {
             try insert(tables.map { ("table", $0.name, $0.name, $0.sql) }, into: "main")
@@ -74,10 +76,10 @@ extension Connection {
         guard isWritten else { throw Self.isDefended }
     }
 
-    /// Exchanges the b-trees of tables, and of indexes, of `main`, in the transaction that is open. No statement of the connection is
-    /// running.
+    /// Exchanges the b-trees of pairs of tables or indexes of `main`, in the open transaction. No statement of the connection may
+    /// be running.
     ///
-    /// - Throws: `SQLiteError` where this SQLite does not let its schema's table be written.
+    /// - Throws: `SQLiteError` if this SQLite does not allow writing `sqlite_master`.
     func exchangeRoots(_ pairs: [(String, String)]) throws {
         let roots = try pairs.map { (try rootPage(of: $0.0), try rootPage(of: $0.1)) }
         let isWritten = try changingSchema("main") {
@@ -108,16 +110,16 @@ extension Connection {
         message: "this SQLite does not let sqlite_master be written"
     )
 
-    /// Whether the schema's table can be written.
+    /// Whether this SQLite allows writing `sqlite_master`.
     var canWriteSchema: Bool {
         get throws { try writingSchema {} }
     }
 
-    /// Runs `body`, which may write the tables of schemas.
+    /// Runs `body`, which may write `sqlite_master`.
     ///
-    /// - Returns: `false` where this SQLite does not let them be written: then `body` has not run.
+    /// - Returns: `false` if this SQLite does not allow writing `sqlite_master`; `body` has not run then.
     private func writingSchema(_ body: () throws -> Void) throws -> Bool {
-        // It is on in Apple's library.
+        // Apple's library has the defensive mode on.
         let isDefensive = isConfigured(.defensive) ?? false
         if isDefensive { try configure(.defensive, false) }
         defer { if isDefensive { try? configure(.defensive, true) } }
@@ -128,7 +130,7 @@ extension Connection {
         return true
     }
 
-    /// Writes rows into a schema's table, and raises its number, by which other connections read the schema again.
+    /// Inserts rows into `sqlite_master` and raises the schema's version, so that other connections read the schema again.
     private func insert(
         _ rows: [(kind: String, name: String, table: String, sql: String)],
         into schema: String
@@ -143,19 +145,20 @@ extension Connection {
         try raiseSchemaVersion(of: schema)
     }
 
-    /// - Throws: `SQLiteError` where SQLite leaves it as it is, without a word.
+    /// - Throws: `SQLiteError` if SQLite silently leaves the version as it is.
     private func raiseSchemaVersion(of schema: String) throws {
         let number = try schemaVersion(of: schema) + 1
         try execute("PRAGMA \(SQLIdentifier.quoted(schema)).schema_version = \(number)")
         guard try schemaVersion(of: schema) == number else { throw Self.isDefended }
     }
 
-    /// Has the connection itself read the schema again. Call it in a savepoint.
+    /// Makes this connection read the schema again. Call it in a savepoint.
     private func readAnew(_ master: String) throws {
-        // Newer versions of SQLite find by the number that they have to read the schema again. For others the schema is known. A
-        // rollback has them read it, which takes back a change of it as far as they know.
+        // From 3.36 on, SQLite notices by the schema's version that it must read the schema again. An older SQLite takes the schema
+        // for known; a rollback makes it read the schema, since for all that it knows the rollback took a change of the schema
+        // back.
         if Connection.libraryVersionNumber < 3_036_000 { try savepoint(isKept: false) {} }
-        // A text that SQLite cannot read fails here, and not in the next program that opens the file.
+        // If SQLite cannot read one of the texts, the error comes here, and not in the next program that opens the file.
         _ = try fetchOne("SELECT 1 FROM \(master) LIMIT 1")
     }
 

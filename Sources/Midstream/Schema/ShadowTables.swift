@@ -1,22 +1,22 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The tables that virtual ones make for themselves to keep their rows in.
+/// The tables that virtual tables create to keep their rows in.
 ///
 /// Source: <https://www.sqlite.org/vtab.html#the_xshadowname_method>.
 struct ShadowTables {
     private var names: Set<String> = []
-    /// What the names begin with where a module cannot be asked.
+    /// How the names of shadow tables begin, for virtual tables whose module cannot be asked.
     private var prefixes: [String] = []
 
-    /// None.
+    /// Makes an empty set of tables.
     init() {}
 
-    /// Makes the virtual tables in a database that has nothing else, and looks what comes.
+    /// Creates the virtual tables in an empty database in memory, and looks which tables appear.
     ///
     /// - Parameters:
-    ///   - virtual: Virtual tables by their names, and what creates them.
-    ///   - ordinary: Other tables, likewise: a virtual one may have the columns of one of these.
+    ///   - virtual: The names of virtual tables, and the statements that create them.
+    ///   - ordinary: Other tables, and the statements that create them. A virtual table may take its columns from one of these.
     init(of virtual: [(name: String, sql: String)], besides ordinary: [(name: String, sql: String)]) throws {
         if virtual.isEmpty { return }
         let connection = try Connection(path: ":memory:")
@@ -24,10 +24,11 @@ struct ShadowTables {
         func tables() throws -> Set<String> {
             Set(try SchemaReader(connection: connection, schema: "main").tableNames().map(SQLIdentifier.lowercased))
         }
-        // What does not compile is told of later.
+        // A definition that does not compile is reported later.
         for table in ordinary {
             let name = SQLIdentifier.lowercased(table.name)
-            // One that a virtual table names is not its own, whatever it is called: it may be its content.
+            // A table that a virtual table names is no shadow table of it, whatever its name: it may be the virtual table's
+            // content.
             let isNamed = virtual.contains { SQLIdentifier.lowercased($0.sql).contains(name) }
             let mayBeOwn = virtual.contains { name.hasPrefix(Self.prefix(of: $0.name)) }
             if isNamed || !mayBeOwn { try? connection.execute(table.sql) }
@@ -43,11 +44,11 @@ struct ShadowTables {
         names = try tables().subtracting(before)
     }
 
-    /// The same of a file that a connection has.
+    /// Finds the shadow tables of a file that is open on a connection.
     ///
     /// - Parameters:
     ///   - objects: The file's tables, among others.
-    ///   - schema: The schema that it is attached as.
+    ///   - schema: The schema under which the file is attached.
     init(of objects: [SchemaObject], _ connection: Connection, _ schema: String) throws {
         let tables = objects.filter { $0.type == .table }
         let virtual = tables.filter(\.isVirtual)
@@ -56,18 +57,18 @@ struct ShadowTables {
             besides: tables.filter { !$0.isVirtual }.map { ($0.name, $0.sql) }
         )
         if virtual.isEmpty { return }
-        // Some come later. Before SQLite 3.37 this tells nothing.
-        // Source: <https://www.sqlite.org/pragma.html#pragma_table_list>.
+        // Some modules create shadow tables later. Before SQLite 3.37, this pragma tells nothing. Source:
+        // <https://www.sqlite.org/pragma.html#pragma_table_list>.
         let list = try connection.fetchAll("PRAGMA \(SQLIdentifier.quoted(schema)).table_list")
         for row in list where row["type"] == .text("shadow") {
             names.insert(SQLIdentifier.lowercased(try row.get("name", as: String.self)))
         }
     }
 
-    /// Whether a module is known to make a table of the name.
+    /// Whether a module is known to create a table of that name.
     func isMade(_ name: String) -> Bool { names.contains(SQLIdentifier.lowercased(name)) }
 
-    /// The same, or whether one that cannot be asked may.
+    /// Whether a module is known to create a table of that name, or one that cannot be asked may do so.
     func mayBeMade(_ name: String) -> Bool {
         isMade(name) || prefixes.contains(where: SQLIdentifier.lowercased(name).hasPrefix)
     }

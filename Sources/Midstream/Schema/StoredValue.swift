@@ -1,17 +1,17 @@
 internal import SQLiteConnection
 
-/// Functions of SQL that give a value as a column has it once it is stored, one for each affinity.
+/// SQL functions that return a value as it would be once a column has stored it. There is one for each affinity.
 ///
 /// Source: <https://www.sqlite.org/datatype3.html#type_affinity>.
 enum StoredValue {
-    /// The call that converts a value by that affinity; the value itself where there is none.
+    /// A call that converts a value by an affinity; the value itself if there is no affinity.
     static func call(_ sql: String, _ affinity: Affinity?) -> String {
         affinity.map { "\(name($0))(\(sql))" } ?? sql
     }
 
     private static func name(_ affinity: Affinity) -> String {
         switch affinity {
-        // Nothing is converted, but the affinity and the collation of the source's column are no longer the value's.
+        // This converts nothing, but removes the affinity and the collation of the source's column from the value.
         case .blob: "midstream_stored_blob"
         case .text: "midstream_stored_text"
         case .integer, .numeric: "midstream_stored_numeric"
@@ -39,7 +39,7 @@ enum StoredValue {
             case .integer: result.set(value.int64)
             case .real:
                 let double = value.double
-                // As SQLite does it, the ends of the range excluded.
+                // As in SQLite, the ends of the range are excluded.
                 if let integer = Int64(exactly: double), integer != .min, integer != .max {
                     result.set(integer)
                 } else {
@@ -50,7 +50,7 @@ enum StoredValue {
         }
         try define(.real) { value, result in
             switch value.numericStorageClass {
-            // The file has whole numbers as integers, among which there is no -0.0.
+            // The file stores whole numbers as integers, which have no -0.0.
             case .integer, .real: result.set(.real(value.double == 0 ? 0 : value.double))
             default: result.set(stored: value)
             }

@@ -4,20 +4,20 @@ internal import SQLiteConnection
 /// A table's columns and keys, as SQLite describes them.
 struct TableSchema: Hashable {
     var name: String
-    /// The text of its CREATE TABLE.
+    /// The text of the table's CREATE TABLE.
     var sql: String
     let columns: [Column]
-    /// The column that is the rowid, by its index.
+    /// The index of the column that is the rowid; `nil` if no column is.
     var rowIDColumn: Int?
     var hasRowID: Bool
-    /// The PRIMARY KEY of a table without rowids; empty where there are rowids.
+    /// The PRIMARY KEY of a table without rowids; empty if the table has rowids.
     var primaryKey: [Index.Term]
     var isAutoIncrement: Bool
     var isStrict: Bool
     var indexes: [Index]
-    /// The tables that foreign keys name.
+    /// The tables that foreign keys refer to.
     var parents: [String]
-    /// The columns' places by their names in lower case.
+    /// The places of the columns, by their names in lower case.
     private let places: [ExactString: Int]
 
     init(
@@ -48,29 +48,29 @@ struct TableSchema: Hashable {
         var name: String
         var type: String
         var collation: String
-        /// The expression in tokens one space apart; `nil` when it is not generated.
+        /// The generation expression, as tokens separated by one space; `nil` if the column is not generated.
         var generation: String?
         var affinity: Affinity
         var isNotNull: Bool
         /// The default, as an expression; `nil` when there is none.
         var defaultValue: String?
 
-        /// What REPLACE puts in the place of NULL.
+        /// What REPLACE stores in place of NULL.
         var replacement: String? { isNotNull ? defaultValue : nil }
 
-        /// Whether that may be another value each time.
+        /// Whether the replacement may be another value each time.
         var isReplacementVolatile: Bool {
             guard let replacement else { return false }
             return SQLScript("SELECT \(replacement)").flatMap(\.functionCalls).contains { !Self.isFixed($0.name) }
         }
 
-        /// Whether a function gives the same within a statement, in its triggers too.
+        /// Whether a function gives the same value throughout a statement, its triggers included.
         private static func isFixed(_ function: String) -> Bool {
             ConnectionTerms.timeFunctions.contains(function)
                 || VolatileTerms.isStable(function) && !["changes", "total_changes"].contains(function)
         }
 
-        /// Whether values that are equal are the same.
+        /// Whether equal values of the column are always identical.
         var isUnmistakable: Bool {
             SQLIdentifier.equal(collation, "BINARY") && [.integer, .text].contains(affinity)
         }
@@ -81,9 +81,9 @@ struct TableSchema: Hashable {
         var isUnique: Bool
         var isPrimaryKey: Bool
         var isPartial: Bool
-        /// Columns by index; `nil` where the index has an expression, -1 for the rowid.
+        /// Columns by their index; `nil` for an expression, -1 for the rowid.
         var terms: [Term]
-        /// The columns of the row's key that an entry has behind those.
+        /// The columns of the row's key that an index entry has after the terms.
         var rest: [Term] = []
 
         struct Term: Hashable {
@@ -92,11 +92,11 @@ struct TableSchema: Hashable {
             var collation: String
         }
 
-        /// Whether every row is in it, by its columns.
+        /// Whether every row has an entry in the index, and all terms are columns.
         var isPlain: Bool { !isPartial && terms.allSatisfy { $0.column != nil } }
     }
 
-    /// A name by which the rowid can be reached although a column may have taken the usual one.
+    /// A name by which the rowid can be reached, even if a column has taken the usual one; `nil` if there is none.
     var rowIDName: String? {
         if let rowIDColumn { return SQLIdentifier.quoted(columns[rowIDColumn].name) }
         return ["rowid", "_rowid_", "oid"].first { name in
@@ -104,13 +104,14 @@ struct TableSchema: Hashable {
         }
     }
 
-    /// Whether an expression on a row may name that.
+    /// Whether an expression on a row may use `name`.
     func hasColumn(_ name: String) -> Bool {
         columnIndex(name) != nil || hasRowID && MappedColumns.isRowIDName(name)
     }
 
-    /// Words of an expression that mean the rowid or a truth value unless there is a column of their name, and are not written as
-    /// what they mean: in double quotes one is to be a column, and else not. So none that comes later changes what they mean.
+    /// The words of an expression that mean the rowid or a truth value if no column has that name, and that are written wrongly. A
+    /// word that means a column must be in double quotes, any other must not. Written so, no column that is added later changes
+    /// what a word means.
     ///
     /// - Returns: The words in lower case, and whether there is such a column.
     func misreadWords(in expression: String) -> [(name: String, isColumn: Bool)] {
@@ -118,20 +119,21 @@ struct TableSchema: Hashable {
             let isTruth = MappedColumns.isTruthName(word.name)
             guard isTruth || hasRowID && MappedColumns.isRowIDName(word.name) else { return nil }
             let column = columnIndex(word.name)
-            // The column for the rowid is the rowid, whatever it is called.
+            // The column that is the rowid means the rowid, whatever it is called.
             if !isTruth, let column, column == rowIDColumn { return nil }
             return (column != nil) == word.isDoubleQuoted ? nil : (word.name, column != nil)
         }
     }
 
-    /// The name that a column has itself, in lower case: an INTEGER PRIMARY KEY has those of the rowid as well.
+    /// The column's own name, in lower case. An INTEGER PRIMARY KEY also has the names of the rowid.
     func ownName(_ name: String) -> String {
         guard columnIndex(name) == nil, hasColumn(name) else { return SQLIdentifier.lowercased(name) }
         return rowIDColumn.map { SQLIdentifier.lowercased(columns[$0].name) } ?? "rowid"
     }
 
-    /// Whether rows from before ALTER TABLE added a column may hold an integer in it, which no row can that is written: TRUE and
-    /// FALSE by default are not converted to texts there. It adds no column that a constraint of the table's has unique.
+    /// Whether rows from before ALTER TABLE added a column may hold an integer in it, which no row that is written can. In such
+    /// rows, SQLite does not convert the default TRUE or FALSE to a text. ALTER TABLE adds no column that has a UNIQUE constraint
+    /// or is in one of the table's.
     func mayHoldTruthValues(_ column: Int) -> Bool {
         guard columns[column].affinity == .text, ["true", "false"].contains(columns[column].defaultValue) else {
             return false
@@ -149,25 +151,25 @@ struct TableSchema: Hashable {
         places[ExactString(string: SQLIdentifier.lowercased(name))]
     }
 
-    /// The most values that a function may take in SQLite as it is commonly built, less those of our own.
+    /// The most arguments that a function can take in SQLite as it is commonly built, minus Midstream's own arguments.
     private static let mostKeyColumns = 100
 
     /// The keys that must be unique besides the rowid.
     var uniqueIndexes: [Index] { indexes.filter(\.isUnique) }
 
-    /// Of these the ones whose values a trigger of the engine's own can hand over: NEW has them before the row is made.
+    /// The unique indexes whose values a trigger of Midstream can pass on: NEW has these values before the row exists.
     var comparableKeys: [Index] {
         let plain = uniqueIndexes.filter(isComparable)
         return plain.map(\.terms.count).reduce(0, +) > Self.mostKeyColumns ? [] : plain
     }
 
     private func isComparable(_ index: Index) -> Bool {
-        // Nobody tells the columns of one whose name is not UTF-8.
+        // An index whose name is not UTF-8 has no terms here: its columns cannot be asked for.
         if !index.isPlain || index.terms.isEmpty { return false }
         return !index.terms.compactMap(\.column).contains { $0 >= 0 && columns[$0].generation != nil }
     }
 
-    /// Whether a row may be unique by what triggers cannot tell of.
+    /// Whether a row may have to be unique by a key whose values triggers cannot pass on.
     var hasOtherKeys: Bool { comparableKeys.count < uniqueIndexes.count }
 }
 
@@ -188,10 +190,10 @@ enum Affinity: Hashable {
         }
     }
 
-    /// - Parameter type: In lower case.
+    /// - Parameter type: The declared type, in lower case.
     private init(words type: String, isStrict: Bool) {
         func has(_ word: String) -> Bool { type.utf8.firstRange(of: word.utf8) != nil }
-        // Elsewhere than in a STRICT table, ANY is a word like any other.
+        // ANY has a meaning of its own only in a STRICT table.
         if isStrict, type == "any" {
             self = .blob
         } else if has("int") {
@@ -207,7 +209,7 @@ enum Affinity: Hashable {
         }
     }
 
-    /// A type of that affinity.
+    /// A declared type that has this affinity.
     var typeName: String {
         switch self {
         case .integer: "INTEGER"
@@ -227,7 +229,7 @@ enum Affinity: Hashable {
 }
 
 extension Collection where Element: Equatable {
-    /// The first place where `other` stands as a run.
+    /// The first place at which `other` occurs as a contiguous run.
     fileprivate func firstRange(of other: some Collection<Element>) -> Index? {
         var start = startIndex
         while start != endIndex {

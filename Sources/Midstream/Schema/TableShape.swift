@@ -1,28 +1,29 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What rows a table may have, and how they are found and compared: two tables of the same shape are the same to whoever uses
-/// them. Names count without their case, types by the affinity that they give, expressions by their words; the columns' order
-/// does not count. Texts are compared by their bytes, as SQLite does.
+/// What rows a table may have, and how they are found and compared. Two tables of the same shape are the same to whoever uses them.
+/// The case of names does not count, nor does the order of columns. Types count by the affinity that they give, expressions by
+/// their words. Texts are compared by their bytes, as SQLite does.
 struct TableShape: Hashable {
-    /// By their names in lower case.
+    /// The columns, by their names in lower case.
     private var columns: [ExactString: Column] = [:]
     var primaryKey: ExactString
     var uniqueKeys: Set<ExactString>
-    /// CHECK constraints, and what is to be done about conflicts.
+    /// CHECK constraints, and the ON CONFLICT clauses of other constraints.
     var checks: [ExactString]
     var foreignKeys: Set<ExactString>
     var options: Set<String>
 
     struct Column: Hashable {
         var type: ExactString
-        /// What the type does to values, which a STRICT table's and another's may have in common.
+        /// What the type does to values. A STRICT table's type and another table's may have the same affinity.
         var affinity: Affinity
         var collation: ExactString
         var isNotNull: Bool
-        /// The words; `nil` when there is none.
+        /// The default's words; `nil` if there is no default.
         var defaultValue: ExactString?
-        /// The words with STORED or VIRTUAL; `nil` when it is not generated.
+        /// The words of the generation expression, followed by `stored` if the column is STORED; `nil` if the column is not
+        /// generated.
         var generation: ExactString?
     }
 
@@ -85,7 +86,7 @@ struct TableShape: Hashable {
         if table.isAutoIncrement { options.insert("AUTOINCREMENT") }
     }
 
-    /// What becomes of a table that gets another shape, in words.
+    /// Tells in words how a table changes that gets another shape.
     ///
     /// - Parameter renamed: New names of columns by the old ones, both in lower case.
     func differences(to other: TableShape, renamed: [String: String]) -> [String] {
