@@ -1,9 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The rowid from which AUTOINCREMENT goes on, which a table has in `sqlite_sequence`.
+/// The largest rowid that AUTOINCREMENT has given, which SQLite keeps for each table in `sqlite_sequence`.
 enum AutoIncrement {
-    /// `nil` when nothing is noted.
+    /// The stored number; `nil` if there is none.
     static func sequence(of table: String, in schema: String, _ connection: Connection) throws -> Int64? {
         let schema = SQLIdentifier.quoted(schema)
         guard try StateStore(connection: connection, schema: schema).exists("sqlite_sequence") else { return nil }
@@ -13,16 +13,16 @@ enum AutoIncrement {
         )
     }
 
-    /// The largest rowid of a move's source, up to which its target is not to choose any.
+    /// The largest rowid of a move's source. The target is to choose only larger ones.
     ///
-    /// Rows that a condition leaves out count as well, since they need not be looked at, unless no rowid would be left.
+    /// Rows that the condition leaves out count too, since this saves looking at them; unless no rowid would be left then.
     static func largest(of sql: MoveSQL, _ connection: Connection) throws -> Int64? {
         let largest: Int64? = try connection.fetchValue(sql.largestSourceKey)
         guard largest == .max, !sql.condition.isEmpty else { return largest }
         return try connection.fetchValue(sql.largestBelongingKey)
     }
 
-    /// Raises it, where it is less. Older versions of SQLite note NULL for an empty table.
+    /// Raises the stored number to at least `sequence`. Older versions of SQLite store NULL for an empty table.
     static func raise(of table: String, in schema: String, to sequence: Int64, _ connection: Connection) throws {
         let sequences = SQLIdentifier.quoted(schema) + ".sqlite_sequence"
         try connection.execute(

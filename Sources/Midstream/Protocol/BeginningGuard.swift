@@ -1,10 +1,10 @@
 internal import SQLText
 
-/// The triggers by which a table refuses rows whose beginning was cut short, until it begins to move or is taken back.
+/// The triggers of a table whose move was cut short as it began. They refuse new rows until the move begins or is taken back.
 enum BeginningGuard {
     static func name(_ event: String, _ id: Int64) -> String { "\(OwnNames.beginningPrefix)\(event)_\(id)" }
 
-    /// - Parameter source: The source's file; `nil` where that is the target's own.
+    /// - Parameter source: The source's file; `nil` if it is the target's own.
     static func create(_ record: TableRecord, from source: String?) -> [String] {
         let words =
             "the rows of table \(record.source)\(source.map { " of " + $0 } ?? "") are about to move into table \(record.target), and cannot "

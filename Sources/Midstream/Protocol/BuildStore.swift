@@ -1,34 +1,36 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// How far tables are built, as stored in the target.
+/// The progress of builds, as stored in the target.
 ///
 /// `Docs/FileFormat.md` describes the tables.
 struct BuildStore {
     static let table = OwnNames.builds
     static let cursors = OwnNames.cursors
     let connection: Connection
-    /// The schema that the target is attached under.
+    /// The schema under which the target is attached.
     var schema = "main"
 
-    /// What a part of a build has come to. The first one is the rows, the next ones are the indexes, and the last one is the rows that
-    /// are merged: those of superseded keys leave while it is filled, and those of the live table come in while NULLs are.
+    /// The progress of one part of a build. The first part is the rows, the next ones are the indexes, the last one is the merging
+    /// of what was written. In the last part, rows of superseded keys leave in stage `filling`, and rows of the live table come in
+    /// stage `fillingNulls`.
     struct Part: Equatable {
         var number: Int
         var stage = Stage.filling
-        /// The rows, or entries without NULLs, that it was filled with; how often rows were merged.
+        /// How many rows, or entries without NULLs, the part was filled with. In the last part: how often rows were merged.
         var count: Int64 = 0
-        /// The entries that it was to have by the rows, and of these the ones with NULLs; of the rows, none. Of the last part, the second
-        /// is 1 once entries with NULLs are in their indexes, from where no row leaves any more.
+        /// How many entries an index should have according to the rows, and how many of these have NULLs. In the part of the rows,
+        /// both are 0. In the last part, `nulls` is 1 once entries with NULLs are in their indexes; from then on no row can leave.
         var expected: Int64 = 0
         var nulls: Int64 = 0
-        /// The sums of the hashes of rows, or of entries that have come from an index of the source, and of those that the rows have.
+        /// The sum of the hashes of the rows, or of the entries that came from an index of the source; and the sum according to the
+        /// rows.
         var hashes: Int64 = 0
         var expectedHashes: Int64 = 0
 
         enum Stage: Int64 {
             case filling = 0
-            /// Entries with NULLs, or rows that were written.
+            /// Filled with entries with NULLs; in the last part, with rows that were written.
             case fillingNulls = 1
             case filled = 2
         }
@@ -36,7 +38,7 @@ struct BuildStore {
 
     private func exists() throws -> Bool { try StateStore(connection: connection, schema: schema).exists(Self.table) }
 
-    /// Makes the tables, in the transaction that is open.
+    /// Creates the tables, in the open transaction.
     func create() throws {
         if try exists() { return }
         try connection.create(
@@ -56,12 +58,12 @@ struct BuildStore {
         )
     }
 
-    /// What is noted of a table besides the parts of its build, in the place of a part of that number.
+    /// What is noted of a table besides its build's parts. It is stored as a part with this number.
     enum Mark: Int {
-        /// No build is to begin.
+        /// The table is not to be built.
         case givenUp = -1
-        /// The build has the source's rows alone: those that the application had written when they came, each at its time, had the same
-        /// values in a unique index.
+        /// The build has the source's rows alone. Rows that the application had written, each of which came at its own time, had
+        /// equal values in a unique index.
         case ofSourceAlone = -2
     }
 
@@ -71,7 +73,7 @@ struct BuildStore {
         return try connection.fetchOne(sql, [id, Int64(mark.rawValue)]) != nil
     }
 
-    /// The parts of a table's build; empty where there is none.
+    /// The parts of a table's build; empty if there is no build.
     func parts(_ id: Int64) throws -> [Part] {
         guard try exists() else { return [] }
         return try connection.mapRows(
@@ -91,9 +93,9 @@ struct BuildStore {
         }
     }
 
-    /// Which part of the work of a build is done: rows and the entries of indexes are alike.
+    /// The share of a build's work that is done. Rows and entries of indexes count the same.
     ///
-    /// - Parameter total: The rows that it is to have.
+    /// - Parameter total: How many rows the table is to have.
     func shareDone(of id: Int64, total: Int64) throws -> Double {
         let parts = try parts(id).dropLast()
         if parts.isEmpty { return 0 }
@@ -103,7 +105,7 @@ struct BuildStore {
         return expected > 0 ? min(1, Double(done) / Double(expected)) : 0
     }
 
-    /// The texts of the table and its indexes when its build began; `nil` where there is none.
+    /// The CREATE texts of the table and its indexes when the build began; `nil` if there is no build.
     func definition(_ id: Int64) throws -> String? {
         guard try exists() else { return nil }
         let sql = "SELECT definition FROM \(schema).\(Self.table) WHERE id = ? AND part = 0"
@@ -122,7 +124,7 @@ struct BuildStore {
         )
     }
 
-    /// The entry, or the key, where the part that is being filled has come to; `nil` at its beginning.
+    /// The entry or the key up to which the current part is filled; `nil` at its beginning.
     func cursor(_ id: Int64) throws -> [ExactValue]? {
         let values = try connection.mapRows(
             "SELECT value FROM \(schema).\(Self.cursors) WHERE id = ? ORDER BY place",
@@ -146,15 +148,15 @@ struct BuildStore {
         }
     }
 
-    /// The tables that have builds, or have given one up, by their ids.
+    /// The ids of the tables that have a build, or are not to be built.
     func ids() throws -> [Int64] {
         guard try exists() else { return [] }
         return try connection.mapRows("SELECT DISTINCT id FROM \(schema).\(Self.table)") { $0.int64(at: 0) }
     }
 
-    /// Drops a table's build, in the transaction that is open.
+    /// Drops a table's build, in the open transaction.
     ///
-    /// - Parameter mark: What is to be noted for the next one.
+    /// - Parameter mark: A note for the next build, or `nil`.
     func drop(_ id: Int64, noting mark: Mark? = nil) throws {
         guard try exists() else { return }
         try connection.withoutOverwriting(schema) {

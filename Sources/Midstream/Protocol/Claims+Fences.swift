@@ -1,16 +1,16 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// The triggers by which a source refuses writes, and says whose its rows are.
+// The triggers by which a source refuses writes and says to whom its rows belong.
 extension Claims {
-    /// What the trigger of a fence is called.
+    /// The name of a fence's trigger.
     static func fence(_ event: String, _ record: TableRecord) -> String {
         "midstream_fence_\(event)_\(record.id)"
     }
 
     func fence(_ record: TableRecord, of file: String? = nil) throws -> [SchemaRow] {
-        // A fence is enough for a table that others take. In the target's own file, where there are no claims, a fence
-        // that stays is what tells that the table has moved.
+        // One fence is enough for a table that several targets take. Within the target's own file there are no claims: there, a
+        // fence that stays shows that the table has moved.
         if try !isSameFile && !claimFences(of: record.source).isEmpty { return [] }
         return fence(record, "BEFORE", of: file ?? targetFile(), isSameFile ? Self.part(record) : "")
     }
@@ -31,17 +31,19 @@ extension Claims {
         }
     }
 
-    /// What a fence in the target's own file tells besides: which rows, for which table, and whether theirs is to be kept.
+    /// What a fence in the target's own file says besides its message: the target's table, the condition, and whether the source's
+    /// table is to be kept.
     private static func part(_ record: TableRecord) -> String {
         ", \(SQLLiteral.quoted(record.target)), \(record.condition.map(SQLLiteral.quoted) ?? "NULL"), "
             + (record.retirement == .keep ? "1" : "0")
     }
 
-    /// What its fences tell of tables of the target's own file, which are there while rows move, and stay with the table.
+    /// The moves within the target's own file, as their fences tell of them. A fence exists while rows move, and as long as the
+    /// table stays.
     ///
     /// - Parameters:
-    ///   - table: The only one that is wanted.
-    ///   - moving: The tables that have yet to arrive, and are left out.
+    ///   - table: The only source table that is wanted; `nil` for all.
+    ///   - moving: Moving tables. Those that are not done are left out.
     func movedHere(from table: String? = nil, besides moving: [TableRecord] = []) throws -> [Claim] {
         let ids = Set(moving.filter { $0.phase != .done }.map(\.id))
         return try Self.fences(of: table, in: "main", connection).compactMap { fence in
@@ -49,8 +51,8 @@ extension Claims {
         }
     }
 
-    /// The claims of other files on tables of the target; those on a table to which others went within the file, and stayed, are
-    /// on these too.
+    /// The claims of other files on tables of the target. If a table moved to a claimed table within the file, and stayed, the
+    /// claim counts for that table too.
     func onward() throws -> [Claim] {
         let here = try movedHere()
         var all = try Set(Self.all(in: "main", connection))
@@ -70,11 +72,11 @@ extension Claims {
         return Array(all)
     }
 
-    /// What the fence of a move within a file tells: each move has three of them.
+    /// The move within a file of which a fence tells; `nil` unless it is the INSERT trigger, since each move has three.
     static func claim(of fence: Fence, targetFile: String) -> Claim? {
         guard fence.name.hasPrefix("midstream_fence_insert_"), let id = fence.id else { return nil }
         let strings = fence.strings
-        // Those of other files have claims for it.
+        // A fence of a move to another file has one string only; there is a claim for it.
         guard strings.count > 1 else { return nil }
         return Claim(
             id: id,
@@ -93,10 +95,10 @@ extension Claims {
         var table: String
         var sql: String
 
-        /// The number of the move that it was put up by.
+        /// The id of the move that created the fence.
         var id: Int64? { name.utf8.lastIndex(of: UInt8(ascii: "_")).flatMap { Int64(name[$0...].dropFirst()) } }
 
-        /// The texts in its program: what it says, and in the target's own file what it tells besides.
+        /// The strings in the trigger's program: the message, and in the target's own file what follows it.
         var strings: [String] {
             let bytes = Array(sql.utf8)
             return SQLTokenizer(sql).filter { $0.kind == .string }.map {
@@ -107,7 +109,7 @@ extension Claims {
 
     /// The fences of a file.
     ///
-    /// - Parameter table: The source table that they are on; `nil` for all.
+    /// - Parameter table: The only source table that is wanted; `nil` for all.
     static func fences(of table: String? = nil, in schema: String, _ connection: Connection) throws -> [Fence] {
         if let table {
             return try SchemaReader(connection: connection, schema: SQLIdentifier.unquoted(schema)).triggers(on: table)
@@ -125,7 +127,7 @@ extension Claims {
         try Self.fences(of: source, in: schema, connection)
     }
 
-    /// The tables of the source's file that fences are on, by the numbers of the moves which have put these up.
+    /// The tables of the source's file that have fences, by the ids of the moves that created the fences.
     func fencedTables() throws -> [Int64: String] {
         let fences = try connection.mapRows(
             "SELECT name, tbl_name FROM \(schema).sqlite_master WHERE type = 'trigger' AND name LIKE "
@@ -138,17 +140,17 @@ extension Claims {
         return Dictionary(tables) { first, _ in first }
     }
 
-    /// Makes sure that the source's table of a move is the one that was fenced, and none that has got its name: a fence goes with
-    /// the table when another program renames that. A table that was made anew has none.
+    /// Checks that the source's table of a move is the one that was fenced, and not another that has taken its name. When another
+    /// program renames a table, the fence goes with the table. A table that was created anew has no fence.
     ///
     /// - Parameters:
     ///   - fenced: See ``fencedTables()``.
-    ///   - claims: All of the source's file.
+    ///   - claims: All claims of the source's file.
     func checkFence(_ record: TableRecord, _ fenced: [Int64: String], among claims: [Claim]) throws {
         try checkFence(record, among: claims) { fenced[$0] }
     }
 
-    /// - Parameter fenced: The table that the fence of a move is on.
+    /// - Parameter fenced: Finds the table that has the fence of a move.
     private func checkFence(
         _ record: TableRecord,
         among claims: @autoclosure () throws -> [Claim],
@@ -156,7 +158,7 @@ extension Claims {
     ) throws {
         var tables = try fenced(record.id).map { [$0] } ?? []
         if tables.isEmpty {
-            // Where several take a table's rows, it has the fence of one of them.
+            // If several targets take a table's rows, the table has the fence of one of them.
             tables = try claims().filter { SQLIdentifier.equal($0.sourceTable, record.source) && !$0.isDropped }
                 .compactMap { try fenced($0.id) }
         }
@@ -171,7 +173,7 @@ extension Claims {
         )
     }
 
-    /// The same, of what there is now.
+    /// Like `checkFence(_:_:among:)`, with the present fences and claims.
     func checkFence(_ record: TableRecord) throws {
         guard let known = try connection.knownSchema(migration.schema) else {
             return try checkFence(record, fencedTables(), among: isSameFile ? [] : all())
@@ -182,7 +184,7 @@ extension Claims {
         }
     }
 
-    /// Those for tables of other files, which go with the last claim.
+    /// The fences of moves to other files. They are dropped with the last claim.
     func claimFences(of source: String) throws -> [Fence] {
         try fences(of: source).filter { $0.strings.count == 1 }
     }

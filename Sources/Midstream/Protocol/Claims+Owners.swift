@@ -1,11 +1,11 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Which rows of a source belong to which target.
+// Which of a source's rows belong to which target.
 extension Claims {
-    /// What has been claimed of a source table and is in a target table for good.
+    /// The claims on a source table whose rows are in a target table for good.
     ///
-    /// - Parameter moving: All tables that move.
+    /// - Parameter moving: All moving tables.
     func moved(from source: String, into target: String, besides moving: [TableRecord]) throws -> [Claim] {
         try (isSameFile ? movedHere(besides: moving) : all()).filter { claim in
             claim.moved != nil && SQLIdentifier.equal(claim.sourceTable, source)
@@ -13,7 +13,7 @@ extension Claims {
         }
     }
 
-    /// Two targets may take parts of one table, if no row belongs to both.
+    /// Checks that a move shares no row with another claim: two targets may take parts of one table if no row belongs to both.
     func checkDisjoint(_ record: TableRecord, _ other: Claim) throws {
         if other.moved == nil, other.undoStage != nil, !isStale(other) {
             throw MigrationError(
@@ -33,14 +33,14 @@ extension Claims {
         guard shared == nil else { throw belongs(record.source, to: other, for: record.target) }
     }
 
-    /// Whether rows belong to both of two that move at the same time, although none of the source's shows it: it has none, or they
-    /// have been changed in the other's target. Of conditions, only the texts are compared then.
+    /// Whether two moves that run at the same time share rows although no row of the source shows it. The source may have no such
+    /// row, or its rows may have been changed in the other's target. So the texts of the conditions decide.
     private func isSureToShare(_ record: TableRecord, _ other: Claim) -> Bool {
         guard other.moved == nil, !isStale(other) else { return false }
         return record.condition == nil || other.condition == nil || Self.isSame(record.condition, other.condition)
     }
 
-    /// What is told of a source's table whose rows belong to another migration.
+    /// The error for a source's table whose rows belong to another migration.
     func belongs(_ source: String, to other: Claim, for target: String) -> MigrationError {
         guard !isSameFile, isStale(other) else { return Self.belongs(source, to: other.destination, for: target) }
         return MigrationError(
@@ -61,18 +61,19 @@ extension Claims {
         )
     }
 
-    /// Whether a claim is of a former table of the name: one that has moved and was dropped, or was kept and dropped by somebody else,
-    /// with which its fence has gone.
+    /// Whether a claim is on a former table of that name. That table has moved and was dropped; or it was kept, and another program
+    /// dropped it, together with its fence.
     func isOfFormer(_ claim: Claim) throws -> Bool {
         try claim.isDropped || claim.moved != nil && claim.stamp == nil && claimFences(of: claim.sourceTable).isEmpty
     }
 
-    /// A table of which rows move within their file, or have moved and stayed, is no source for another file: each of the two
-    /// would not know when the other is done with the table. Nor the other way round, but for a part that has moved and stayed.
+    /// Checks that the move does not conflict with another move of the table. A table cannot be a source of another file if its
+    /// rows move within their file, or have moved there and stayed: neither move would know when the other is done with the table.
+    /// Nor can a table that another file claims move within its file, except for a part that has moved and stayed.
     ///
-    /// - Parameter claims: All of the file; `nil` where they have yet to be read.
+    /// - Parameter claims: All claims of the file; `nil` if they have yet to be read.
     func checkOwners(_ record: TableRecord, among claims: [Claim]? = nil) throws {
-        // Others may begin meanwhile: a claim and its fence are there together.
+        // Another process may begin a move meanwhile. A claim and its fence appear together.
         let (staked, fences) = try connection.holdingSnapshots(of: [schema]) {
             (try claims ?? all(), try self.fences(of: record.source))
         }
@@ -81,7 +82,7 @@ extension Claims {
         }
         if isSameFile {
             for other in claims {
-                // Rows that have gone are not there to be compared.
+                // Rows that have gone cannot be compared.
                 guard record.condition != nil, other.condition != nil else {
                     throw belongs(record.source, to: other, for: record.target)
                 }
@@ -97,29 +98,29 @@ extension Claims {
         }
     }
 
-    /// Whether a claim names a target that is there no more: it was moved, or deleted.
+    /// Whether the target that a claim names no longer exists there: it was moved or deleted.
     func isStale(_ claim: Claim) -> Bool {
         !claim.targetFile.hasSameBytes(as: targetFile()) && FilePath.isGone(path(of: claim, in: migration.schema))
     }
 
-    /// Whether a claim names the path that its target had before that was moved. Once all rows have moved, nobody has the claim name
-    /// the new one.
+    /// Whether a claim names the path that its target had before the target was moved. Once all rows have moved, nobody updates the
+    /// claim's path.
     func isLeftBehind(_ claim: Claim) -> Bool { claim.moved != nil && isStale(claim) }
 
-    /// Whether a claim is this target's that takes the rows which meet a condition: where its target has been moved, that is the one
-    /// which asks for the same rows.
+    /// Whether a claim is this target's, for the rows that meet a condition. If the claim's target has been moved, the target that
+    /// asks for the same rows is taken for it.
     func isOwn(_ claim: Claim, for condition: String?) -> Bool {
         claim.targetFile.hasSameBytes(as: targetFile())
             || Self.isSame(claim.condition, condition) && isLeftBehind(claim)
     }
 
-    /// Whether two conditions are one, written differently at most.
+    /// Whether two conditions are the same, apart from how they are written.
     static func isSame(_ a: String?, _ b: String?) -> Bool {
         func words(_ text: String?) -> ExactString? { text.map { ExactString(string: CreateTable.words($0)) } }
         return words(a) == words(b)
     }
 
-    /// Where the target of a claim is, or was.
+    /// The present or former path of a claim's target.
     func path(of claim: Claim, in schema: String) -> String {
         FilePath.absolute(claim.targetFile, fromFolderOf: connection.fileName(schema: schema) ?? "")
     }

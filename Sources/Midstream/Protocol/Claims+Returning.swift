@@ -1,29 +1,29 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Claims on a source that rows return to.
+// The claims on a source to which rows return.
 extension Claims {
     /// The smallest and the largest rowid of a table.
     struct RowIDs: Equatable {
         var first: Int64?
         var last: Int64?
 
-        /// Rows are not known by their rowids.
+        /// The rows are not known by their rowids.
         static let unknown = RowIDs()
-        /// There are no rows.
+        /// The table has no rows.
         static let none = RowIDs(first: .max, last: .min)
     }
 
-    /// Makes sure that the target and the source are of the same time: rows that have returned are in the source alone.
+    /// Checks that the target and the source are of the same time: rows that have returned are in the source alone.
     ///
-    /// - The target is the very one whose rows have returned, and not from before that: its stage is on the disk before
-    ///   the claim has the stage's number, and while a snapshot is in use that is from before a stage, this stage does not
-    ///   write the source.
-    /// - The source has all rows that the target has forgotten: they were on the disk, and counted, before.
+    /// - The target is the one whose rows have returned, in a state from after their return. Its stage is on the disk before the
+    ///   claim has the stage's number. A stage does not write the source while a reader has a snapshot from before the stage.
+    /// - The source has all rows that the target has forgotten: before the target forgot them, they were on the source's disk, and
+    ///   counted.
     ///
-    /// - Parameter now: What the target has stored of the table, in a snapshot that is not newer than the claim.
+    /// - Parameter now: The target's record of the table, from a snapshot that is not newer than the claim.
     func checkStage(_ claim: Claim, _ now: TableRecord?) throws {
-        // Where that has gone, another process has ended the move.
+        // If the record is gone, another process has ended the move.
         guard let now else { return }
         if let stage = claim.undoStage {
             guard let own = now.undoStage, own >= stage else {
@@ -49,8 +49,8 @@ extension Claims {
         if claim.undoStage != nil { try checkOwner(claim) }
     }
 
-    /// Notes, in the transaction that has written the source's table, the stage that has done so, and for all who have a
-    /// claim to the table which rowids are the smallest and the largest now.
+    /// Notes the stage that has written the source's table, and the table's smallest and largest rowid, for all claims on the
+    /// table. Call it in the transaction that wrote the table.
     func renew(_ record: TableRecord) throws {
         guard !isSameFile else { return }
         try connection.execute(
@@ -64,7 +64,7 @@ extension Claims {
             "UPDATE \(table) SET first_rowid = ?1, last_rowid = ?2 WHERE id = ?3",
             [own.first, own.last, record.id]
         )
-        // The other targets' rows have stayed where they are.
+        // The rows of the other targets have stayed where they are.
         try connection.execute(
             "UPDATE \(table) SET first_rowid = ?1, last_rowid = ?2 WHERE source_table = ?3 COLLATE NOCASE "
                 + "AND id <> ?4 AND first_rowid IS NOT NULL",
@@ -72,7 +72,8 @@ extension Claims {
         )
     }
 
-    /// Notes in the target, in the transaction that forgets rows, the source that has them.
+    /// Notes the state of the source in the target: the source has the rows that the target forgets. Call it in the transaction
+    /// that forgets them.
     func noteReturn(_ record: TableRecord) throws {
         guard !isSameFile, let claim = try Self.all(in: migration.schema, connection, only: record.id).first else {
             return
@@ -80,7 +81,7 @@ extension Claims {
         try Returns(connection: connection).note(claim.undoWrites ?? 0, of: record)
     }
 
-    /// The conditions under which other tables take rows from the source of this one.
+    /// The conditions by which other targets take rows from this table's source.
     func otherConditions(_ record: TableRecord) throws -> [String] {
         let claims =
             isSameFile

@@ -1,10 +1,10 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// By which rowids a claim knows the rows of a table without a key of its own.
+// The rowids by which a claim knows the rows of a table without an INTEGER PRIMARY KEY.
 extension Claims {
-    /// The smallest and the largest rowid of a table, where its rows are known by that and no column has it; nothing when it is gone,
-    /// or the page that one of them is on is damaged.
+    /// The smallest and the largest rowid of a table whose rows are known by a rowid that no column has. `nil` if the table is
+    /// gone, or if the page of one of the two is damaged.
     func rowIDs(of record: TableRecord) throws -> RowIDs? { try tables(of: record).flatMap(rowIDs) }
 
     func rowIDs(_ tables: (source: TableSchema, target: TableSchema?)) throws -> RowIDs? {
@@ -12,7 +12,7 @@ extension Claims {
         return try rowIDs(of: tables.source)
     }
 
-    /// The tables of a move as they are; `nil` where the source's is gone.
+    /// The two tables of a move as they are now; `nil` if the source's table is gone.
     func tables(of record: TableRecord) throws -> (source: TableSchema, target: TableSchema?)? {
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else { return nil }
@@ -20,11 +20,11 @@ extension Claims {
     }
 
     func rowIDs(of source: TableSchema) throws -> RowIDs? {
-        // No VACUUM changes those that a column has.
+        // VACUUM does not change rowids that a column has.
         guard source.hasRowID, source.rowIDColumn == nil else { return .unknown }
         let (key, from) = (source.rowIDName ?? "rowid", "\(schema).\(SQLIdentifier.quoted(source.name))")
         do {
-            // Both in one statement: it is prepared for each table of a connection that is opened.
+            // One statement reads both: it is prepared for each table whenever a connection is opened.
             let ends: [RowIDs] = try connection.mapRows(
                 once: "SELECT (SELECT min(\(key)) FROM \(from)), (SELECT max(\(key)) FROM \(from))"
             ) { row in
@@ -36,7 +36,7 @@ extension Claims {
         }
     }
 
-    /// Keeps VACUUM out of the source's file, where that is another than the target's.
+    /// Keeps VACUUM out of the source's file, if that is not the target's file.
     var keptRowIDs: KeptRowIDs {
         KeptRowIDs(connection: connection, schema: schema, table: KeptRowIDs.claimed)
     }
@@ -46,7 +46,7 @@ extension Claims {
         try keptRowIDs.dropUnneeded()
     }
 
-    /// Whether the engine tells the source's rows by rowids that are no column's.
+    /// Whether Midstream identifies the source's rows by rowids that no column has.
     static func isKnownByImplicitRowID(_ tables: (source: TableSchema, target: TableSchema?)) -> Bool {
         tables.source.hasRowID && tables.source.rowIDColumn == nil && tables.target?.hasRowID ?? true
     }

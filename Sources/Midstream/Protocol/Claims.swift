@@ -1,8 +1,8 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What a source file knows of the migrations that take its rows: which target claims which table, and the fence that
-/// refuses writes by builds that do not know.
+/// What a source file stores about the migrations that take its rows: which target claims which table, and the fence. The fence
+/// refuses writes of builds that do not know of the migration.
 ///
 /// `Docs/FileFormat.md` describes the table.
 struct Claims {
@@ -20,34 +20,34 @@ struct Claims {
         var targetFile: String
         var targetTable: String
         var condition: String?
-        /// The rows that have moved; `nil` until all have.
+        /// How many rows have moved; `nil` until all have.
         var moved: Int64?
-        /// The number of the target's schema when they had, which only grows.
+        /// The version of the target's schema when all rows had moved. The version only grows.
         var targetVersion: Int64?
-        /// The smallest and the largest rowid at the start, or since rows have returned. VACUUM gives rows other rowids if the
-        /// table has no INTEGER PRIMARY KEY, and then one of the two changes, unless none does.
+        /// The smallest and the largest rowid when the move began, or since rows last returned. If the table has no INTEGER PRIMARY
+        /// KEY, VACUUM gives its rows other rowids. Then one of these two changes, unless no rowid does.
         var firstRowID: Int64?
         var lastRowID: Int64?
-        /// The stage of the target's `Undo` that has last written the table; `nil` while no row has returned.
+        /// The stage of the target's `Undo` that last wrote the table; `nil` while no row has returned.
         var undoStage: Int64?
-        /// How many of its transactions have written the table.
+        /// How many of that `Undo`'s transactions have written the table.
         var undoWrites: Int64?
-        /// Whether the table has been dropped since all of it had moved. One of its name is another then.
+        /// Whether the table was dropped after all its rows had moved. A table of its name is another one then.
         var isDropped = false
-        /// Whether all of it has moved, and the table was kept for what may change, and not since it was to be kept: a later call
-        /// may drop it.
+        /// Whether a later call may drop the table. All its rows have moved, and the table was kept for a reason that may change,
+        /// not because it was asked to be kept.
         var isDroppable = false
-        /// What the source's file looked like, where that cannot be written: then the claim is in the target alone.
+        /// The status of the source's file, if the file cannot be written. The claim is then in the target alone.
         var stamp: SourceStamp?
 
         /// The table that takes the rows, in words.
         var destination: String { "table \(targetTable) of \(targetFile)" }
     }
 
-    /// The claims on tables of the source. Those that lead to this target name it as it is named now: seen from another folder, a
-    /// path that was written for a former one may do so by chance.
+    /// The claims on tables of the source. A claim that leads to this target has the target's present name: a path that was written
+    /// for a former folder may lead to the target by chance.
     ///
-    /// - Parameter id: The only one that is wanted.
+    /// - Parameter id: The only claim that is wanted; `nil` for all.
     func all(only id: Int64? = nil) throws -> [Claim] {
         let unfenced = try unfenced(only: id)
         let claims = try Self.all(in: migration.schema, connection, only: id) + unfenced
@@ -63,7 +63,7 @@ struct Claims {
         }
     }
 
-    /// The claims on tables of the source that are in the target alone.
+    /// The claims on tables of the source that are stored in the target alone.
     private func unfenced(only id: Int64?) throws -> [Claim] {
         if isSameFile { return [] }
         return try UnfencedClaims(connection: connection).all(
@@ -76,10 +76,10 @@ struct Claims {
     /// The claims on tables of a file.
     ///
     /// - Parameters:
-    ///   - schema: What it is attached as, as SQL writes it.
-    ///   - id: The only one that is wanted.
+    ///   - schema: The schema under which the file is attached, as SQL writes it.
+    ///   - id: The only claim that is wanted; `nil` for all.
     static func all(in schema: String, _ connection: Connection, only id: Int64? = nil) throws -> [Claim] {
-        // Another connection may drop the table once this one has seen that it is there.
+        // Another connection may drop the table after this one has seen that it exists.
         try connection.holdingSnapshots(of: [schema]) { try allHere(in: schema, connection, only: id) }
     }
 
@@ -114,21 +114,21 @@ struct Claims {
         try StateStore(connection: connection, schema: schema).exists("midstream_claims")
     }
 
-    /// The target's file as the source names it.
+    /// The target's file, by the path that the source stores for it.
     func targetFile() -> String { file(of: "main") }
 
-    /// An attached file as the source names it.
+    /// An attached file, by the path that the source stores for it.
     func file(of other: String) -> String {
-        // Older versions of SQLite name a file by the links that it was opened through.
+        // Older versions of SQLite name a file by the link through which it was opened.
         let path = FilePath.resolved(connection.fileName(schema: other) ?? "")
         let source = connection.fileName(schema: migration.schema).map(FilePath.resolved) ?? path
         return FilePath.relative(path, toFolderOf: source)
     }
 
-    /// Another target has claimed a table by the number of a move that is about to begin.
+    /// Another target has claimed a table with the id of a move that is about to begin.
     struct NumberTaken: Error {}
 
-    /// Whether the number of a move that is about to begin is that of another target's, which has begun in the same millisecond.
+    /// Whether the id of a move that is about to begin is also that of another target's move, which began in the same millisecond.
     func isTaken(_ record: TableRecord, among claims: [Claim]) -> Bool {
         claims.contains { claim in
             claim.id == record.id
@@ -139,10 +139,10 @@ struct Claims {
         }
     }
 
-    /// The same of one table.
+    /// Claims one table: see `stake(_:)` of several.
     func stake(_ record: TableRecord) throws { try stake([record]) }
 
-    /// Claims tables for a migration that the target already knows of, and puts up the fences, in one transaction.
+    /// Claims tables for a migration that the target already has stored, and creates the fences, in one transaction.
     func stake(_ records: [TableRecord]) throws {
         var known = Staked(isSameFile ? [] : try all())
         var fenced: Set<String> = []
@@ -155,7 +155,7 @@ struct Claims {
         try connection.create(fences, in: migration.schema)
     }
 
-    /// The claims on tables of a file, of which there may be thousands.
+    /// The claims on tables of a file. There may be thousands, so they are found by id and by source table.
     struct Staked {
         private var byID: [Int64: Claim] = [:]
         private var bySource: [String: [Claim]] = [:]
@@ -175,16 +175,16 @@ struct Claims {
             bySource[SQLIdentifier.lowercased(claim.sourceTable), default: []].append(claim)
         }
 
-        /// Takes the name from claims.
+        /// Removes claims from those on a source table. They can still be found by their ids.
         mutating func forget(on source: String, where isForgotten: (Claim) throws -> Bool) rethrows {
             try bySource[SQLIdentifier.lowercased(source)]?.removeAll(where: isForgotten)
         }
     }
 
-    /// Claims a table, which has yet to be fenced then.
+    /// Claims a table. The caller must then fence it.
     ///
-    /// - Parameter claims: All of the source's file, which this one comes to.
-    /// - Returns: `false` where it was claimed before.
+    /// - Parameter claims: All claims of the source's file. The new one is added.
+    /// - Returns: `false` if the table was claimed for this move before.
     private func stake(_ record: TableRecord, of file: String, among claims: inout Staked) throws -> Bool {
         if isSameFile {
             for other in try movedHere(from: record.source) where !other.isDropped { try checkDisjoint(record, other) }
@@ -210,7 +210,7 @@ struct Claims {
         }
         for claim in claims.claims(on: record.source) {
             if try isOfFormer(claim) {
-                // Its target may have yet to learn that it was dropped.
+                // The claim's target may not have learnt yet that the table was dropped.
                 try connection.execute("UPDATE \(table) SET source_table = '' WHERE id = ?", [claim.id])
             } else {
                 try checkDisjoint(record, claim)
@@ -242,8 +242,8 @@ struct Claims {
         return true
     }
 
-    /// Whether a claim on a source table belongs to the table that a table of the target has moved on to, or that may have moved on
-    /// from there.
+    /// Whether a claim on a source table belongs to the table to which a table of the target has moved on, or may belong to one
+    /// further on in that chain.
     ///
     /// - Parameter onward: See ``onward()``.
     func hasMovedOn(_ claim: Claim, _ source: String, _ wish: TableMigration, _ onward: [Claim]) -> Bool {
@@ -252,24 +252,24 @@ struct Claims {
         return onward.contains { onward in
             guard SQLIdentifier.equal(onward.sourceTable, wish.name) else { return false }
             let isOver = onward.moved != nil && !onward.isDropped
-            // The next file takes over what rows are to come from, and leaves the rest to end where it is. From there they may
-            // have come back into another table of this one.
+            // The next file takes over only the moves that still have rows to come; the others end where they are. From there, rows
+            // may have come back into another table of this file.
             let isWish =
                 claim.targetFile.hasSameBytes(as: targetFile()) && SQLIdentifier.equal(claim.targetTable, wish.name)
             if isOver, !isWish, Self.isSame(claim.condition, wish.condition) { return true }
             guard SQLIdentifier.equal(onward.targetTable, claim.targetTable) else { return false }
             let other = self.path(of: onward, in: "main")
-            // When all has moved on, a file may have got another path than one of them knows.
+            // Once all rows have moved on, a file may have been moved without both files knowing it.
             return other.hasSameBytes(as: path) || isOver && (FilePath.isGone(path) || FilePath.isGone(other))
         }
     }
 
-    /// Has a claim belong to the table of another file, with a fence that says so.
+    /// Gives a claim to the table of another file, and makes the fence say so.
     ///
     /// - Parameters:
-    ///   - record: The move as that file has it, or is to have it.
+    ///   - record: The move as that file has stored it, or will.
     ///   - file: That file.
-    ///   - others: Whose it may be by now.
+    ///   - others: The files that may own the claim by now.
     func assign(_ record: TableRecord, to file: String, among others: [String]) throws {
         guard let claim = try all().first(where: { $0.id == record.id }),
             others.contains(where: claim.targetFile.hasSameBytes)
@@ -289,7 +289,7 @@ struct Claims {
         try passFence(of: record, to: record, of: file)
     }
 
-    /// Has a fence that a move has made say where the rows are to be written from now on.
+    /// Replaces the fence of a move by one that names the table into which rows are to be written from now on.
     private func passFence(of record: TableRecord, to other: TableRecord, of file: String) throws {
         let own = try fences(of: record.source).filter { $0.id == record.id }.map(\.name)
         guard !own.isEmpty else { return }
@@ -300,7 +300,7 @@ struct Claims {
         try connection.create(fence, in: migration.schema)
     }
 
-    /// Writes the claims alone, in a transaction that is on the disk when it returns.
+    /// Runs `body`, which writes only claims, in a transaction that is on the disk when the call returns.
     func write(_ body: () throws -> Void) throws {
         try connection.transaction {
             try WriteLock.take(connection, by: "midstream_claims", in: migration.schema)
@@ -309,11 +309,12 @@ struct Claims {
         try connection.sync(schema: migration.schema)
     }
 
-    /// Takes a claim back, if there is one, with its fence if nobody else has a claim to the table.
+    /// Takes a claim back, if there is one. If no other claim on the table is left, its fence goes too; otherwise the fence is
+    /// passed on.
     ///
-    /// - Parameter claims: All of the file; `nil` where they have yet to be read.
+    /// - Parameter claims: All claims of the file; `nil` if they have yet to be read.
     func withdraw(_ record: TableRecord, among claims: [Claim]? = nil) throws {
-        // It has another name where a program without Midstream has renamed the table.
+        // The fence is found by the move's id: a program without Midstream may have renamed the table.
         var fences = MoveSQL.guards.map { Self.fence($0, record) }
         if !isSameFile {
             let claims = try claims ?? all()
@@ -325,7 +326,7 @@ struct Claims {
             if let other = others.first(where: { SQLIdentifier.equal($0.sourceTable, record.source) }) {
                 return try passFence(of: record, to: TableRecord(other, of: migration), of: other.targetFile)
             }
-            // Another's is there where its table has got this one's name.
+            // If another claim's table now has this name, keep that claim's fence.
             fences += try claimFences(of: record.source).filter { fence in !others.contains { $0.id == fence.id } }
                 .map(\.name)
         }
@@ -334,10 +335,10 @@ struct Claims {
         }
     }
 
-    /// Withdraws the claims of targets whose files are not there any more, for tables that have not been dropped.
+    /// Withdraws the claims of targets whose files no longer exist, on tables that have not been dropped.
     ///
     /// - Returns: The source's tables.
-    /// - Throws: ``MigrationError`` with code `misuse` where a target that is there has claims, and no other one has.
+    /// - Throws: ``MigrationError`` with code `misuse` if only targets that exist have claims.
     func releaseLost() throws -> [String] {
         guard try Self.exist(in: schema, connection) else { return [] }
         var released: [String] = []
@@ -364,23 +365,24 @@ struct Claims {
         return released
     }
 
-    /// Makes sure that the source is the one that a table began to move from, that this target has seen which rows returned to
-    /// it, and that its rows have the rowids that they had then.
+    /// Checks three things: the source is the one from which the table began to move, this target knows which rows have returned to
+    /// the source, and the source's rows still have their rowids.
     ///
     /// - Complexity: O(log n).
     @discardableResult
     func confirm(_ record: TableRecord) throws -> Claim? {
-        // Rows that return change all of it at once. The target's snapshot is not the newer one.
+        // A return changes rows, rowids and claim together, so one snapshot must have all. The target's snapshot is taken first, so
+        // it is not newer.
         try connection.holdingSnapshots(of: ["main", schema]) {
             guard let claim = try confirmTarget(record) else { return nil }
-            // A table that is gone is told of when a connection misses it.
+            // If the source's table is gone, the connection that misses it reports that.
             if claim.stamp == nil, let now = try rowIDs(of: record) { try check(now, claim, record) }
             return claim
         }
     }
 
-    /// The same but for the rowids, where the claims on the source's tables have been read already, in a transaction that had
-    /// read the target before them.
+    /// Like `confirm(_:)`, without the check of the rowids. The caller has read the source's claims already, in a transaction that
+    /// had read the target before.
     @discardableResult
     func confirm(_ record: TableRecord, among claims: [Int64: Claim]) throws -> Claim? {
         guard !isSameFile else { return nil }
@@ -391,7 +393,7 @@ struct Claims {
         return claim
     }
 
-    /// Makes sure that a source's rows have the rowids that they had when its table began to move.
+    /// Checks that the source's rows still have the rowids that they had when the table began to move.
     func checkRowIDs(_ claim: Claim, _ record: TableRecord, of source: TableSchema, _ target: TableSchema) throws {
         guard claim.stamp == nil else { return }
         if let now = try target.hasRowID ? rowIDs(of: source) : .unknown { try check(now, claim, record) }
@@ -410,8 +412,8 @@ struct Claims {
 
     private var path: String { connection.fileName(schema: migration.schema) ?? "the source" }
 
-    /// Makes sure that the source is the one that a table began to move from, and that this target has seen which rows
-    /// returned to it.
+    /// Checks that the source is the one from which the table began to move, and that this target knows which rows have returned to
+    /// the source.
     func confirmTarget(_ record: TableRecord) throws -> Claim? {
         guard !isSameFile else { return nil }
         return try connection.holdingSnapshots(of: ["main", schema]) {
@@ -427,7 +429,7 @@ struct Claims {
         return claim
     }
 
-    /// Makes sure that nobody has written a source that has no fence, since nobody could.
+    /// Checks that nobody has written a source without a fence. It has none since it could not be written.
     func checkUnchanged(since stamp: SourceStamp, _ record: TableRecord) throws {
         guard SourceStamp(of: path) != stamp else { return }
         throw MigrationError(
@@ -439,7 +441,7 @@ struct Claims {
         )
     }
 
-    /// What is told of a source that has no claim of a table's.
+    /// The error for a source that has no claim of the table.
     func isOther(_ record: TableRecord) -> MigrationError {
         MigrationError(
             .foreignState,
@@ -449,8 +451,8 @@ struct Claims {
         )
     }
 
-    /// The same, and that this target is not a copy of the one that the source's rows belong to. In a transaction that
-    /// writes the source.
+    /// Like `confirm(_:)`. Also checks that this target is not a copy of the one that the source's rows belong to. Call it in a
+    /// transaction that writes the source.
     func confirmOwn(_ record: TableRecord) throws {
         if let claim = try confirm(record) { try checkOwner(claim) }
     }
@@ -466,7 +468,7 @@ struct Claims {
         }
     }
 
-    /// What the claim of a record of this target says.
+    /// The claim of a move that this target has stored.
     func claim(_ record: TableRecord) -> Claim {
         Claim(
             id: record.id,
@@ -480,7 +482,7 @@ struct Claims {
 }
 
 extension TableRecord {
-    /// A move of which there is but its claim: as it was when it began.
+    /// Makes the record of a move of which only the claim is left, as it was when the move began.
     init(_ claim: Claims.Claim, of migration: MigrationRecord) {
         self.init(
             id: claim.id,

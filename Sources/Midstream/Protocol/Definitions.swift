@@ -1,9 +1,9 @@
 internal import SQLiteConnection
 
-/// How a table that is about to move and its source were created, with their indexes: whether a program without Midstream has
-/// changed one since it was checked that the rows can move.
+/// The CREATE texts of a table that is about to move, of its source, and of their indexes. They show whether a program without
+/// Midstream has changed one of these since Midstream checked that the rows can move.
 struct Definitions: Hashable {
-    /// `nil` where there is no such table.
+    /// The text of the target's table; `nil` if there is no such table.
     var target: String?
     var source: String?
 
@@ -12,7 +12,7 @@ struct Definitions: Hashable {
         self.source = source
     }
 
-    /// Reads them as they are.
+    /// Reads the present texts.
     init(of target: String, from source: String, _ migration: MigrationRecord, _ connection: Connection) throws {
         self.target = try SchemaReader(connection: connection, schema: "main").definition(of: target)
         self.source = try SchemaReader(connection: connection, schema: migration.schema).definition(of: source)

@@ -1,16 +1,16 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The guard triggers that a file has.
+/// The guard triggers of a file.
 struct GuardTriggers {
-    /// How the function begins that they name for a fence.
+    /// The prefix of the names of the functions that guard triggers call as a fence.
     static let fence = "midstream_guard_"
 
-    /// The tables that they are on, by the triggers' names.
+    /// The table that each trigger is on, by the trigger's name.
     let tables: [String: String]
-    /// The functions that they name for a fence, by the triggers' names.
+    /// The function that each trigger calls as a fence, by the trigger's name.
     let fences: [String: String]
-    /// Their texts, by their names.
+    /// The text of each trigger, by the trigger's name.
     private let texts: [String: String]
 
     /// - Complexity: O(n) in the objects of the schema, which no index finds by their names.
@@ -18,7 +18,7 @@ struct GuardTriggers {
         self.init(try Self.read(connection, where: "name LIKE 'midstream\\_%' ESCAPE '\\'"))
     }
 
-    /// Those of one move.
+    /// Reads the guard triggers of one move.
     init(_ connection: Connection, of id: Int64) throws {
         let names = MoveSQL.guards.map { MoveSQL.trigger($0, id) }
         guard let known = try connection.knownSchema("main") else {
@@ -50,16 +50,16 @@ struct GuardTriggers {
         }
     }
 
-    /// Whether the triggers of a move hand over the values of all keys that the target's table has, and of no others: a connection
-    /// without Midstream may have made or dropped a unique index since they were made.
+    /// Whether a move's INSERT trigger passes on the values of exactly those keys that the target's table has. A connection without
+    /// Midstream may have created or dropped a unique index since the trigger was created.
     func handOverKeys(of table: TableSchema, _ id: Int64) -> Bool {
         Self.handsOverKeys(of: table, text(ofInsert: id))
     }
 
-    /// The text of a move's trigger for INSERT.
+    /// The text of a move's INSERT trigger.
     func text(ofInsert id: Int64) -> String? { texts[MoveSQL.trigger("insert", id)] }
 
-    /// The same of the trigger for INSERT.
+    /// Whether an INSERT trigger with this text passes on exactly the table's keys.
     static func handsOverKeys(of table: TableSchema, _ text: String?) -> Bool {
         guard !table.hasOtherKeys, let text else { return false }
         let bytes = Array(text.utf8)
@@ -68,7 +68,7 @@ struct GuardTriggers {
         }
         let call = zip(words, words.dropFirst()).enumerated().first { $0.1 == ("midstream_conflict", "(") }
         guard let call else { return false }
-        // The number of the move, and the rowid or NULL.
+        // Skips the move's number and, if it is there, the rowid; there is NULL in its place otherwise.
         let values = words.dropFirst(call.offset + 4)
         let keys = values.first == "new" ? values.dropFirst(3) : values
         let columns = zip(keys, zip(keys.dropFirst(), keys.dropFirst(2))).filter { $0.0 == "new" && $0.1.0 == "." }.map(
@@ -77,9 +77,10 @@ struct GuardTriggers {
         return columns == MoveSQL.keyColumns(of: table).map { SQLIdentifier.lowercased(table.columns[$0].name) }
     }
 
-    /// The function that a trigger names for a fence: after the table's names, which may be like it.
+    /// The function that a trigger calls as a fence. It comes after the table's names, which may resemble the function's name.
     private static func fence(in sql: String) -> String? {
-        // Bytes, since connections are opened often: to look for texts costs more than all else of a trigger.
+        // This compares bytes, since connections are opened often, and searching in strings costs more than everything else about a
+        // trigger.
         let (bytes, name) = (Array(sql.utf8), Array(fence.utf8))
         let starts = 0..<max(0, bytes.count - name.count)
         guard let start = starts.last(where: { bytes[$0] == name[0] && bytes[$0...].starts(with: name) }) else {
@@ -90,10 +91,11 @@ struct GuardTriggers {
     }
 }
 
-/// Whether a moving table is still the one that its migration began with.
+/// Checks whether a moving table is still the one that its migration began with.
 ///
-/// Midstream's connections move all of a table before they change its definition. Others can do so at any time, since the
-/// guard triggers refuse writes alone: then the pending rows no longer fit, and nothing may be read or moved.
+/// Midstream's connections move all rows of a table before they change the table's definition. Other connections can change it at
+/// any time, since the guard triggers only refuse writes. Then the pending rows no longer fit, and Midstream must neither read nor
+/// move any.
 struct GuardedTable {
     private let record: TableRecord
     private let triggers: GuardTriggers
@@ -104,11 +106,11 @@ struct GuardedTable {
     }
 
     /// - Parameters:
-    ///   - target: The target's table of the recorded name; `nil` when there is none.
-    ///   - source: The source's table.
-    /// - Throws: ``MigrationError``, with what to do.
+    ///   - target: The target's table of the recorded name; `nil` if there is none.
+    ///   - source: The source's table; `nil` if there is none.
+    /// - Throws: ``MigrationError``, which says what to do.
     func check(_ target: TableSchema?, _ source: TableSchema?) throws {
-        // Before that there are no triggers; after it nothing is pending.
+        // Before this phase there are no guard triggers; after it no row is pending.
         guard record.phase == .copying else { return }
         let guards = MoveSQL.guards.compactMap { triggers.tables[MoveSQL.trigger($0, record.id)] }
         if let other = guards.first(where: { !SQLIdentifier.equal($0, record.target) }) {
@@ -137,12 +139,12 @@ struct GuardedTable {
         }
     }
 
-    /// What the target's columns are made of, and the condition, must still mean what they did.
+    /// Checks that the condition and what the target's columns are made of still mean what they meant.
     private func checkOrigins(_ source: TableSchema) throws {
         for column in record.columns where column != .joined {
             switch column.origin {
             case .column(let name) where !source.hasColumn(name): throw lost(name)
-            // Another may have its place by now, and its name be that of one which is taken.
+            // Another column may have taken this one's place by now, and this one may be called like a column that is taken.
             case .left where !source.hasColumn(column.name): throw lost(column.name)
             default: break
             }
@@ -154,7 +156,7 @@ struct GuardedTable {
         try Self.checkWords(of: record, source)
     }
 
-    /// Words that mean the rowid or a truth value must not be columns by now.
+    /// Checks that no word of the condition or an expression that means the rowid or a truth value has become a column.
     static func checkWords(of record: TableRecord, _ source: TableSchema) throws {
         for text in record.expressions {
             guard let word = source.misreadWords(in: text).first(where: \.isColumn) else { continue }

@@ -1,23 +1,24 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Keeps VACUUM out of a file while tables move whose rowids are no column's.
+/// Keeps VACUUM out of a file while tables move whose rowids are not a column of theirs.
 ///
-/// VACUUM gives the rows of such a table other rowids, by which the engine would take rows that have moved for pending ones. It
-/// makes each table of the file anew by the table's CREATE TABLE, and fails where one names a collation that the connection
-/// does not have. No other statement needs the collation: the table has no index, and nothing compares the column. Where a
-/// connection has such a collation all the same, or the file was made anew from a dump, the rowids of this very table tell.
+/// VACUUM gives the rows of such a table other rowids. Midstream would then take rows that have moved for pending ones. VACUUM
+/// creates each table of the file again by the table's CREATE TABLE, and fails if this names a collation that the connection does
+/// not have. So Midstream creates a table with such a collation. No other statement needs the collation: the table has no index,
+/// and nothing compares the column. If a connection has such a collation nevertheless, or the file was made from a dump, the rowids
+/// of this table show it.
 ///
 /// Source: <https://www.sqlite.org/lang_vacuum.html>.
 struct KeptRowIDs {
     static let table = OwnNames.keptRowIDs
-    /// The same in the file of a source that is another file, by claim.
+    /// The table's name in a source's file that is not the target's; it has the ids of claims.
     static let claimed = OwnNames.claimedRowIDs
-    /// It stands in SQLite's message: `no such collation sequence: …`.
+    /// The name appears in SQLite's message: `no such collation sequence: …`.
     private static let collation = "midstream_moves_rows_of_this_file_and_VACUUM_must_wait"
 
     let connection: Connection
-    /// The schema that the file is attached under.
+    /// The schema under which the file is attached.
     var schema = "main"
     var table = Self.table
 
@@ -25,7 +26,7 @@ struct KeptRowIDs {
 
     private func exists() throws -> Bool { try StateStore(connection: connection, schema: schema).exists(table) }
 
-    /// Notes a move, in the transaction that is open.
+    /// Notes a move, in the open transaction.
     func keep(_ id: Int64) throws {
         if try !exists() {
             try connection.createExactCollation(Self.collation)
@@ -37,32 +38,32 @@ struct KeptRowIDs {
         try connection.execute("INSERT OR REPLACE INTO \(name)(rowid, moving) VALUES (?1, ?1)", [id])
     }
 
-    /// Forgets a move, in the transaction that is open. Statements of the connection may be running.
+    /// Removes the note of a move, in the open transaction. Statements of the connection may be running.
     func forget(_ id: Int64) throws {
         guard try exists() else { return }
         try connection.execute("DELETE FROM \(name) WHERE moving = ?", [id])
     }
 
-    /// Drops the table once no move needs it, in the transaction that is open.
+    /// Drops the table once no move needs it, in the open transaction.
     func dropUnneeded() throws {
         guard try exists(), try connection.fetchOne("SELECT 1 FROM \(name) LIMIT 1") == nil else { return }
         try connection.dropTable(table, in: SQLIdentifier.unquoted(schema))
     }
 
-    /// Lets the connection run a VACUUM, when no table moves any more that it would harm. Another process may have one begin while the
-    /// VACUUM waits for its lock: then the watch denies it.
+    /// Lets the connection run VACUUM. Call it when no table moves that VACUUM would harm. Another process may begin such a move
+    /// while VACUUM waits for its lock; the watch denies the VACUUM then.
     func allowVacuum() {
-        // Where it is there already, it cannot be replaced while statements run, nor need be.
+        // If the collation is defined already, SQLite cannot replace it while statements run; nor need it be replaced.
         try? connection.createExactCollation(Self.collation)
     }
 
-    /// The moves whose rows have the rowids that they had when they were noted.
+    /// The moves whose notes still have their rowids: their rows have kept theirs as well.
     func kept() throws -> Set<Int64> {
         guard try exists() else { return [] }
         return Set(try connection.fetchAll("SELECT moving FROM \(name) WHERE rowid = moving").map { try $0.get(0) })
     }
 
-    /// Makes sure that the rows of a table that moves have the rowids that they had.
+    /// Checks that the rows of a moving table still have their rowids.
     func check(_ sql: MoveSQL) throws {
         guard sql.keepsRowIDs else { return }
         let isKept =
