@@ -1,26 +1,28 @@
 internal import SQLiteConnection
 
-/// What is read of a source with damaged pages. The statements of ``MoveSQL`` for one row have their place here as well, since
-/// not every way leads to a row then.
+/// The statements that read a source with damaged pages. The statements of ``MoveSQL`` for one row are here too, since with damaged
+/// pages not every way leads to a row.
 extension MoveSQL {
-    /// How SQLite comes to rows of the source.
+    /// How SQLite reaches rows of the source.
     ///
-    /// Where the key is in an index, as it is without rowids, a seek goes down to a leaf even if the row is on a page above it,
-    /// and reads all of each row that it compares with, overflow pages and all. Rows beside a damaged page may so be out of
+    /// If the key is in an index, or the table has no rowids, a seek goes down to a leaf even if the row is on a page above the
+    /// leaf. It reads each row that it compares with completely, including overflow pages. So a seek may not reach rows that are
+    /// next to a damaged page.
     /// its reach.
     enum Way: Hashable, Sendable {
-        /// It seeks the key.
+        /// SQLite seeks the key.
         case key
-        /// It seeks where the row would end, or begin, and goes one row back, or on.
+        /// SQLite seeks the place where the row would end, or begin, and goes one row back, or forward.
         case descending, ascending
-        /// It reads the keys of all rows after one, or from the first on; of all through one, or from the last down. It reads
-        /// no other columns on its way.
+        /// SQLite reads the keys of all rows: upwards after a key or from the first row on, or downwards from a key or from the
+        /// last row on. On its way it reads no other columns.
         case up(after: RowKey?), down(from: RowKey?)
-        /// It reads the table itself where the key has an index of its own.
+        /// SQLite reads the table itself, although the key has an index of its own.
         case table
     }
 
-    /// The ways to a row that take no longer in a long table, and one that does, where the key is not the table's order.
+    /// The ways to a row whose cost does not depend on the table's length. If the key is not the table's order, the last way is one
+    /// whose cost does.
     var ways: [Way] {
         if seeksRowIDs { return [.key] }
         return [.key, .descending, .ascending] + (listings.last == "NOT INDEXED" ? [.table] : [])
@@ -28,12 +30,12 @@ extension MoveSQL {
 
     // MARK: One row
 
-    /// FROM and what follows for the row with the key ?1…. The way's own key is among the parameters after that.
+    /// FROM and the rest of a query for the row with the key ?1…. The way's own key is in the parameters after the row's key.
     func row(_ way: Way) -> String {
         let parameters = key.parameters(from: 1)
         let last = key.count - 1
         func walk(_ bound: [String], isReversed: Bool) -> String {
-            // Only what is no index's term is compared on the way.
+            // The `+` makes SQLite compare the key with each row on the way instead of seeking it.
             let terms = bound + [key.equals(key.source.map { "+" + $0 }, parameters)]
             return " FROM \(source) WHERE \(terms.joined(separator: " AND ")) "
                 + "ORDER BY \(key.order(key.source, isReversed: isReversed)) LIMIT 1"
@@ -54,14 +56,14 @@ extension MoveSQL {
 
     private func bound(of way: Way) -> [String] {
         switch way {
-        // Beside a damaged page, the comparison must name the rowid of a row that can be read: SQLite seeks that.
+        // Next to a damaged page, the comparison must name the rowid of a readable row, since SQLite seeks that rowid.
         case .up(after: .some): [isBeyond(1 + key.count)]
         case .down(from: .some): [key.compares(key.source, .through, key.parameters(from: 1 + key.count))]
         default: []
         }
     }
 
-    /// Binds the key of a row and what the way to it needs.
+    /// Binds the key of a row, and the key of the way to it.
     func bind(_ key: RowKey?, _ way: Way, to statement: Statement) throws(SQLiteError) {
         if let key { try statement.bind(key, at: 1) }
         switch way {
@@ -71,12 +73,12 @@ extension MoveSQL {
         }
     }
 
-    /// Whether the row with the key ?1… belongs.
+    /// Whether the row with the key ?1… belongs to the migration.
     func belongs(_ way: Way) -> String { "SELECT 1\(condition)\(row(way))" }
 
     // MARK: Keys
 
-    /// The keys that a way comes to, and whether they are after the key ?1…, if it is given.
+    /// The keys that a way reaches, each with whether it is after the key ?1…, if that is given.
     func keys(_ way: Way, isBounded: Bool) -> String {
         let isBeyond = isBounded ? key.compares(key.source, .after, key.parameters(from: 1)) : "1"
         let bound = bound(of: way)
@@ -85,9 +87,10 @@ extension MoveSQL {
             + whereClause(bound + key.belonging, "") + " ORDER BY \(key.order(key.source, isReversed: isReversed))"
     }
 
-    /// Keys after the key ?1…, if it is given, by one of `listings`: as many as the parameter after it says.
+    /// Keys after the key ?1…, if that is given, read by one of `listings`. The parameter after the key says how many.
     ///
-    /// An index of a table without rowids has the PRIMARY KEY's columns, and one of another has the rowid.
+    /// This works since an index of a table without rowids contains the PRIMARY KEY's columns, and an index of another table
+    /// contains the rowid.
     ///
     /// Source: <https://www.sqlite.org/withoutrowid.html>, <https://www.sqlite.org/lang_indexedby.html>.
     func listedKeys(_ listing: String, isBounded: Bool) -> String {
@@ -99,7 +102,7 @@ extension MoveSQL {
             + " ORDER BY \(key.order(key.source)) LIMIT ?\(1 + key.count)"
     }
 
-    /// The first key from where its first columns are ?1….
+    /// The first key whose first columns are ?1… or come after that.
     func firstKey(columns count: Int) -> String {
         let columns = Array(key.source.prefix(count))
         let start = key.compares(columns, .from, Array(key.parameters(from: 1).prefix(count)))

@@ -1,6 +1,6 @@
 internal import SQLText
 
-/// The SQL that the engine runs on the two sides of a moving table. All of it is within SQLite 3.15.
+/// The SQL that Midstream runs on the two sides of a moving table. All of it works with SQLite 3.15.
 struct MoveSQL: Sendable {
     let id: Int64
     /// `main."T"`
@@ -9,37 +9,37 @@ struct MoveSQL: Sendable {
     /// `"schema"."S"`
     let source: String
     let sourceName: String
-    /// The schema that the source is in.
+    /// The schema under which the source is attached.
     let sourceSchema: String
-    /// The source's name where it is a table of the target's file.
+    /// The source table's name, if it is in the target's file.
     let sourceInTarget: String?
-    /// By what rows are told apart.
+    /// The key that identifies rows.
     let key: KeySQL
-    /// Whether the rowids of either side are no column's, so that VACUUM may change them.
+    /// Whether the rowids of either side have no column, so that VACUUM may change them.
     let hasImplicitKey: Bool
-    /// Whether a VACUUM of the target's file may change rowids by which rows are told apart.
+    /// Whether a VACUUM of the target's file may change rowids that identify rows.
     let keepsRowIDs: Bool
     /// `main.midstream_ledger_…`
     let ledger: String
-    /// `main.midstream_watermark_…`, where the key is not the rowid.
+    /// `main.midstream_watermark_…`; used only if the key is not the rowid.
     let watermark: String
     /// Whether the target is AUTOINCREMENT.
     let hasSequence: Bool
     /// `AND (…)`, or nothing.
     let condition: String
-    /// The target's columns on a row of the source.
+    /// The target's columns as SQL on a row of the source.
     let columns: MappedColumns
-    /// The columns of the target that are written, and what of the source is written into them.
+    /// The names of the target's columns that are written, and the source's expressions that are written into them.
     let insertedColumns: String
     private let selected: [String]
-    /// Whether a seek in the source compares rowids alone, and reads nothing else of the rows that it passes.
+    /// Whether a seek in the source compares only rowids, and reads nothing else of the rows that it passes.
     let seeksRowIDs: Bool
-    /// What names the source's own order of rows, or an index that has all of its rows, for a query that is to read that.
+    /// Clauses that make a query read an index with all of the source's rows, or the table in its own order.
     let listings: [String]
-    /// Those columns by index, and their names, without a rowid that has no column.
+    /// The written columns, by index and by name, without a rowid that has no column.
     let written: [Int]
     let writtenColumns: [String]
-    /// Whether the target's rowid has no column, and is written besides.
+    /// Whether the target's rowid has no column, and is written in addition to the columns.
     let hasUnnamedKey: Bool
     /// The target's column that is the rowid.
     let rowIDColumn: Int?
@@ -81,25 +81,25 @@ struct MoveSQL: Sendable {
         state = Self.state(record.id, ledger, watermark, key)
     }
 
-    /// The same with another table of the target's file in the target's place, which has its columns.
+    /// The SQL of this move with another table of the target's file as target. That table has the target's columns.
     func into(_ table: String) -> MoveSQL {
         var sql = self
         sql.target = "main." + SQLIdentifier.quoted(table)
         return sql
     }
 
-    /// See ``keepsRowIDs``.
+    /// Whether ``keepsRowIDs`` holds for these tables.
     static func keepsRowIDs(target: TableSchema, source: TableSchema?, _ migration: MigrationRecord) -> Bool {
         guard target.hasRowID else { return false }
-        // A VACUUM of the target's file is one of the source's too.
+        // If both tables are in one file, a VACUUM of that file is one of the source too.
         let isImplicitInSource = source.map { $0.hasRowID && $0.rowIDColumn == nil } ?? false
         return target.rowIDColumn == nil || migration.sourcePath == nil && isImplicitInSource
     }
 
     // MARK: State
 
-    /// Phase, watermark, ceiling, whether the ledger has entries, and the key that the watermark stands for if it is not
-    /// the rowid.
+    /// Phase, watermark, ceiling, and whether the ledger has entries. If the key is not the rowid, also the key that the watermark
+    /// stands for.
     let state: String
 
     private static func state(_ id: Int64, _ ledger: String, _ watermark: String, _ key: KeySQL) -> String {
@@ -108,12 +108,12 @@ struct MoveSQL: Sendable {
             + (key.isRowID ? "" : " LEFT JOIN \(watermark)") + " WHERE id = \(id)"
     }
 
-    /// The stage of `Undo` while the last rows are on their way to the source.
+    /// The stage of `Undo`, while the last rows are being brought back to the source.
     var stageOfLastRows: String {
         "SELECT undo_stage FROM main.midstream_tables WHERE id = \(id) AND watermark IS NULL AND undo_stage % 2 = 1"
     }
 
-    /// The engine's own tables.
+    /// Creates the ledger, and the watermark's table if the key is not the rowid.
     var createTables: [String] {
         let ledger = "CREATE TABLE \(ledger)(\(key.ledgerColumns))\(key.ledgerOptions)"
         if key.isRowID { return [ledger] }
@@ -124,24 +124,25 @@ struct MoveSQL: Sendable {
     /// The key that the watermark stands for.
     var watermarkKey: String { "SELECT \(KeySQL.list(key.ledger)) FROM \(watermark)" }
 
-    /// Source rows that no statement has settled yet. Combine with a lower bound to get the pending ones.
+    /// Source rows that no statement has settled yet. Together with a lower bound, these are the pending rows.
     var isUnsettled: String { "NOT \(isSettled)\(condition)" }
 
-    /// Whether the ledger has the source's row. The source's names do not stand where they could mean the ledger's columns, or
+    /// Whether the ledger has the source row's key. The source's names must stand where they cannot mean the ledger's columns or
     /// its rowid.
     var isSettled: String {
         let isFound = "\(KeySQL.tuple(key.source)) IN (SELECT \(KeySQL.list(key.ledger)) FROM \(ledger))"
-        // For the value of it, not for its truth, SQLite would go through the whole ledger to see that there is no NULL.
+        // If this were used as a value, SQLite would go through the whole ledger to see that it has no NULL. As a truth value it
+        // does not.
         return key.count == 1 ? isFound : "CASE WHEN \(isFound) THEN 1 ELSE 0 END"
     }
 
-    /// Whether the source's row is beyond what the stepper has passed.
+    /// Whether the source's row is beyond the stepper's watermark.
     ///
     /// - Parameters:
-    ///   - first: The first of the parameters, to which `LiveState.bindBound` binds the bound.
-    ///   - isIndexed: Whether SQLite may find the rows by that.
+    ///   - first: The number of the first of the parameters to which `LiveState.bindBound` binds the bound.
+    ///   - isIndexed: Whether SQLite may use an index to find the rows.
     func isBeyond(_ first: Int, isIndexed: Bool = true) -> String {
-        // A rowid is compared with the smallest that may be pending.
+        // A rowid is compared with the smallest rowid that may be pending.
         key.compares(
             isIndexed ? key.source : key.source.map { "+" + $0 },
             key.isRowID ? .from : .after,
@@ -149,14 +150,14 @@ struct MoveSQL: Sendable {
         )
     }
 
-    /// Whether the source's row is beyond what the stepper has passed, which is that number, or the key of `watermark`.
+    /// Whether the source's row is beyond the stored watermark: `number`, or if the key is not the rowid, the key in `watermark`.
     private func isBeyondStored(_ number: String) -> String {
-        // The source's names must not stand where they could mean the watermark's columns.
+        // The source's names must stand where they cannot mean the columns of the watermark's table.
         let stored = key.isRowID ? [number] : key.ledger.map { "(SELECT \($0) FROM \(watermark))" }
         return key.compares(key.source, .after, stored)
     }
 
-    /// Pending rows of the source, as what follows a term of WHERE, where the stored watermark is that.
+    /// A continuation of a WHERE clause that chooses the source's pending rows, given the stored watermark.
     func isPending(after watermark: Int64?) -> String {
         switch watermark {
         case nil: " AND \(isUnsettled)"
@@ -165,9 +166,9 @@ struct MoveSQL: Sendable {
         }
     }
 
-    /// The number of rows on both sides, in one statement and so in one snapshot.
+    /// The number of rows on both sides together, in one statement and so in one snapshot.
     func wholeCount(named name: String) -> String {
-        // Among the source's rows, a column of the application's may have the name.
+        // The qualified name: a column of the application's in the source may be called `watermark`.
         let stored = "midstream_tables.watermark"
         return
             "SELECT (SELECT count(*) FROM \(target)) + ifnull((SELECT CASE WHEN phase <> \(MigrationPhase.copying.rawValue) "
@@ -181,7 +182,7 @@ struct MoveSQL: Sendable {
 
     /// The number of pending rows.
     ///
-    /// - Parameter isBounded: Whether the parameters are the bound.
+    /// - Parameter isBounded: Whether the parameters are the lower bound.
     func countPending(isBounded: Bool, hasLedger: Bool) -> String {
         "SELECT count(*) FROM \(source) WHERE \(isBounded ? isBeyond(1) : "1")"
             + (hasLedger ? " AND \(isUnsettled)" : condition)
@@ -189,7 +190,8 @@ struct MoveSQL: Sendable {
 
     // MARK: One row
 
-    /// Whether the row with the key ?1… is pending. By the rowid, it is not below the lower bound.
+    /// Whether the row with the key ?1… is pending. If the key is the rowid, the caller has checked that it is not below the lower
+    /// bound.
     func isPending(isBounded: Bool) -> String {
         let bound = isBounded && !key.isRowID ? " AND \(isBeyond(1 + key.count))" : ""
         return
@@ -204,29 +206,30 @@ struct MoveSQL: Sendable {
 
     func copyRow(_ way: Way) -> String { "\(insert(undoing: .statement)) \(selectRow(way))" }
 
-    /// `OR` stands above what the target's constraints say of conflicts. It would also stand above what the programs of
-    /// triggers say of theirs; where these are to fire, `FiredTriggers` sees to it that the constraints say nothing.
+    /// An `OR` clause overrides what the target's constraints say about conflicts. It would also override what the programs of
+    /// triggers say about theirs. So there is none if triggers are to fire; `FiredTriggers` then makes sure that the constraints
+    /// say nothing.
     ///
     /// Source: <https://www.sqlite.org/lang_createtrigger.html>.
     func insert(undoing refusal: Refusal) -> String {
         "INSERT \(firesTriggers ? "" : "OR \(refusal.rawValue) ")INTO \(target)(\(insertedColumns))"
     }
 
-    /// What is copied of the row with the key ?1….
+    /// Selects what is copied of the row with the key ?1….
     func selectRow(_ way: Way) -> String { select(selected, way) }
 
     private func select(_ values: [String], _ way: Way) -> String { "SELECT \(KeySQL.list(values))\(row(way))" }
 
-    /// Copies the row with the key ?1…, with the values of the parameters from `firstReplacement` on in some of its columns.
+    /// Copies the row with the key ?1…. Some of its columns get the values of the parameters from `firstReplacement` on instead.
     ///
-    /// - Parameter replaced: Which of `writtenColumns` these are.
+    /// - Parameter replaced: The places of these columns in `writtenColumns`.
     func copyRow(_ way: Way, replacing replaced: [Int]) -> String {
         var values = selected
         for (offset, column) in replaced.enumerated() { values[column] = "?\(firstReplacement + offset)" }
         return "\(insert(undoing: .statement)) \(select(values, way))"
     }
 
-    /// After the row's key and the way's.
+    /// The number of the first parameter after the row's key and the way's key.
     var firstReplacement: Int { 1 + 2 * key.count }
 
     func isKeyColumn(_ name: String) -> Bool { keyColumns.contains(name) }
@@ -239,11 +242,11 @@ struct MoveSQL: Sendable {
     /// Whether the ledger has the key ?1….
     var isInLedger: String { "SELECT 1 FROM \(ledger) WHERE \(key.equals(key.ledger, key.parameters(from: 1)))" }
 
-    /// For each comparable key of the target: the first pending row that has the values ?1, ?2, ….
+    /// For each comparable key of the target: finds the first pending row that has the values ?1, ?2, ….
     ///
-    /// The comparison is the target's: the only explicit collation takes precedence over the source column's own.
+    /// The comparison is the target's: its explicit collation takes precedence over the source column's own.
     ///
-    /// - Parameter isBounded: Whether the parameters after these are the bound.
+    /// - Parameter isBounded: Whether the parameters after the values are the lower bound.
     func keyLookups(of target: TableSchema, isBounded: Bool) -> [String] {
         target.comparableKeys.map { index in
             lookup(by: index) + " " + (isBounded ? "AND \(isBeyond(index.terms.count + 1)) " : "")
@@ -251,7 +254,7 @@ struct MoveSQL: Sendable {
         }
     }
 
-    /// Whether a source row has, in a key of the target, the values of the row that is called `midstream_target`.
+    /// Whether a source row has the same values in a key of the target as the row that is called `midstream_target`.
     func hasKey(_ index: TableSchema.Index, of target: TableSchema) -> String {
         if columns.areNull(in: index) { return "0" }
         let terms = index.terms.compactMap { term -> String? in
@@ -263,16 +266,16 @@ struct MoveSQL: Sendable {
         return terms.joined(separator: " AND ")
     }
 
-    /// Whether a row of the source has, in that key of the target, the values of the target's row ?1….
+    /// Whether a row of the source has the same values in a key of the target as the target's row with the key ?1….
     ///
-    /// - Parameter rows: Which rows of the source, as what follows a term of WHERE.
+    /// - Parameter rows: Chooses the rows of the source, as a continuation of a WHERE clause.
     func collides(by index: TableSchema.Index, of target: TableSchema, with rows: String) -> String {
         "SELECT 1 FROM \(self.target) AS midstream_target WHERE "
             + key.equals(key.target.map { "midstream_target." + $0 }, key.parameters(from: 1))
             + " AND EXISTS (SELECT 1 FROM \(source) WHERE \(hasKey(index, of: target))\(rows))"
     }
 
-    /// The source's rows that have the values ?1, ?2, … in a key of the target.
+    /// Finds the source's rows that have the values ?1, ?2, … in a key of the target.
     func lookup(by index: TableSchema.Index) -> String {
         let terms = index.terms.enumerated().map { offset, term in
             let column = term.column.flatMap { $0 >= 0 ? columns[$0] : nil }
@@ -289,7 +292,7 @@ struct MoveSQL: Sendable {
     var anyInSource: String { "SELECT 1 FROM \(source)" + whereClause(key.belonging, "") + " LIMIT 1" }
     var largestSourceKey: String { "SELECT max(\(key.source[0])) FROM \(source)" + whereClause(key.belonging, "") }
 
-    /// The largest rowid of those that belong.
+    /// The largest rowid among the rows that belong to the migration.
     var largestBelongingKey: String {
         let name = key.source[0]
         return "SELECT \(name) FROM \(source)" + whereClause(key.belonging, condition)
@@ -310,12 +313,12 @@ struct MoveSQL: Sendable {
             ? "" : " WHERE \((terms.isEmpty ? ["1"] : terms).joined(separator: " AND "))\(rest)"
     }
 
-    /// The key of the row which many rows after the first one of a range: as many as the parameter after those of the range
-    /// says.
+    /// The key of the row that follows the first row of a range at a distance. The parameter after those of the range says how many
+    /// rows further it is.
     ///
     /// - Parameters:
-    ///   - shared: How many of the first columns it is to have like the key that the range begins behind.
-    ///   - isPending: Whether pending rows alone are counted.
+    ///   - shared: How many of the first columns must be equal to those of the key after which the range begins.
+    ///   - isPending: Whether only pending rows are counted.
     func upperKey(isBounded: Bool, sharing shared: Int, isPending: Bool) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
             + whereClause(
@@ -325,10 +328,11 @@ struct MoveSQL: Sendable {
             + " ORDER BY \(key.order(key.source)) LIMIT 1 OFFSET ?\(2 * key.count + 1)"
     }
 
-    /// What a copy of many rows undoes when the target refuses one.
+    /// What SQLite undoes if the target refuses one of many copied rows.
     enum Refusal: String {
         case statement = "ABORT"
-        /// The transaction. SQLite keeps no statement journal then, a copy of each page that the statement changes.
+        /// The whole transaction. For this, SQLite keeps no statement journal, which has a copy of each page that the statement
+        /// changes.
         ///
         /// Source: <https://www.sqlite.org/tempfiles.html>, section 2.5.
         case transaction = "ROLLBACK"
@@ -337,16 +341,16 @@ struct MoveSQL: Sendable {
     /// Copies the pending rows of a range.
     func copyRange(_ range: KeyRange, withLedger: Bool, undoing refusal: Refusal) -> String {
         "\(insert(undoing: refusal)) \(selectRange(range, withLedger: withLedger))"
-            // What is copied in the order of the keys makes the target dense.
+            // Copying in the order of the keys makes the target dense.
             + (key.isRowID ? "" : " ORDER BY \(key.order(key.source))")
     }
 
-    /// What is copied of the rows of a range.
+    /// Selects what is copied of the rows of a range.
     func selectRange(_ range: KeyRange, withLedger: Bool) -> String {
         "SELECT \(KeySQL.list(selected)) FROM \(source)\(rangeClause(range, withLedger: withLedger))"
     }
 
-    /// The WHERE clause for the rows of a range that belong, or for the pending ones among them.
+    /// The WHERE clause for the rows of a range that belong to the migration, or with the ledger, for the pending ones among them.
     func rangeClause(_ range: KeyRange, withLedger: Bool, _ more: String = "") -> String {
         whereClause(
             key.terms(key.source, range),
@@ -354,34 +358,34 @@ struct MoveSQL: Sendable {
         )
     }
 
-    /// Rows of the source as `midstream_source`, where the key is `midstream_key0…`, and those of the target's columns are
-    /// `midstream_value` and their index, without the columns' collations: these may be the application's own, which the engine's
-    /// connection does not have.
+    /// Rows of the source as `midstream_source`. The key's columns are called `midstream_key0…`, those of the target's columns
+    /// `midstream_value` and the column's index. They do not have the columns' collations, since these may be the application's
+    /// own, which the engine's connection lacks.
     func renamedRows(_ columns: [Int], _ whereClause: String) -> String {
         let key = key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
         let values = columns.map { "\(self.columns[$0].value) COLLATE BINARY AS midstream_value\($0)" }
         return "(SELECT \(KeySQL.list(key + values)) FROM \(source)\(whereClause)) AS midstream_source"
     }
 
-    /// The key and the columns of such rows, by names that no column of a table beside them has.
+    /// The names of the key's columns in renamed rows. No column of another table has such a name.
     var keyAliases: [String] { key.source.indices.map { "midstream_source.midstream_key\($0)" } }
 
     static func valueAlias(_ column: Int) -> String { "midstream_source.midstream_value\(column)" }
 
-    /// The pending keys of a range.
+    /// The pending keys of a range, in order.
     func pendingKeys(_ range: KeyRange) -> String {
         "SELECT \(KeySQL.list(key.source)) FROM \(source)"
             + rangeClause(range, withLedger: true)
             + " ORDER BY \(key.order(key.source))"
     }
 
-    /// Forgets the ledger's entries of a range.
+    /// Removes the ledger's entries of a range.
     func forgetSettled(_ range: KeyRange) -> String {
-        // Without a condition, SQLite 3.15 does not count what it deletes from a table without rowids.
+        // SQLite 3.15 does not count what a DELETE without a condition deletes from a table without rowids.
         "DELETE FROM \(ledger) WHERE \(key.condition(key.ledger, range))"
     }
 
-    /// Has the watermark stand for the key ?1….
+    /// Makes the watermark stand for the key ?1….
     var storeWatermarkKey: String {
         "INSERT OR REPLACE INTO \(watermark)(only, \(KeySQL.list(key.ledger))) "
             + "VALUES (0, \(KeySQL.list(key.parameters(from: 1))))"
@@ -389,19 +393,19 @@ struct MoveSQL: Sendable {
 
     // MARK: Counting
 
-    /// Of the rows before the key ?1…, or of all, from the last one down: the key of the one that so many follow as the
-    /// parameter after the key says.
+    /// Finds the first key of a slice that ends before the key ?1…, or at the last row. The parameter after the key says how many
+    /// rows of the slice follow that key.
     ///
-    /// - Parameter shared: How many of the first columns it is to have like that key.
+    /// - Parameter shared: How many of the first columns must be equal to those of the key ?1….
     func sliceStart(isEnded: Bool, sharing shared: Int) -> String {
         let terms = key.terms(key.source, KeyRange(first: isEnded ? .before : nil, shared: shared))
         return "SELECT \(KeySQL.list(key.source)) FROM \(source)" + whereClause(terms + key.belonging, "")
             + " ORDER BY \(key.order(key.source, isReversed: true)) LIMIT 1 OFFSET ?\(key.count + 1)"
     }
 
-    /// How many rows of a range belong.
+    /// How many rows of a range belong to the migration.
     ///
-    /// - Parameter hashes: Whether the sum of their hashes is asked for as well.
+    /// - Parameter hashes: Whether the sum of these rows' hashes is asked for as well.
     func countSlice(_ range: KeyRange, hashes: Bool) -> String {
         "SELECT count(*)\(hashes ? ", sum(\(VerificationSQL(self).sourceHash))" : "") FROM \(source)"
             + whereClause(key.terms(key.source, range), condition)
@@ -409,14 +413,14 @@ struct MoveSQL: Sendable {
 
     // MARK: Triggers of the target
 
-    /// The triggers on the target's table by which a new row meets pending rows of the same key.
+    /// The guard triggers: on the target's table, they make a new row meet the pending rows that have one of its keys.
     ///
-    /// They name functions that only Midstream's connections have, so that a connection without the overlay is refused
-    /// ("no such function") instead of taking a pending row's key. So is one whose overlay is of another move, or of triggers that
-    /// were made before: the name of one has a number of its own. They have no list of columns, since an assignment to `rowid`
-    /// would not fire them then.
+    /// They call functions that only Midstream's connections have. So SQLite refuses a write of a connection without the overlay
+    /// ("no such function"), which could otherwise take a pending row's key. It also refuses a connection whose overlay is of
+    /// another move, or of triggers that were created earlier, since one of the functions has a number in its name. The triggers
+    /// have no list of columns: with one, an assignment to `rowid` would not fire them.
     ///
-    /// - Parameter number: That number. Tables that begin together may share one.
+    /// - Parameter number: The number in the function's name. Tables that begin together may share one.
     func triggers(of target: TableSchema, number: Int64 = Identifiers.next()) -> [SchemaRow] {
         let fence = "\(GuardTriggers.fence)\(number)()"
         let name = SQLIdentifier.quoted(target.name)
@@ -424,14 +428,14 @@ struct MoveSQL: Sendable {
         let rowID = key.isRowID ? [key.target[0]] : []
         let keys = columns.map { column in
             let new = "NEW.\(SQLIdentifier.quoted(column.name))"
-            // REPLACE puts the default in the place of NULL after the trigger has run.
+            // After the trigger has run, REPLACE puts the default in the place of NULL.
             guard let replacement = column.replacement, !column.isReplacementVolatile else { return new }
             return "ifnull(\(new), \(replacement))"
         }
         let values = ["\(id)"] + (key.isRowID ? ["NEW.\(key.target[0])"] : ["NULL"]) + keys
         let call = "SELECT CASE WHEN 1 THEN midstream_conflict(\(KeySQL.list(values))) ELSE \(fence) END;"
         let changed = (rowID + columns.map { SQLIdentifier.quoted($0.name) })
-            // An index may tell values apart which the column's own collation does not.
+            // An index may distinguish values that are equal by the column's own collation.
             .map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }
             .joined(separator: " OR ")
         func trigger(_ event: String, _ program: String) -> SchemaRow {
@@ -454,7 +458,7 @@ struct MoveSQL: Sendable {
         guards.map { "DROP TRIGGER IF EXISTS \(schema).\(trigger($0, id))" }
     }
 
-    /// What the guard triggers, and those of a fence, are called for.
+    /// The statements for which guard triggers, and the triggers of a fence, are called.
     static let guards = OwnNames.guardedStatements
 
     static func trigger(_ event: String, _ id: Int64) -> String { "midstream_\(event)_\(id)" }

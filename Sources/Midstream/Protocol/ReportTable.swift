@@ -1,17 +1,17 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A table of the target that tells of rows which did not move as others did, and stays when all have. It is made with the
-/// first of them.
+/// A table of the target that reports rows which did not move like the others. It is created with the first such row, and stays
+/// when all other rows have moved.
 struct ReportTable {
-    /// What is told of, as in the table's name.
+    /// What the table reports, as in its name.
     let kind: String
-    /// The column of `midstream_tables` that has its name.
+    /// The column of `midstream_tables` that stores the name of the report table.
     let nameColumn: String
-    /// The definitions of its columns, without types and constraints, so that it takes whatever there is.
+    /// The definitions of the report table's columns. They have no types and constraints, so that the table takes any values.
     let columns: [String]
 
-    /// - Returns: Its name. Where another table has the usual one, the table's id stands behind it, or a number besides.
+    /// - Returns: The report table's name. If another table has the usual name, the move's id is appended, and if need be a number.
     func make(for record: TableRecord, _ connection: Connection) throws -> String {
         let stored = "SELECT \(nameColumn) FROM main.midstream_tables WHERE id = ?"
         if let known: String = try connection.fetchValue(stored, [record.id]), try takes(known, connection) {
@@ -34,7 +34,7 @@ struct ReportTable {
         return name
     }
 
-    /// The table that tells of rows of a move which the target has forgotten; `nil` where there is none.
+    /// The report table of a move that the target has forgotten; `nil` if there is none.
     static func left(_ kind: String, of target: String, _ id: Int64, _ connection: Connection) throws -> String? {
         let wanted = "\(OwnNames.prefix)\(kind)_\(target)"
         return try connection.fetchValue(
@@ -43,7 +43,7 @@ struct ReportTable {
         )
     }
 
-    /// Whether a table is still there, with its columns: it is the application's to deal with.
+    /// Whether a report table still exists with its columns: the application may do with it what it likes.
     private func takes(_ name: String, _ connection: Connection) throws -> Bool {
         let list = KeySQL.list(columns.map { "midstream_report.\($0)" })
         let query = "SELECT \(list) FROM main.\(SQLIdentifier.quoted(name)) AS midstream_report LIMIT 0"

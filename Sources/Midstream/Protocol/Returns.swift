@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// How often the source of each returning table had been written when the target last forgot rows that are there.
+/// For each returning table: how often its source had been written when the target last forgot rows that the source has.
 ///
 /// `Docs/FileFormat.md` describes the table.
 struct Returns {
@@ -14,7 +14,7 @@ struct Returns {
         )
     }
 
-    /// None while no row has been forgotten.
+    /// The number of writes that is stored; 0 while the target has forgotten no row.
     func writes(of record: TableRecord) throws -> Int64 {
         guard record.undoStage != nil else { return 0 }
         do {
@@ -25,13 +25,13 @@ struct Returns {
         }
     }
 
-    /// Notes which file a source is in whose rows have all returned.
+    /// Notes the source's file once all rows have returned to it.
     func note(file: String?, of record: TableRecord) throws {
         try connection.execute("INSERT OR IGNORE INTO main.\(Self.table)(id) VALUES (?)", [record.id])
         try connection.execute("UPDATE main.\(Self.table) SET file = ? WHERE id = ?", [file, record.id])
     }
 
-    /// The file that has been noted so.
+    /// The noted file; `nil` if none is noted.
     func file(of record: TableRecord) throws -> String? {
         try connection.holdingSnapshots(of: ["main"]) {
             guard try StateStore(connection: connection).exists(Self.table) else { return nil }

@@ -3,9 +3,9 @@
     internal import SQLiteConnection
 
     extension StateStore {
-        /// What must hold of the stored state at the end of each of the stepper's transactions. In debug builds alone.
+        /// Checks what must hold for the stored state at the end of each of the stepper's transactions. Only in debug builds.
         ///
-        /// - Returns: What does not hold.
+        /// - Returns: What does not hold; `nil` if everything does.
         func checkInvariants() throws -> String? {
             let (migrations, records) = try load()
             let ids = Set(migrations.map(\.id))
@@ -22,7 +22,8 @@
                 if try record.phase.rawValue < MigrationPhase.done.rawValue && !exists("table", record.ledger) {
                     return "\(name) has no ledger"
                 }
-                // Others may drop them with their table, which is an error that the application is told of.
+                // The reverse is not checked: another program may drop the triggers with their table. That is an error which the
+                // application gets.
                 if try record.phase != .copying && exists("trigger", MoveSQL.trigger("insert", record.id)) {
                     return "\(name) is \(record.phase.name), and has its guard triggers"
                 }

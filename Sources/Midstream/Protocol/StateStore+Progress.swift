@@ -2,12 +2,12 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension StateStore {
-    /// How far the migrations are, in the transaction that is open.
+    /// The progress of the migrations, in the open transaction.
     func progress() throws -> MigrationProgress { try progress(of: load(), .idle, 0, ledgerCount) }
 
     /// - Parameters:
-    ///   - ledgerCount: The entries of a table's ledger.
-    ///   - stop: Why a table is stopped.
+    ///   - ledgerCount: The number of entries in a table's ledger.
+    ///   - stop: Why a table is stopped; `nil` if it is not.
     func progress(
         of state: (migrations: [MigrationRecord], tables: [TableRecord]),
         _ outcome: MigrationProgress.Outcome,
@@ -18,9 +18,9 @@ extension StateStore {
         let target = connection.fileName(schema: "main") ?? ""
         let paths = Dictionary(state.migrations.map { ($0.id, $0.path(fromFolderOf: target)) }) { first, _ in first }
         let builds = BuildStore(connection: connection, schema: schema)
-        // Once for all: there may be thousands.
+        // Read once for all tables: there may be thousands.
         let built = try Set(builds.ids())
-        // Several sources have one build.
+        // Several sources of one table have one build.
         var shares: [String: Double] = [:]
         func isUnmoved(_ record: TableRecord) -> Bool { record.isMoving && record.watermark == nil }
         for record in state.tables where built.contains(record.id) && isUnmoved(record) {

@@ -3,28 +3,28 @@ internal import SQLiteConnection
 
 /// The migration's state in the target file.
 ///
-/// Everything that decides where a row is stands here and commits with the target's own rows. `Docs/FileFormat.md`
-/// describes the tables.
+/// Everything that decides where a row is is stored here, and commits with the target's own rows. `Docs/FileFormat.md` describes
+/// the tables.
 struct StateStore {
     /// The format that this version writes, and the only one that it reads.
     static let format: Int64 = 1
-    /// The tables that there are while anything moves.
+    /// The tables that exist while anything moves.
     private static let tables = [OwnNames.state, OwnNames.migrations, OwnNames.tables, OwnNames.columns]
 
-    /// What was checked of tables that are about to move.
+    /// The table of what was checked of tables that are about to move.
     static let beginnings = OwnNames.beginnings
 
-    /// What of sources the application gives up, where it does.
+    /// The table of what the application gives up of sources. It exists only if something is given up.
     static let givenUp = OwnNames.givenUp
 
     let connection: Connection
-    /// The schema that the file is attached under.
+    /// The schema under which the file is attached.
     var schema = "main"
 
     /// Whether the file has migrations.
     func exists() throws -> Bool { try exists("midstream_state") }
 
-    /// Whether the file has a table of the engine's.
+    /// Whether the file has a table of Midstream's.
     func exists(_ table: String) throws -> Bool {
         if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) { return Self.has(table, known) }
         let sql = "SELECT 1 FROM \(schema).sqlite_master WHERE type = 'table' AND name = ?"
@@ -35,7 +35,7 @@ struct StateStore {
         known.objects(named: table).contains { $0.type == "table" && $0.name.hasSameBytes(as: table) }
     }
 
-    /// Creates the tables in the transaction that is open.
+    /// Creates the tables, in the open transaction.
     func create() throws {
         if try exists() { return }
         try connection.execute(
@@ -60,7 +60,7 @@ struct StateStore {
         try connection.execute("INSERT INTO \(schema).midstream_state(format) VALUES (?)", [Self.format])
     }
 
-    /// Drops the tables in the transaction that is open.
+    /// Drops the tables, in the open transaction.
     func drop() throws {
         for table in Self.tables {
             try connection.execute("DROP TABLE \(schema).\(table)")
@@ -75,9 +75,9 @@ struct StateStore {
 
     // MARK: Tables that are about to move
 
-    /// Notes what was checked of one.
+    /// Notes what was checked of a table that is about to move.
     ///
-    /// - Parameter file: The file that its source was in, by ``FilePath/lastingIdentity(_:)``.
+    /// - Parameter file: The file that has the source, by ``FilePath/lastingIdentity(_:)``.
     func save(_ definitions: Definitions, in file: String?, of record: TableRecord) throws {
         try connection.execute(
             """
@@ -91,7 +91,7 @@ struct StateStore {
         )
     }
 
-    /// The file that the source of one was in when it was checked, by ``FilePath/lastingIdentity(_:)``; `nil` where that was not noted.
+    /// The file that had the source when the table was checked, by ``FilePath/lastingIdentity(_:)``; `nil` if it is not noted.
     func sourceFile(of record: TableRecord) throws -> String? {
         try connection.holdingSnapshots(of: [schema]) {
             guard try exists(Self.beginnings) else { return nil }
@@ -99,7 +99,7 @@ struct StateStore {
         }
     }
 
-    /// What was checked of one; `nil` where that was not noted.
+    /// What was checked of a table that is about to move; `nil` if it is not noted.
     func definitions(of record: TableRecord) throws -> Definitions? {
         guard try exists(Self.beginnings) else { return nil }
         return try connection.fetchOne(
@@ -108,7 +108,7 @@ struct StateStore {
         ).map { Definitions(target: try $0.get(0), source: try $0.get(1)) }
     }
 
-    /// Forgets it, since the table moves by now, or does not.
+    /// Removes the note of what was checked. The table has begun to move, or will not.
     func forgetDefinitions(of record: TableRecord) throws {
         guard try exists(Self.beginnings) else { return }
         try connection.execute("DELETE FROM \(schema).\(Self.beginnings) WHERE id = ?", [record.id])
@@ -118,9 +118,9 @@ struct StateStore {
 
     // MARK: Reading
 
-    /// Reads everything; nothing when the file has no migrations.
+    /// Reads all migrations and tables; nothing if the file has no migrations.
     ///
-    /// - Throws: ``MigrationError`` when another version of Midstream wrote it in another format.
+    /// - Throws: ``MigrationError`` if another version of Midstream wrote the file in another format.
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)),
             !Self.has("midstream_state", known), !Self.has("midstream_tables", known)
@@ -130,7 +130,7 @@ struct StateStore {
         return try inSnapshot { try loadHere() }
     }
 
-    /// Another process may end the last migration meanwhile, and drop the tables.
+    /// Runs `body` in one snapshot: another process may end the last migration meanwhile, and drop the tables.
     private func inSnapshot<Result>(_ body: () throws -> Result) throws -> Result {
         if connection.isInTransaction { return try body() }
         return try connection.readingTransaction(body)
@@ -174,7 +174,7 @@ struct StateStore {
             throw Self.isIncomplete
         }
         let stops = names.contains(Stops.table) ? try Stops(connection: connection, schema: schema).all() : [:]
-        // What moves into a table that another file has claimed is that file's from then on, and is left as it is.
+        // If another file has claimed a table, the moves into that table are that file's from then on, and are left as they are.
         let records = tables.map { record in
             var record = record
             record.stop = stops[record.id]
@@ -184,7 +184,8 @@ struct StateStore {
         return (migrations, records)
     }
 
-    /// Those of these tables that there are: one look at the schema for all of them, which may have thousands.
+    /// Those of the named tables that exist. It reads the schema once for all of them, since the schema may have thousands of
+    /// tables.
     private func ownNames(_ names: [String]) throws -> [String] {
         if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)) {
             return names.filter { Self.has($0, known) }
@@ -195,9 +196,9 @@ struct StateStore {
         ).map { try $0.get(0) }
     }
 
-    /// Whether tables of the file have the triggers of moving ones.
+    /// Whether the file has triggers of moving tables.
     ///
-    /// - Parameter id: The move of which there is nothing else.
+    /// - Parameter id: Looks only for a trigger of this move; `nil` for any move.
     func hasGuards(of id: Int64? = nil) throws -> Bool {
         try connection.fetchAll("SELECT name FROM \(schema).sqlite_master WHERE type = 'trigger'").contains {
             let name = try $0.get(0, as: String.self)
@@ -212,7 +213,8 @@ struct StateStore {
             + "from a backup, together with its sources"
     )
 
-    /// The table of another file that takes the rows of one of this file, in words; `nil` where there is none, or it has them.
+    /// The table of another file that takes the rows of a table of this file, in words. `nil` if there is none, or it has all rows
+    /// already.
     func destination(of table: String) throws -> String? {
         Self.destination(of: table, try Claims.all(in: schema, connection))
     }
@@ -252,7 +254,7 @@ struct StateStore {
         )
     }
 
-    /// The columns of all tables, by the tables' ids.
+    /// The column records of all tables, by the tables' ids.
     private func columns() throws -> [Int64: [ColumnRecord]] {
         var columns: [Int64: [ColumnRecord]] = [:]
         for row in try connection.fetchAll(
@@ -270,8 +272,8 @@ struct StateStore {
         return columns
     }
 
-    /// Reads one table's state, without its columns, which are asked for once and not with each batch; `nil` when it is over
-    /// and gone.
+    /// Reads one table's state; `nil` if its move is over and forgotten. The record has no columns: these are read once, and not
+    /// with each batch.
     func table(_ id: Int64) throws -> TableRecord? {
         do {
             return try connection.mapRows(
@@ -283,7 +285,7 @@ struct StateStore {
         }
     }
 
-    /// Writes all of a table's state.
+    /// Writes the whole state of a table.
     func save(_ record: TableRecord) throws {
         try connection.execute(
             """
@@ -312,7 +314,7 @@ struct StateStore {
         }
     }
 
-    /// Whether the rows of all tables have arrived, so that who reads the file finds them there.
+    /// Whether the rows of all tables have arrived, so that a program that reads the file finds them there.
     func isWhole() throws -> Bool {
         let unfinished = try connection.fetchOne(
             "SELECT 1 FROM \(schema).midstream_tables WHERE phase < ? LIMIT 1",
@@ -321,9 +323,9 @@ struct StateStore {
         return unfinished == nil
     }
 
-    /// Whether tables of a migration are not done.
+    /// Whether some tables of a migration are not done.
     ///
-    /// - Returns: `nil` where the file has no migrations.
+    /// - Returns: `nil` if the file has no migrations.
     func isUnfinished(_ migration: MigrationRecord) throws -> Bool? {
         try inSnapshot {
             guard try exists() else { return nil }
@@ -347,7 +349,7 @@ struct StateStore {
         }
     }
 
-    /// Drops the tables in the transaction that is open, if no table moves any more.
+    /// Drops all state if no table moves any more, in the open transaction.
     func dropIfOver() throws {
         let unfinished = try connection.fetchOne(
             "SELECT 1 FROM \(schema).midstream_tables WHERE phase < ? LIMIT 1",
@@ -356,8 +358,8 @@ struct StateStore {
         if unfinished == nil { try drop() }
     }
 
-    /// Removes a table that has not begun to move, or has returned, and its migration if it was the only one; with the last
-    /// one that is not done, everything.
+    /// Removes a table that has not begun to move, or has returned. Removes its migration if that has no other table, and all state
+    /// if every other table is done.
     func remove(_ record: TableRecord) throws {
         try forgetDefinitions(of: record)
         let rowIDs = KeptRowIDs(connection: connection, schema: schema)
@@ -380,7 +382,8 @@ struct StateStore {
         try dropIfOver()
     }
 
-    /// Removes the moves into a table that have rows to come yet, which another file has taken over with the table's own.
+    /// Removes the moves into a table that still have rows to come. Another file has taken these moves over together with the
+    /// table.
     func removeMoves(into table: String) throws {
         for record in try load().tables where record.phase == .copying && SQLIdentifier.equal(record.target, table) {
             for trigger in MoveSQL.dropTriggers(record.id, in: schema) { try connection.execute(trigger) }
@@ -388,7 +391,7 @@ struct StateStore {
         }
     }
 
-    /// Writes a migration.
+    /// Stores a migration.
     func save(_ record: MigrationRecord) throws {
         try connection.execute(
             "INSERT OR REPLACE INTO \(schema).midstream_migrations(id, source) VALUES (?, ?)",
@@ -397,7 +400,7 @@ struct StateStore {
         try saveGivenUp(record)
     }
 
-    /// Writes what a migration gives up.
+    /// Stores what a migration gives up.
     private func saveGivenUp(_ record: MigrationRecord) throws {
         if try exists(Self.givenUp) {
             try connection.execute("DELETE FROM \(schema).\(Self.givenUp) WHERE migration = ?", [record.id])
@@ -422,7 +425,7 @@ struct StateStore {
         return names
     }
 
-    /// The statements' promotions that the stepper has yet to pass.
+    /// How many rows the ledger has: rows that statements settled and the stepper has yet to pass.
     func ledgerCount(_ record: TableRecord) throws -> Int64 {
         do {
             return try connection.fetchValue("SELECT count(*) FROM main.\(record.ledger)") ?? 0
@@ -433,24 +436,25 @@ struct StateStore {
     }
 }
 
-/// Takes the write lock of one file, and of that alone.
+/// Takes the write lock of one file, and of no other.
 ///
-/// `BEGIN IMMEDIATE` would lock every attached file that can be written; a statement that changes nothing takes the
-/// lock of its own file alone. Somebody else may hold a source's, and wait for that of `main`. As a transaction's first
-/// statement it honours the busy handler, which SQLite does not ask when a file is written that has been read before.
+/// `BEGIN IMMEDIATE` would lock every attached file that can be written. Another connection may hold the lock of a source and wait
+/// for that of `main`. A statement that changes nothing locks only its own file. As the first statement of a transaction, it
+/// honours the busy handler. SQLite does not call the busy handler when it writes a file that it has read in the transaction
+/// before.
 ///
 /// Source: <https://www.sqlite.org/c3ref/busy_handler.html>.
 enum WriteLock {
-    /// Takes it in the transaction that is open.
+    /// Takes the lock in the open transaction.
     ///
-    /// - Parameter table: A table of the schema to take the lock by.
+    /// - Parameter table: A table of the schema, by which the lock is taken.
     static func take(_ connection: Connection, by table: String, in schema: String) throws(SQLiteError) {
         try connection.execute(
             "DELETE FROM \(SQLIdentifier.quoted(schema)).\(SQLIdentifier.quoted(table)) WHERE 0"
         )
     }
 
-    /// Begins a transaction with that of `main`.
+    /// Begins a transaction that holds the write lock of `main`.
     static func begin(_ connection: Connection) throws {
         try connection.execute("BEGIN")
         do {
@@ -466,19 +470,19 @@ enum WriteLock {
         }
     }
 
-    /// The same where there is no migration, or another process has just ended the last one. This needs no table, and does hardly
-    /// anything: a file that is vacuumed so gives back one free page.
+    /// Takes the lock if there is no migration, or if another process has just ended the last one. The pragma needs no table and
+    /// does hardly anything: in a file with incremental vacuum, it gives back one free page.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_incremental_vacuum>.
     private static func takeWithoutState(_ connection: Connection) throws {
         let hasLock: Bool
         do {
             try connection.execute("PRAGMA main.incremental_vacuum(1)")
-            // SQLite may be built without it.
+            // SQLite may be built without this pragma.
             hasLock = connection.isWriting ?? true
         } catch {
             guard ResultCode.corrupt ~= error.code else { throw error }
-            // What tells which pages are free is damaged, which only this reads.
+            // The map of free pages is damaged. Only this pragma reads it.
             hasLock = false
         }
         if !hasLock {

@@ -1,15 +1,15 @@
 internal import SQLiteConnection
 
-/// Why tables are stopped, as stored in the target.
+/// The reasons for which tables are stopped, as stored in the target.
 ///
 /// `Docs/FileFormat.md` describes the table.
 struct Stops {
     static let table = OwnNames.stops
     let connection: Connection
-    /// The schema that the target is attached under.
+    /// The schema under which the target is attached.
     var schema = "main"
 
-    /// The reasons, by the tables' ids. The table must be there.
+    /// The reasons, by the tables' ids. The table `midstream_stops` must exist.
     func all() throws -> [Int64: MigrationStop] {
         let rows = try connection.fetchAll("SELECT id, code, message, row FROM \(schema).\(Self.table)")
         return try Dictionary(
@@ -20,7 +20,7 @@ struct Stops {
         ) { $1 }
     }
 
-    /// Notes why a table is stopped, in the transaction that is open.
+    /// Notes why a table is stopped, in the open transaction.
     func note(_ stop: MigrationStop, of id: Int64) throws {
         try connection.execute(
             """
@@ -34,7 +34,7 @@ struct Stops {
         )
     }
 
-    /// Forgets it, in the transaction that is open.
+    /// Removes the reason, in the open transaction.
     func forget(_ id: Int64) throws {
         do {
             try connection.execute("DELETE FROM \(schema).\(Self.table) WHERE id = ?", [id])

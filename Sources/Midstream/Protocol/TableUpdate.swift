@@ -1,16 +1,16 @@
 internal import SQLiteConnection
 
-/// What is written of a moving table's record once it is stored: the states of its life, and its counts.
+/// The changes of a moving table's stored record: the states of its life, and its counts.
 ///
-/// No other file has an UPDATE of `midstream_tables`. All of it is in the transaction that is open.
+/// No other file has an UPDATE of `midstream_tables`. All of these changes are made in the open transaction.
 enum TableUpdate {
     private static let update = "UPDATE main.midstream_tables SET"
 
     // MARK: The life
 
-    /// Stores the next state of a table. The caller has looked, in this transaction, whether the table is still there.
+    /// Stores the next state of a table. The caller has checked in this transaction that the table's record still exists.
     ///
-    /// `retiring` and `opening` change nothing where another process has brought the table further.
+    /// `retiring` and `opening` change nothing if another process has brought the table further.
     static func move(_ record: TableRecord, to next: LifeCycle, _ connection: Connection) throws {
         if next != .retiring, next != .opening { assertMayBecome(next, record.id, connection) }
         switch next {
@@ -37,7 +37,7 @@ enum TableUpdate {
                 [LifeCycle.openingStage, record.id, MigrationPhase.copied.rawValue]
             )
         case .passed, .copied:
-            // Rows of the engine's own statements lead there: `advance` and `complete`.
+            // Other statements store these two states: `advance` and `complete`.
             preconditionFailure()
         }
     }
@@ -52,7 +52,7 @@ enum TableUpdate {
         }
     }
 
-    /// Stops the process, in debug builds, where the stored state does not lead to the next one.
+    /// In debug builds, stops the process if the stored state may not become the next one.
     static func assertMayBecome(_ next: LifeCycle, _ id: Int64, _ connection: Connection) {
         #if DEBUG
             guard let stored = try? StateStore(connection: connection).table(id) else { return }
@@ -63,33 +63,33 @@ enum TableUpdate {
         #endif
     }
 
-    /// Has a table be `copied`: ?1 is its phase, ?2 its watermark, ?3 how many rows its source has.
+    /// Makes a table `copied`: ?1 is the phase, ?2 the watermark, ?3 how many rows the source has.
     static func complete(_ id: Int64) -> String { "\(update) phase = ?1, watermark = ?2, total = ?3 WHERE id = \(id)" }
 
     // MARK: How far it is
 
-    /// Moves the watermark to ?1, a rowid not back, and counts ?2 rows copied and ?3 settled.
+    /// Moves the watermark to ?1, never to a smaller rowid. Adds ?2 to the copied rows and ?3 to the settled rows.
     static func advance(_ id: Int64) -> String {
         "\(update) watermark = ?1, copied = copied + ?2, settled = settled + ?3 "
             + "WHERE id = \(id) AND ifnull(watermark, ?1) <= ?1"
     }
 
-    /// Lowers the watermark to ?1; for a table without rowids it stands for a key that is stored besides.
+    /// Lowers the watermark to ?1. For a table without rowids, ?1 stands for a key that is stored elsewhere.
     static func lowerWatermark(_ id: Int64) -> String { "\(update) watermark = ?1, ceiling = NULL WHERE id = \(id)" }
 
     static func storeCeiling(_ id: Int64) -> String { "\(update) ceiling = ?1 WHERE id = \(id)" }
 
     // MARK: Counts
 
-    /// Stores as ?1 how many rows the source has.
+    /// Stores how many rows the source has: ?1.
     static func storeTotal(_ id: Int64) -> String { "\(update) total = ?1 WHERE id = \(id)" }
 
-    /// Has the source's rows be counted anew.
+    /// Forgets how many rows the source has, so that they are counted again.
     static func forgetTotal(_ record: TableRecord, _ connection: Connection) throws {
         try connection.execute("\(update) total = NULL WHERE id = ?", [record.id])
     }
 
-    /// Stores what a build has brought that the table has adopted.
+    /// Stores the counts and the checksum of the build that the table has adopted.
     static func storeBuilt(
         _ record: TableRecord,
         copied: Int64,
@@ -103,12 +103,13 @@ enum TableUpdate {
         )
     }
 
-    /// Counts rows as settled, for the progress: what the ledger has of rows to come is not to be told later from what is collected.
+    /// Counts rows as settled, for the progress. Once the return collects keys in the ledger, the entries from before cannot be
+    /// told from those.
     static func countSettled(_ record: TableRecord, _ rows: Int64, _ connection: Connection) throws {
         try connection.execute("\(update) settled = settled + ? WHERE id = ?", [rows, record.id])
     }
 
-    /// Counts rows that have returned.
+    /// Subtracts rows that have returned from the counts.
     static func countReturned(_ record: TableRecord, _ rows: Int64, _ connection: Connection) throws {
         try connection.execute(
             "\(update) copied = max(0, copied - ?1), settled = max(0, settled - max(0, ?1 - copied)), ceiling = NULL "
@@ -122,7 +123,7 @@ enum TableUpdate {
     /// Adds ?1 to the checksum.
     static func addHashes(_ id: Int64) -> String { "\(update) checksum = checksum + ?1 WHERE id = \(id)" }
 
-    /// Lowers the verification to ?1.
+    /// Lowers the verification to ?1, unless it is lower already.
     static func lowerVerification(_ id: Int64) -> String {
         "\(update) verification = min(verification, ?1) WHERE id = \(id)"
     }
@@ -141,9 +142,9 @@ enum TableUpdate {
         )
     }
 
-    /// Stores the name of a table that tells of rows.
+    /// Stores the name of a report table.
     ///
-    /// - Parameter column: The column of `midstream_tables` that has it.
+    /// - Parameter column: The column of `midstream_tables` that stores it.
     static func setReport(_ record: TableRecord, _ column: String, _ name: String, _ connection: Connection) throws {
         try connection.execute("\(update) \(column) = ? WHERE id = ?", [name, record.id])
     }

@@ -1,19 +1,19 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The claims on tables of source files that cannot be written. They are in the target alone, and tell there, also when all has
-/// moved, what a claim in the source tells of other tables.
+/// The claims on tables of source files that cannot be written. They are stored in the target alone. There they say what for other
+/// tables a claim in the source says, even after all rows have moved.
 ///
-/// `Docs/FileFormat.md` describes the table. It is there as long as it has rows.
+/// `Docs/FileFormat.md` describes the table. It exists as long as it has rows.
 struct UnfencedClaims {
     static let table = OwnNames.unfencedClaims
     let connection: Connection
-    /// What the target is attached as.
+    /// The schema under which the target is attached.
     var schema = "main"
 
     private var name: String { "\(schema).\(Self.table)" }
 
-    /// Claims a table, in the transaction that stores that it is about to move.
+    /// Claims a table. Call it in the transaction that stores that the table is about to move.
     func stake(_ record: TableRecord, of migration: MigrationRecord, _ stamp: SourceStamp) throws {
         try connection.execute(
             """
@@ -37,8 +37,8 @@ struct UnfencedClaims {
     /// The claims on a source's tables.
     ///
     /// - Parameters:
-    ///   - targetFile: The target as claims name it.
-    ///   - path: Where the source is. A file that is at another path by now is known by its stamp.
+    ///   - targetFile: The target's path as claims store it.
+    ///   - path: The source's present path. A file that was moved is recognised by its stamp.
     func all(of migration: MigrationRecord, targetFile: String, at path: String?) throws -> [Claims.Claim] {
         let claims = try rows(
             "SELECT id, source_table, target_table, condition, moved, stamp, source, migration FROM \(name) ORDER BY id"
@@ -61,27 +61,27 @@ struct UnfencedClaims {
         }
     }
 
-    /// What the source of a move looked like when it began; `nil` where the source has a claim of its own.
+    /// The stamp that a move's source had when the move began; `nil` if the source itself has the claim.
     func stamp(of id: Int64) throws -> SourceStamp? {
         try rows("SELECT stamp FROM \(name) WHERE id = \(id)").first.map { SourceStamp(text: try $0.get(0)) }
     }
 
-    /// Whether a move's source has no claim of its own.
+    /// Whether the claim of a move is in the target alone.
     func has(_ id: Int64) throws -> Bool { try stamp(of: id) != nil }
 
-    /// The moves whose sources have no claims of their own.
+    /// The moves whose claims are in the target alone.
     func ids() throws -> Set<Int64> { Set(try rows("SELECT id FROM \(name)").map { try $0.get(0) }) }
 
     private func rows(_ sql: String) throws -> [Row] {
         if let known = try connection.knownSchema(SQLIdentifier.unquoted(schema)), known.table(Self.table) == nil {
             return []
         }
-        // SQLite looks this up by the name, where a query of `sqlite_master` would read all of it.
+        // SQLite finds this by the name; a query of `sqlite_master` would read all of it.
         let column = try connection.fetchOne("PRAGMA \(schema).table_info(\(Self.table))")
         return column == nil ? [] : try connection.fetchAll(sql)
     }
 
-    // In the transaction that is open.
+    // The following methods write in the open transaction.
 
     /// Notes that all rows of a claim have moved.
     func noteMoved(_ id: Int64, rows: Int64) throws {
@@ -96,7 +96,7 @@ struct UnfencedClaims {
         if isLast { try connection.execute("DROP TABLE \(name)") }
     }
 
-    /// Has the claims of a migration name the path where its source is by now.
+    /// Updates the path of the source in the claims of a migration.
     func relocate(_ migration: MigrationRecord) throws {
         guard try StateStore(connection: connection, schema: schema).exists(Self.table) else { return }
         try connection.execute(

@@ -1,36 +1,37 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Moves that have ended, or returned, while their source's file was not there, and beginnings that were given up while it was not
-/// there, was another one, or may have been claimed by a commit that failed: by them the next `addMigration` retires it, or takes
-/// the claim back, where the claim alone would say that the target was replaced.
+/// Moves whose sources still have something to be told. Either the move ended or returned while the source's file was not there. Or
+/// its beginning was given up while the file was not there, was another one, or may have been claimed by a commit that failed. With
+/// this note, the next `addMigration` retires the source or takes the claim back; the claim alone would say that the target was
+/// replaced.
 ///
-/// `Docs/FileFormat.md` describes the table. It is there as long as it has rows.
+/// `Docs/FileFormat.md` describes the table. It exists as long as it has rows.
 struct Unreleased {
     static let table = OwnNames.unreleased
-    /// What stands in the place of a number of rows for a move that had not begun.
+    /// Stored in place of the number of moved rows for a move that had not begun.
     static let nothing: Int64 = -1
     let connection: Connection
 
-    /// One move that is noted.
+    /// The note of one move.
     struct Note {
         var id: Int64
-        /// The rows that have moved, or ``nothing``.
+        /// How many rows have moved, or ``nothing``.
         var moved: Int64
         /// The path of the source, as the target stores it.
         var source: String?
-        /// Which file was to be claimed; `nil` where that is not known, or was.
+        /// The file that was to be claimed; `nil` if that is not known, or if the file was claimed.
         var file: String?
-        /// How often the source had been written by a move that has returned; `nil` for others.
+        /// For a move that has returned: how often it had written the source. `nil` for other moves.
         var writes: Int64?
-        /// What was to become of the source's table when its rows had moved; `nil` where that is not known.
+        /// What was to become of the source's table once its rows had moved; `nil` if that is not known.
         var retirement: SourceRetirement?
 
-        /// Whether a claim is from before the move's rows had returned: its file lacks some.
+        /// Whether a claim is from before all of the move's rows had returned. The claim's file then lacks some of them.
         func isAfter(_ claim: Claims.Claim) -> Bool { writes ?? 0 > claim.undoWrites ?? 0 }
     }
 
-    /// In the transaction that ends the move.
+    /// Stores a note. Call it in the transaction that ends the move.
     func note(_ note: Note) throws {
         try connection.execute(
             """
@@ -62,7 +63,7 @@ struct Unreleased {
         }
     }
 
-    /// What was cancelled before it had begun, or has returned, and may be claimed yet.
+    /// The notes of moves that were cancelled before they had begun, or have returned, and whose sources may still have a claim.
     func claimed() throws -> [Note] {
         try all().filter { $0.moved == Self.nothing && $0.source != nil }
     }
@@ -75,8 +76,8 @@ struct Unreleased {
         try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).exists(table)
     }
 
-    /// Whether a file is needed by sources that it may have claimed, of which no row has come. Where all have moved, or returned,
-    /// nothing hangs by the claim but a table that was kept.
+    /// Whether a file must stay because it may have claimed sources of which no row has come. If all rows have moved, or returned,
+    /// only a table that was kept depends on the claim.
     static func isNeeded(in schema: String, _ connection: Connection) throws -> Bool {
         guard try exists(in: schema, connection) else { return false }
         return try connection.fetchOne(
@@ -84,9 +85,9 @@ struct Unreleased {
         ) != nil
     }
 
-    /// In the transaction that is open.
+    /// Removes a note, in the open transaction.
     func forget(_ id: Int64) throws {
-        // Another process may have done so.
+        // Another process may have removed the table.
         guard try exists() else { return }
         try connection.execute("DELETE FROM main.\(Self.table) WHERE id = ?", [id])
         let isLast = try connection.fetchOne("SELECT 1 FROM main.\(Self.table) LIMIT 1") == nil

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The SQL that compares what has been copied with where it came from.
+/// The SQL that compares copied rows with the rows that they came from.
 struct VerificationSQL {
     let sql: MoveSQL
     let target: [String]
@@ -13,7 +13,7 @@ struct VerificationSQL {
 
     private var targetKeys: [String] { sql.key.target.map { "midstream_target.\($0)" } }
 
-    /// Whether the columns are, but for a rowid's, which is the key.
+    /// Whether the columns are equal. The column that is the rowid is left out, since it is the key.
     private var isEqual: String {
         let columns = zip(sql.written, target).filter { $0.0 != sql.rowIDColumn }
         if columns.isEmpty { return "1" }
@@ -21,13 +21,14 @@ struct VerificationSQL {
             .joined(separator: " AND ")
     }
 
-    /// Terms, all of which must hold. Expressions may be 1,000 deep, and a table may have 2,000 columns.
+    /// Combines terms that must all hold, in groups. SQLite allows expressions to be 1,000 levels deep, and a table may have 2,000
+    /// columns.
     static func conjunctions(_ terms: [String]) -> [String] {
         stride(from: 0, to: terms.count, by: 100)
             .map { "(\(terms[$0..<min($0 + 100, terms.count)].joined(separator: " AND ")))" }
     }
 
-    /// How many rows of a range the target has as the source has them, and the sum of their hashes.
+    /// How many rows of a range the target has exactly as the source has them, and the sum of these rows' hashes.
     func equalRows(_ range: KeyRange, withLedger: Bool, hashes: Bool) -> String {
         "SELECT count(*)\(hashes ? ", sum(\(RowHash.call(targetKeys + target)))" : "") "
             + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(range, withLedger: withLedger))) "
@@ -35,11 +36,11 @@ struct VerificationSQL {
             + "WHERE \(isSameRow)"
     }
 
-    /// Whether `midstream_target`, a row of the target, is the row of the source whose renamed columns stand beside it.
+    /// Whether `midstream_target`, a row of the target, equals the row of the source whose renamed columns are next to it.
     var isSameRow: String { "\(sql.key.equals(targetKeys, sql.keyAliases)) AND \(isEqual)" }
 
-    /// The same for rows that a statement may have changed from the one to the other: to SQLite 1 and 1.0 are equal, and 0.0 and
-    /// -0.0.
+    /// Whether the two rows are identical, for rows that a statement may have changed from one to the other: SQLite calls 1 and 1.0
+    /// equal, and 0.0 and -0.0.
     var isIdenticalRow: String {
         let values = sql.written.map(MoveSQL.valueAlias)
         let types = zip(values, target).map { "typeof(\($0)) = typeof(\($1))" }
@@ -47,7 +48,7 @@ struct VerificationSQL {
         return ([isSameRow, hashes] + Self.conjunctions(types)).joined(separator: " AND ")
     }
 
-    /// The first key of a range for which the target has another row, or none.
+    /// The first key of a range for which the target has a different row, or none.
     func firstDifference(_ range: KeyRange, withLedger: Bool) -> String {
         "SELECT \(KeySQL.list(sql.keyAliases)) "
             + "FROM \(sql.renamedRows(sql.written, sql.rangeClause(range, withLedger: withLedger))) "
@@ -55,10 +56,10 @@ struct VerificationSQL {
             + "WHERE \(isSameRow)) LIMIT 1"
     }
 
-    /// The sum of the hashes of a range's rows that statements have brought over.
+    /// The sum of the hashes of those rows of a range that statements have brought over.
     func settledHashes(_ range: KeyRange) -> String {
         "SELECT sum(\(sourceHash)) FROM \(sql.source)"
-            // As it stands, SQLite would go through the whole ledger rather than the range.
+            // Without the CASE, SQLite would go through the whole ledger instead of the range.
             + sql.rangeClause(
                 range,
                 withLedger: false,
@@ -66,13 +67,13 @@ struct VerificationSQL {
             )
     }
 
-    /// The hash of a row of the source, as it is in the target.
+    /// The hash of a row of the source, with the values that the row has in the target.
     var sourceHash: String { RowHash.call(sql.key.source + sql.written.map { sql.columns[$0].value }) }
 }
 
-/// A function of SQL that gives a number of 32 bits for a row's key and values. Their sum does not overflow.
+/// The SQL function that hashes a row's key and values to a number of 32 bits. A sum of such numbers does not overflow.
 enum RowHash {
-    /// SQLite takes 100 arguments at most, as it is commonly built.
+    /// As commonly built, SQLite takes at most 100 arguments.
     private static let mostArguments = 90
 
     static func call(_ values: [String]) -> String {
