@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The largest rowid that AUTOINCREMENT has given, which SQLite keeps for each table in `sqlite_sequence`.
+/// The rowid after which AUTOINCREMENT goes on. SQLite keeps it for each table in `sqlite_sequence`.
 enum AutoIncrement {
     /// The stored number; `nil` if there is none.
     static func sequence(of table: String, in schema: String, _ connection: Connection) throws -> Int64? {

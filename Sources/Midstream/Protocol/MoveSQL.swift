@@ -131,8 +131,8 @@ struct MoveSQL: Sendable {
     /// its rowid.
     var isSettled: String {
         let isFound = "\(KeySQL.tuple(key.source)) IN (SELECT \(KeySQL.list(key.ledger)) FROM \(ledger))"
-        // If this were used as a value, SQLite would go through the whole ledger to see that it has no NULL. As a truth value it
-        // does not.
+        // CASE asks only for the truth of the term. For its value, SQLite would go through the whole ledger to see that it has no
+        // NULL.
         return key.count == 1 ? isFound : "CASE WHEN \(isFound) THEN 1 ELSE 0 END"
     }
 

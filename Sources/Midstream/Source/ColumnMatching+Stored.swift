@@ -1,21 +1,23 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Whether a table that moves already is asked for with other columns than it began with.
+// Checks whether a table that already moves is asked for with other columns than it began with.
 extension ColumnMatching {
-    /// A column that began with something else than is asked for now.
+    /// A column that is asked for with something else than it began with.
     struct Difference {
         let column: String
         let stored: String
         let asked: String
     }
 
-    /// - Parameter records: What is stored of the move.
-    /// - Returns: `nil` where it is the same, or cannot be told.
+    /// The first column that is asked for differently.
+    ///
+    /// - Parameter records: The stored column records of the move.
+    /// - Returns: `nil` if no column is asked for differently, as far as that can be told.
     func difference(from records: [ColumnRecord]) throws -> Difference? {
         for (name, mapping) in wish.columns.sorted(by: { $0.key < $1.key }) {
             let record = records.first { SQLIdentifier.equal($0.name, name) && $0.origin != .left }
-            // What is plain is not stored.
+            // A column that simply takes the source's column of its name is not stored.
             let stored = record?.origin ?? .column(name)
             guard try !isSame(mapping, stored, name) else { continue }
             return Difference(column: name, stored: Self.words(stored), asked: Self.words(mapping))
@@ -36,8 +38,8 @@ extension ColumnMatching {
         return nil
     }
 
-    /// A column of the source that was to be ignored, since the target has none of its name and nothing else is made of it, where that
-    /// is not said now.
+    /// A column of the source that was to be ignored when the move began, and is not now. The target has no column of its name, and
+    /// no other column is made of it.
     func ignoredBefore(in records: [ColumnRecord]) -> String? {
         guard wish.unmatchedColumns == .refused else { return nil }
         var taken: Set<String> = []
@@ -65,7 +67,7 @@ extension ColumnMatching {
             guard let index = target.columnIndex(column) else { return true }
             if index == target.rowIDColumn { return stored != .left }
             guard case .expression(let other) = stored else { return false }
-            // What was the present then is another time now.
+            // A default that was the present time then is another time now.
             let isTime = target.columns[index].defaultValue.map { ConnectionTerms($0, of: source).hasTime } ?? false
             return try isTime || defaultLiteral(of: target.columns[index]).hasSameBytes(as: other)
         default: return false

@@ -9,20 +9,19 @@ struct ColumnMatching {
     /// `"schema"."S"`
     let from: String
     let wish: TableMigration
-    /// Whether the application adds the migration, and can have columns made of something else. A rebuild's are those of the shape
-    /// before.
+    /// Whether the application adds the migration, and so can have columns made of something else. The columns of a rebuild are
+    /// made of those of the former shape.
     var isAdded = false
 
-    /// The columns that do not simply take the source's column of their name, and those that the source alone has.
+    /// The records of columns that do not simply take the source's column of their name, and of those that only the source has.
     ///
-    /// - Throws: ``MigrationError`` when a column has nothing to take, or when something of the source would be lost
-    ///   without a word.
+    /// - Throws: ``MigrationError`` if a column has nothing to take, or if something of the source would be lost silently.
     func records() throws -> [ColumnRecord] {
         let stored = try storedRecords()
         return stored + (try generatedRecords(stored)) + ColumnRecord.left(of: source, in: target)
     }
 
-    /// Those that are stored, and not generated.
+    /// The records of the columns that are not generated.
     func storedRecords() throws -> [ColumnRecord] {
         for name in wish.columns.keys where target.columnIndex(name) == nil {
             throw refuse(.misuse, "table \(target.name) has no column \(name), for which there is a mapping")
@@ -55,7 +54,7 @@ struct ColumnMatching {
         return records
     }
 
-    /// The generated ones, when all that are stored are known.
+    /// The records of the generated columns, given those of all others.
     private func generatedRecords(_ stored: [ColumnRecord]) throws -> [ColumnRecord] {
         var records = stored
         for column in target.columns where column.generation != nil {
@@ -89,7 +88,7 @@ struct ColumnMatching {
         case .value(let value):
             return .expression(try literal(value))
         case .defaultValue:
-            // An ordinary column may be called rowid.
+            // An ordinary column of the source may be called rowid; it is not meant here.
             if index == target.rowIDColumn, source.hasRowID,
                 let name = source.rowIDColumn.map({ source.columns[$0].name }) ?? source.rowIDName
             {
@@ -110,7 +109,7 @@ struct ColumnMatching {
         ).check()
     }
 
-    /// Makes sure that a column which the source generates as it is read is the same on each connection.
+    /// If the source generates a column, checks that the column has the same values on every connection.
     private func checkGenerated(_ name: String, for column: TableSchema.Column) throws {
         guard isAdded, let index = source.columnIndex(name), source.columns[index].generation != nil else { return }
         let what =
@@ -119,8 +118,8 @@ struct ColumnMatching {
     }
 
     private func checkNoneIsLost(_ missing: [String], _ records: [ColumnRecord]) throws {
-        // One of the name takes it, or something else that has been said of it, but for another column; or it is told from others
-        // on both sides.
+        // A source's column is not lost if the target's column of its name takes it. Nor is it if that column takes something else
+        // by a mapping, unless that is another column. A generated column is computed again from the other columns on both sides.
         func isTaken(_ name: String) -> Bool {
             guard let index = target.columnIndex(name) else { return false }
             if target.columns[index].generation != nil {
@@ -169,7 +168,7 @@ struct ColumnMatching {
         }
     }
 
-    /// What the column has by default, now.
+    /// The value that the column's default has now, as a literal.
     func defaultLiteral(of column: TableSchema.Column) throws -> String {
         guard let expression = column.defaultValue else { return "NULL" }
         let calls = SQLScript("SELECT \(expression)").flatMap(\.functionCalls)
@@ -182,7 +181,7 @@ struct ColumnMatching {
             )
         }
         let value = try connection.fetchOne("SELECT \(expression)")?[0] ?? .null
-        // Of a text whose bytes are not valid, a string would have others.
+        // A string literal would change the bytes of a text that is not valid UTF-8.
         guard case .text = value,
             let bytes = try connection.fetchOne(
                 "SELECT hex(CAST(v AS BLOB)) FROM (SELECT \(expression) AS v) WHERE v IS NOT ?1",
@@ -194,7 +193,7 @@ struct ColumnMatching {
 
     // MARK: Generated columns
 
-    /// What a generated column will be; `nil` where the source has the same one.
+    /// What a generated column will be made of; `nil` if the source has the same generated column.
     private func generated(_ column: TableSchema.Column, _ records: [ColumnRecord]) throws -> ColumnRecord.Origin? {
         let mapped = MappedColumns(target: target, source: source, records: records)
         if isGeneratedLikewise(column, mapped) { return nil }
@@ -212,11 +211,11 @@ struct ColumnMatching {
         return .expression(substituted)
     }
 
-    /// Whether the source generates the same values under the same name: by the same expression, stored by the same affinity,
-    /// from columns that are copied as they are, or are generated likewise.
+    /// Whether the source generates the same values under the same name: by the same expression, stored with the same affinity,
+    /// from columns that are copied as they are or are generated likewise.
     ///
-    /// - Parameter outer: Those whose expressions have led to this one. SQLite finds that some depend on themselves when they
-    ///   are read.
+    /// - Parameter outer: The columns whose expressions have led to this one. SQLite only finds when it reads columns that they
+    ///   depend on themselves.
     private func isGeneratedLikewise(
         _ column: TableSchema.Column,
         _ mapped: MappedColumns,

@@ -1,18 +1,18 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Whether a source table's rows can move into a target table, told before anything is done.
+/// Checks whether a source table's rows can move into a target table, before anything is written.
 struct Compatibility {
     let connection: Connection
     let target: TableSchema
     let source: TableSchema
     let sql: MoveSQL
-    /// The other sources that the target has rows to come from.
+    /// The other sources from which the target has rows to come.
     let others: [MoveSQL]
-    /// What becomes of rows that the target does not take.
+    /// What becomes of rows that the target refuses.
     var refusedRows = RefusedRowPolicy.Stored.stop
 
-    /// - Throws: ``MigrationError``, with what to change.
+    /// - Throws: ``MigrationError``, which says what to change.
     func check() throws {
         try checkFeatures()
         try checkWidth()
@@ -40,7 +40,7 @@ struct Compatibility {
         }
     }
 
-    /// What the target's columns are made of must be there: nothing of it may be looked at before rows move.
+    /// Checks that what the target's columns are made of exists: it may be that nothing else looks at it before rows move.
     func checkColumns() throws {
         do {
             _ = try connection.prepare(sql.selectRow(.key))
@@ -56,17 +56,18 @@ struct Compatibility {
         }
     }
 
-    /// SQLite's limit of the columns of a table, and of a query.
+    /// SQLite's limit for the number of columns of a table, and of a query.
     static let mostColumns = 2000
 
-    /// How many columns a source may have whose rows can be set aside.
+    /// The most columns that a source may have whose rows can be set aside.
     static let mostColumnsSetAside = mostColumns - 2
 
     static func isTooWideToSetAside(_ source: String, _ count: Int) -> String {
         "source table \(source) has \(count) columns, and rows of at most \(mostColumnsSetAside) can be set aside: say refusedRows = .stop"
     }
 
-    /// Rows are compared by queries that have their keys too, and set aside with the reason and the rowid.
+    /// Checks the number of columns. The queries that compare rows also have the rows' keys, and a row is set aside with the reason
+    /// and its rowid.
     private func checkWidth() throws {
         guard refusedRows.alwaysStops || source.columns.count <= Self.mostColumnsSetAside else {
             throw refuse(.unsupported, Self.isTooWideToSetAside(source.name, source.columns.count))
@@ -97,7 +98,7 @@ struct Compatibility {
         }
     }
 
-    /// A term of an index that the source lacks, in the words of its own schema.
+    /// A term of an index that the source lacks, in the terms of the source's own schema.
     private func words(_ term: TableSchema.Index.Term) -> String? {
         guard let index = term.column, index >= 0 else { return nil }
         let column = sql.columns[index]
@@ -109,7 +110,7 @@ struct Compatibility {
         return expression(index) + (isBinary ? "" : " COLLATE \(term.collation)")
     }
 
-    /// What a column is made of, as the application has written it.
+    /// What a column is made of, as the application wrote it.
     private func expression(_ column: Int) -> String {
         let copied = sql.columns[column].copied
         if let name = source.columns.first(where: { SQLIdentifier.quoted($0.name) == copied })?.name { return name }
@@ -122,7 +123,7 @@ struct Compatibility {
             return "There is no such index: give column \(name) the type that it has in the source"
         }
         let made = expression(column)
-        // SQLite knows of this that it is a text, so that an index on it serves.
+        // SQLite knows that such an expression is a text, so it can use an index on it.
         let isPlain = made.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || $0 == "_") }
         let isColumn = source.columnIndex(made) != nil
         let text = (isPlain ? made : isColumn ? SQLIdentifier.quoted(made) : "(\(made))") + " || ''"
@@ -130,7 +131,7 @@ struct Compatibility {
             "Say by TableMigration.columns that column \(name) is made of \(text), and create an index on \(text) in the source"
     }
 
-    /// Whether SQLite finds what a query looks for by an index.
+    /// Whether SQLite uses an index to find what a query looks for.
     ///
     /// Source: <https://www.sqlite.org/eqp.html>.
     private func isSearched(_ query: String) throws -> Bool {
@@ -138,7 +139,7 @@ struct Compatibility {
         return plan.first?.hasPrefix("SEARCH") ?? false
     }
 
-    /// A row has the same rowid on both sides.
+    /// Checks that a row has the same rowid on both sides.
     private func checkRowID() throws {
         guard let column = target.rowIDColumn else {
             if source.hasRowID { return }
@@ -149,7 +150,7 @@ struct Compatibility {
             )
         }
         let mapped = sql.columns[column]
-        // Of the source's own rowid there is nothing to ask.
+        // The source's own rowid needs no check.
         if source.hasRowID, mapped.copied == source.rowIDName { return }
         let name = target.columns[column].name
         guard let plain = mapped.plain, isUnique(plain) else {
@@ -168,7 +169,7 @@ struct Compatibility {
         source.indexes.contains { $0.isUnique && !$0.isPartial && $0.terms.map(\.column) == [column] }
     }
 
-    /// A target without rowids knows rows by its PRIMARY KEY, and so must the source.
+    /// Checks that the source has the target's PRIMARY KEY as a key: by it, a target without rowids identifies rows on both sides.
     private func checkPrimaryKey() throws {
         let terms = target.primaryKey
         let names = terms.compactMap { $0.column.map { target.columns[$0].name } }.joined(separator: ", ")
@@ -235,7 +236,7 @@ struct Compatibility {
         )
     }
 
-    /// The terms of an index of the target on the source's columns; `nil` where one is no plain column.
+    /// The terms of an index of the target, on the source's columns; `nil` if one of them is not just a column.
     private func sourceTerms(of index: TableSchema.Index) -> Set<String>? {
         let terms = index.terms.map { term in
             term.column.flatMap { $0 >= 0 ? sql.columns[$0].plain : -1 }.map { Self.term($0, term.collation) }
@@ -247,20 +248,20 @@ struct Compatibility {
         "\(column) " + SQLIdentifier.lowercased(collation)
     }
 
-    /// The first terms of an index of the source; nothing when one is an expression.
+    /// The first terms of an index of the source; empty if one of them is an expression.
     private static func terms(of index: TableSchema.Index, _ count: Int) -> Set<String> {
         let terms = index.terms.prefix(count).map { term in term.column.map { Self.term($0, term.collation) } }
         return terms.contains(nil) ? [] : Set(terms.compactMap(\.self))
     }
 
-    /// Whether the source finds rows by the index's columns.
+    /// Whether the source has an index to find rows by the index's columns.
     private func hasIndex(for index: TableSchema.Index) -> Bool {
         guard let wanted = sourceTerms(of: index) else { return false }
         if hasRowID(wanted) { return true }
         return source.indexes.contains { !$0.isPartial && Self.terms(of: $0, index.terms.count) == wanted }
     }
 
-    /// What is unique in the target must be so among the rows that are to come, which are looked up by it.
+    /// Checks that what is unique in the target is unique among the rows to come, since rows are looked up by it.
     ///
     /// - Complexity: O(1) for what is unique in the source too, otherwise O(n log n).
     private func checkUniqueness() throws {
@@ -309,12 +310,13 @@ struct Compatibility {
         }
     }
 
-    /// No row of the target may have a key of a row that is to come.
+    /// Checks that no row of the target has a key of a row to come.
     ///
-    /// - Parameter rows: Which of the source's rows, as what follows a term of WHERE; `nil` for all that belong.
+    /// - Parameter rows: Chooses the source's rows, as a continuation of a WHERE clause; `nil` for all that belong to the
+    ///   migration.
     func checkCollisions(of rows: String? = nil) throws {
         if try connection.fetchOne("SELECT 1 FROM \(sql.target) LIMIT 1") == nil { return }
-        // Without rowids, the key is among the indexes, unless these have too many columns.
+        // Without rowids, the key is one of the indexes too, unless these have too many columns.
         var comparisons = [(keyNames, sql.key.equals(sql.key.source, sql.key.target.map { "midstream_target." + $0 }))]
         comparisons += target.comparableKeys.map { (names(of: $0), sql.hasKey($0, of: target)) }
         for (names, comparison) in comparisons {
@@ -337,7 +339,7 @@ struct Compatibility {
         }
     }
 
-    /// The columns of the key, in words.
+    /// The names of the key's columns, for messages.
     private var keyNames: String {
         if !sql.key.isRowID { return KeySQL.list(sql.key.columns.map { target.columns[$0].name }) }
         return target.rowIDColumn.map { target.columns[$0].name } ?? "rowid"
@@ -355,13 +357,13 @@ struct Compatibility {
         if sql.key.isRowID, case .integer(let rowID) = key[0] { rowID } else { nil }
     }
 
-    /// The source of a move, in words.
+    /// The source of a move, for messages.
     private func place(_ move: MoveSQL) -> String {
         let path = move.sourceInTarget == nil ? connection.fileName(schema: move.sourceSchema) : nil
         return "source table \(move.sourceName)" + (path.map { " of \($0)" } ?? "")
     }
 
-    /// No row of another source may have a key of a row that is to come.
+    /// Checks that no row of another source has a key of a row to come.
     private func checkCollisions(with other: MoveSQL) throws {
         let rows = sql.renamedRows(Array(target.columns.indices), " WHERE 1\(sql.condition)")
         var comparisons = [(keyNames, other.key.equals(other.key.source, sql.keyAliases))]

@@ -1,7 +1,7 @@
 internal import SQLiteConnection
 internal import Synchronization
 
-/// The keys of a database's file and of the sources of its migrations. They are kept in memory alone.
+/// The encryption keys of a database's file and of its migrations' sources. They are kept only in memory.
 final class Keyring: Sendable {
     /// The key of the target's file.
     let target: EncryptionKey?
@@ -13,7 +13,8 @@ final class Keyring: Sendable {
         self.provider = provider
     }
 
-    /// Runs `body`, which attaches a source, with the key that came with a migration. It is kept when `body` returns.
+    /// Runs `body`, which attaches a source, with the encryption key that came with a migration. The key is kept only if `body`
+    /// returns.
     ///
     /// - Parameter path: The source's path without links.
     func trying<Result>(_ key: EncryptionKey?, ofSource path: String, _ body: () throws -> Result) rethrows -> Result {

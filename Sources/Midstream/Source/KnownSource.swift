@@ -1,23 +1,24 @@
 internal import SQLiteConnection
 
-/// The source's table as a connection knows it, and whether it still is so.
+/// The source's table as a connection knows it. Checks whether the table is still so.
 ///
-/// Midstream's connections leave a source's table as it is. Other programs can alter or VACUUM it at any time, since its
-/// fence refuses writes alone; SQLite then raises the number of the file's schema.
+/// Midstream's connections leave a source's table as it is. Other programs can ALTER or VACUUM it at any time, since its fence only
+/// refuses writes. SQLite then raises the version of the file's schema.
 final class KnownSource {
     private let record: TableRecord
     let migration: MigrationRecord
     private let table: TableSchema
     private let connection: Connection
     private var version: Int64
-    /// What the file looked like when the table began to move, where it has no fence; `nil` where that has yet to be looked up.
+    /// The file's stamp when the table began to move, if the file has no fence. The outer `nil` means that the stamp has yet to be
+    /// looked up.
     private var stamp: SourceStamp??
-    /// The file and its WAL, when they were last found unchanged.
+    /// The status of the file and its WAL when they were last found unchanged.
     private var seen: [FilePath.Status?] = []
 
     /// - Parameters:
-    ///   - table: As it was read after `version`.
-    ///   - version: The number of the source's schema.
+    ///   - table: The table's description, read after `version`.
+    ///   - version: The version of the source's schema.
     init(
         _ table: TableSchema,
         _ record: TableRecord,
@@ -32,19 +33,19 @@ final class KnownSource {
         self.connection = connection
     }
 
-    /// Whether nothing has changed the file's schema since it was looked at last, in the current snapshot.
+    /// Whether the file's schema is unchanged in the current snapshot since it was last looked at.
     func isCurrent() throws -> Bool { try newVersion() == nil }
 
-    /// The number of the source's schema, where it is another than before.
+    /// The version of the source's schema, if it has changed; otherwise `nil`.
     private func newVersion() throws -> Int64? {
-        // What changes the target's own file makes the overlay anew.
+        // A change of the target's own file makes the overlay anew.
         guard migration.sourcePath != nil else { return nil }
         try checkUnchanged()
         let now = try connection.schemaVersion(of: migration.schema)
         return now == version ? nil : now
     }
 
-    /// Makes sure that nobody has written a source that has no fence.
+    /// If the source has no fence, checks that nobody has written it.
     func checkUnchanged() throws {
         if stamp == nil { stamp = .some(try UnfencedClaims(connection: connection).stamp(of: record.id)) }
         guard let stamp = stamp ?? nil, let path = connection.fileName(schema: migration.schema) else { return }
@@ -54,13 +55,13 @@ final class KnownSource {
         seen = now
     }
 
-    /// Makes sure that statements which were made for the table read it rightly, in the connection's current snapshot.
+    /// Checks that statements made for the table read it correctly, in the connection's current snapshot.
     ///
     /// - Throws: ``MigrationError``, `sourceChanged`.
     func confirm() throws {
         guard let now = try newVersion() else { return }
         let found = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
-        // Columns that are new are nobody's, but for what an expression has as a word.
+        // New columns do no harm, unless a word of an expression now means one of them.
         guard let found, found.columns.prefix(table.columns.count) == table.columns[...],
             found.hasRowID == table.hasRowID, found.rowIDColumn == table.rowIDColumn,
             found.primaryKey == table.primaryKey, found.rowIDName == table.rowIDName
@@ -74,16 +75,17 @@ final class KnownSource {
         }
         try GuardedTable.checkWords(of: record, found)
         let claims = Claims(connection: connection, migration: migration)
-        // First, since another table has other rowids as well.
+        // This check comes first, since another table has other rowids as well.
         try claims.checkFence(record)
         try claims.confirm(record)
         version = now
     }
 
-    /// Whether the connection reads a file in whose place there is another one: what returns is written there.
+    /// Whether another file has taken the place of the file that the connection reads. Rows that return are written to the new
+    /// file.
     var isReplaced: Bool { SourceFile.isReplaced(migration, on: connection) }
 
-    /// What a statement is told that would read a table's rows without those that have returned.
+    /// The error for a statement that would read a table's rows without those that have returned.
     var replacement: MigrationError {
         MigrationError(
             .sourceUnavailable,
@@ -93,7 +95,7 @@ final class KnownSource {
         )
     }
 
-    /// The same before all rows move at once, and that the source is the one that they began to move from.
+    /// Like `confirm()`, before all rows move at once. Also checks that the source is the one from which the rows began to move.
     func confirmWhole() throws {
         try confirm()
         _ = try Claims(connection: connection, migration: migration).confirmTarget(record)

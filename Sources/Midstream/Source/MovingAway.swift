@@ -1,16 +1,16 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The tables of a file whose rows move to other tables: of the same file, as its state tells, or of another, as that one's
-/// claims do. Triggers refuse writes of them, and nothing refuses a change of the schema but this.
+/// The tables of a file whose rows move to other tables: of the same file, as the file's state says, or of another file, as that
+/// file's claims say. Triggers refuse writes of these tables; only this type refuses changes of their schema.
 struct MovingAway {
     let connection: Connection
-    /// What the file is attached as.
+    /// The schema under which the file is attached.
     var schema = "main"
 
     private var store: StateStore { StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)) }
 
-    /// Where the rows of a table are moving to, and have not all arrived, in words; `nil` when nowhere.
+    /// The table to which a table's rows are still moving, in words; `nil` if they are not.
     func destination(of table: String) throws -> String? {
         let (migrations, tables) = try store.load()
         let here = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
@@ -22,7 +22,7 @@ struct MovingAway {
         return try store.destination(of: table)
     }
 
-    /// The views, in lower case, that stand where tables were whose rows have moved to another file.
+    /// The names, in lower case, of the views that replace tables whose rows have moved to another file.
     func views() throws -> Set<String> {
         let fenced = Set(try Claims.fences(in: SQLIdentifier.quoted(schema), connection).map(\.table))
         return Set(
@@ -33,7 +33,7 @@ struct MovingAway {
         )
     }
 
-    /// - Throws: ``MigrationError`` where a table's rows are moving, and a change of it would lose them.
+    /// - Throws: ``MigrationError`` if a table's rows are moving, and a change of the table would lose them.
     func checkChange(of table: String) throws {
         guard let destination = try destination(of: table) else { return }
         throw MigrationError(
@@ -45,20 +45,20 @@ struct MovingAway {
         )
     }
 
-    /// The same for a table as a statement names it, be it of a file that the application has attached.
+    /// Like `checkChange(of:)`, for a table as a statement names it. The table may be in a file that the application has attached.
     static func checkChange(of table: ObjectName, on connection: Connection) throws {
         for schema in try connection.ownSchemas() {
             if let wanted = table.schema, !SQLIdentifier.equal(wanted, schema) { continue }
             let file = MovingAway(connection: connection, schema: schema)
             try file.checkChange(of: table.name)
-            // SQLite takes the first that it finds.
+            // SQLite takes the first table that it finds.
             let sql = "SELECT 1 FROM \(SQLIdentifier.quoted(schema)).sqlite_master WHERE name = ? COLLATE NOCASE"
             if try connection.fetchOne(sql, [table.name]) != nil { return }
         }
     }
 
-    /// - Throws: ``MigrationError`` where a VACUUM of the file may give other rowids to rows that are known by theirs, and have
-    ///   yet to move to another file.
+    /// - Throws: ``MigrationError`` if a VACUUM of the file may change rowids that identify rows which have yet to move to another
+    ///   file.
     func checkVacuum() throws {
         let claims = try Claims.all(in: SQLIdentifier.quoted(schema), connection)
         for claim in claims where claim.moved == nil && claim.firstRowID != nil {
@@ -76,7 +76,7 @@ struct MovingAway {
 }
 
 extension Connection {
-    /// The schemas that are not TEMP, and none of Midstream's own sources, in the order in which SQLite looks for names.
+    /// The schemas other than TEMP and Midstream's own sources, in the order in which SQLite looks for names.
     func ownSchemas() throws -> [String] {
         try fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
             .filter { $0 != "temp" && !$0.hasPrefix(MigrationRecord.schemaPrefix) }

@@ -1,36 +1,36 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What is evaluated on each row that moves into a table.
+/// The terms that are evaluated on each row that moves into a table.
 struct RehearsedTerms {
     struct Term {
-        /// What it is, as in "CHECK (a > 0)".
+        /// What the term is, as in "CHECK (a > 0)".
         let what: String
         /// The expression on a row with the target's names.
         let value: String
-        /// The target's column that it is the value of, as the source's row gives it.
+        /// The target's column of which the term is the value, made of the source's row.
         var column: Int?
-        /// The target's columns that it names.
+        /// The target's columns that the term names.
         var operands: [Int] = []
-        /// Whether it is an expression on a row of the source instead.
+        /// Whether the term is an expression on a row of the source instead.
         var isOfSource = false
-        /// Whether it is true for NULL that an expression gives a column which is NOT NULL.
+        /// Whether the term tests for a NULL that an expression gives to a NOT NULL column.
         var isMade = false
     }
 
-    /// Expressions that fail on some values.
+    /// The terms that fail on some values.
     private(set) var mayFail: [Term] = []
-    /// Conditions that are true for rows which the target's constraints refuse.
+    /// The conditions that are true for rows which the target's constraints refuse.
     private(set) var refusing: [Term] = []
 
     let target: TableSchema
     private let source: TableSchema
     private let columns: MappedColumns
 
-    /// The SQL of the source as it was, with its CHECK constraints: they are taken from a table that is rebuilt.
+    /// The source's original SQL, with its CHECK constraints: a rebuild takes them from the table.
     private let sourceSQL: String
 
-    /// The condition alone, which decides which rows come.
+    /// Only the migration's condition, which decides which rows come.
     init(condition: String, _ sql: MoveSQL, target: TableSchema, source: TableSchema) {
         self.target = target
         self.source = source
@@ -41,11 +41,11 @@ struct RehearsedTerms {
         }
     }
 
-    /// What is evaluated on the rows that come.
+    /// The terms that are evaluated on the rows that come.
     ///
     /// - Parameters:
-    ///   - former: The SQL that the source had before it was renamed to be rebuilt.
-    ///   - connection: Has the target in `main`.
+    ///   - former: The SQL that the source had before a rebuild renamed it.
+    ///   - connection: A connection whose `main` has the target.
     init(
         _ sql: MoveSQL,
         target: TableSchema,
@@ -73,7 +73,7 @@ struct RehearsedTerms {
         }
     }
 
-    /// The name under which a row has what a column will be.
+    /// The name under which a row has the value that a column will get.
     static func alias(_ column: Int) -> String { "midstream_value\(column)" }
 
     private static func checks(_ table: CreateTable) -> [String] {
@@ -109,13 +109,13 @@ struct RehearsedTerms {
         return isMade ? "the expression for column \(column.name)" : "column \(column.name)"
     }
 
-    /// The source's column that has the same values, be it compared otherwise.
+    /// The source's column that has the same values, even if it compares in another way.
     private func plain(_ index: Int) -> Int? {
         columns[index].plain
             ?? source.columns.firstIndex { SQLIdentifier.quoted($0.name) == columns[index].copied }
     }
 
-    /// Whether an expression is a call of `coalesce` or `ifnull` that ends with a literal, or a literal itself.
+    /// Whether an expression is a literal, or a call of `coalesce` or `ifnull` whose last argument is one.
     private static func isNeverNull(_ expression: String) -> Bool {
         let bytes = Array(expression.utf8)
         var tokens = SQLTokenizer(expression).filter { !$0.isTrivia }[...]
@@ -133,7 +133,7 @@ struct RehearsedTerms {
         }
         let end = Array(tokens.suffix(3))
         guard end[0].kind == .comma, literals.contains(end[1].kind), end[2].kind == .rightParen else { return false }
-        // The parentheses are those of the call.
+        // Checks that the outer parentheses are those of the call.
         var depth = 0
         for token in tokens.dropFirst().dropLast() {
             if token.kind == .leftParen { depth += 1 }
@@ -143,7 +143,7 @@ struct RehearsedTerms {
         return true
     }
 
-    /// A STRICT table refuses values of other types.
+    /// Adds the conditions by which a STRICT table refuses values of other types.
     ///
     /// Source: <https://www.sqlite.org/stricttables.html>.
     private mutating func addTypes() {
@@ -165,13 +165,13 @@ struct RehearsedTerms {
 
     private mutating func add(_ what: String, _ expression: String, mayRefuse: Bool) {
         let operands = MappedColumns.operands(of: expression, in: target)
-        // A row by itself cannot have these names.
+        // A row by itself cannot have columns of these names.
         let names = ExpressionShape.names(in: expression)
         let own = Set(operands.map { SQLIdentifier.lowercased(target.columns[$0].name) })
         guard names.isDisjoint(with: MappedColumns.rowIDNames.subtracting(own)),
             !operands.contains(where: { MappedColumns.isTruthName(target.columns[$0].name) })
         else { return }
-        // On lines of its own, so that a comment cannot reach what follows.
+        // The expression is on lines of its own, so that a comment in it cannot reach what follows.
         if ConnectionTerms(expression, of: target).mayFail {
             mayFail.append(Term(what: what, value: "(\(expression)\n)", operands: operands))
         }

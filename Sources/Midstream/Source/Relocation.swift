@@ -1,26 +1,28 @@
 internal import SQLiteConnection
 
-/// Has a target and its sources find each other again where their folders have been given other paths: see
+/// Makes a target and its sources find each other again when their folders have other paths: see
 /// ``DatabaseConfiguration/sourcePath``.
 ///
-/// Each names the other by its path. The source is told first; who dies in between does the rest the next time.
+/// Each file stores the path of the other. The source is updated first; if the process dies in between, the next call does the
+/// rest.
 struct Relocation {
-    /// The target's, before anything of a migration is looked at.
+    /// The target's connection, before it looks at anything of a migration.
     let connection: Connection
     let keys: Keyring
-    /// Where a source is by now, by the path that it had as seen from the target's folder.
+    /// Returns the present path of a source, given the path that the source had as seen from the target's folder; `nil` if it has
+    /// not moved.
     let locate: (String) -> String?
 
     private var target: String { connection.fileName(schema: "main").map(FilePath.resolved) ?? "" }
 
-    /// Outside transactions.
+    /// Updates the paths. Call it outside transactions.
     func run() throws {
         for tries in 1... {
             let version = try connection.schemaVersion()
             do {
                 return try relocate()
             } catch {
-                // Another process may have brought a table further.
+                // Another process may have brought a table further meanwhile.
                 guard tries < 10, try connection.schemaVersion() != version else { throw error }
             }
         }
@@ -38,7 +40,7 @@ struct Relocation {
             do {
                 try relocate(migration, moving, to: FilePath.resolved(path))
             } catch {
-                // What has yet to begin keeps no database closed.
+                // Tables that have yet to begin must not keep the database closed.
                 guard moving.allSatisfy({ $0.phase == .starting }) else { throw error }
             }
         }
@@ -49,7 +51,7 @@ struct Relocation {
         relocated.sourcePath = FilePath.relative(path, toFolderOf: target)
         try SourceFile.attach(relocated, to: connection, access: .readWrite, keys: keys)
         defer { try? connection.detach(migration.schema) }
-        // The claims know the new path before the target does.
+        // The claims must have the new path on the disk before the target has it.
         try connection.execute("PRAGMA \(migration.schema).synchronous = EXTRA")
         let claims = Claims(connection: connection, migration: relocated)
         let known = try claims.all()
@@ -61,14 +63,14 @@ struct Relocation {
                 table: record.target
             )
         }
-        // What a table of another file has taken over is read here, and claimed by that file.
+        // A move that another file has taken over is only read here; that file updates its claim.
         try claim(records.filter(\.isOwn), claims)
         guard !relocated.hasSource(migration.sourcePath) else { return }
         try connection.transaction {
-            // Not BEGIN IMMEDIATE, which would lock the source as well.
+            // BEGIN IMMEDIATE would lock the source as well.
             try WriteLock.take(connection, by: "midstream_migrations", in: "main")
             let store = StateStore(connection: connection)
-            // Its last table may have gone meanwhile.
+            // The migration's last table may have ended meanwhile.
             guard try store.exists(), try store.load().migrations.contains(where: { $0.id == migration.id }) else {
                 return
             }
@@ -77,13 +79,13 @@ struct Relocation {
         }
     }
 
-    /// Has the claims on the source name this target, unless the one that they name is there: then this is a copy of it.
+    /// Makes the claims on the source name this target, unless the file that they name exists: then this target is a copy of it.
     private func claim(_ records: [TableRecord], _ claims: Claims) throws {
         let own = claims.targetFile()
         func stale() throws -> [(record: TableRecord, file: String)] {
             try claims.all().filter(claims.isStale).compactMap { claim in
                 guard var record = records.first(where: { $0.id == claim.id }) else { return nil }
-                // The table that was asked for stays known, where its rows move on within the target.
+                // If the table's rows move on within the target, the claim still names the table that was asked for.
                 record.target = claim.targetTable
                 return (record, claim.targetFile)
             }

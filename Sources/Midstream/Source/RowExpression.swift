@@ -1,23 +1,23 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// An expression of the application's on a row of the source: a condition, or what a column is made of. It must be an
-/// expression and no more, and depend on the row alone.
+/// An expression by the application on a row of the source: a condition, or what a column is made of. It must be a single
+/// expression, and depend on the row alone.
 struct RowExpression {
     let connection: Connection
     let source: TableSchema
     /// `"schema"."S"`
     let from: String
     let text: String
-    /// What it is, as in "the condition for table t".
+    /// What the expression is, as in "the condition for table t".
     let what: String
     let table: String
 
     /// - Throws: ``MigrationError``, with the cause.
     func check() throws {
         do {
-            // With parentheses and without, so that it can neither leave them nor use more than an expression. On one
-            // line of its own, so that a comment cannot reach what follows.
+            // SQLite prepares the text with parentheses and without. So the text can neither close the parentheses nor be more than
+            // an expression. It is on a line of its own, so that a comment in it cannot reach what follows.
             _ = try connection.prepare("SELECT 1 FROM \(from) WHERE (\(text)\n)")
             _ = try connection.prepare("SELECT 1 FROM \(from) WHERE \(text)\n")
         } catch {
@@ -30,7 +30,7 @@ struct RowExpression {
             )
         }
         do {
-            // SQLite knows what depends on the row alone: it is what a partial index may ask for. The index is not made.
+            // SQLite knows what depends on the row alone: a partial index accepts nothing else. The index is not created.
             let schema = from.prefix { $0 != "." }
             let column = SQLIdentifier.quoted(source.columns[0].name)
             _ = try connection.prepare(
@@ -71,8 +71,8 @@ struct RowExpression {
         }
     }
 
-    /// Makes sure that statements can have it in them. SQLite limits how deep an expression is, and adds up those of queries
-    /// within queries: with 1000, some 190 terms with OR between them are left.
+    /// Checks that other statements can contain the expression. SQLite limits an expression's depth, and adds up the depths of
+    /// nested queries. With a limit of 1000, the expression can have some 190 terms with OR between them.
     ///
     /// Source: <https://www.sqlite.org/limits.html#max_expr_depth>.
     private func checkDepth() throws {
@@ -91,12 +91,12 @@ struct RowExpression {
         }
     }
 
-    /// Makes sure that no row has the present in a column from which the expression takes a time.
+    /// Checks that no row has a word for the present in a column that the expression reads as a time.
     ///
     /// - Complexity: O(n) where there is such a column.
     func checkRows() throws { try checkRows(terms) }
 
-    /// What it has itself, and what the source's columns have that are generated when they are read.
+    /// The terms of the expression and of the generated columns that it reads.
     private var terms: ConnectionTerms { ConnectionTerms(text, of: source, readingGenerated: true) }
 
     private func checkRows(_ terms: ConnectionTerms) throws {

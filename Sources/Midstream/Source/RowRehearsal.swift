@@ -1,37 +1,36 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Evaluates on the rows of a source what a move will evaluate on them, before it begins: what columns are made of, and
-/// the target's CHECK constraints and indexes.
+/// Evaluates on a source's rows, before a move begins, what the move will evaluate on them: what columns are made of, and the
+/// target's CHECK constraints and indexes.
 ///
-/// One pass over the rows finds out whether there is a row on which an expression fails. Only then are the rows looked at
-/// one by one.
+/// One pass over the rows finds out whether an expression fails on any row. Only if one does are the rows looked at one by one.
 struct RowRehearsal {
     let connection: Connection
     let sql: MoveSQL
-    /// Which rows of the source, as what follows a term of WHERE.
+    /// Chooses the source's rows, as a continuation of a WHERE clause.
     let rows: String
     let terms: RehearsedTerms
 
-    /// Rows that cannot move.
+    /// The rows that cannot move for one reason.
     struct Finding {
-        /// What is wrong with the first one.
+        /// What is wrong with the first row.
         let what: String
         let count: Int64
-        /// The keys of the first few rows, in their order.
+        /// The keys of the first few rows, in the order of keys.
         let keys: [RowKey]
-        /// What SQLite says of the first one.
+        /// SQLite's error for the first row.
         let cause: SQLiteError?
     }
 
-    /// How many keys a message has.
+    /// How many keys a message shows.
     private static let mostKeys = 3
-    /// How many rows are tried that may not fit.
+    /// How many rows that may not fit are tried.
     private static let mostTrials = 100
 
     // MARK: Rows on which an expression fails
 
-    /// The rows on which an expression fails; `nil` where there are none.
+    /// The rows on which an expression fails; `nil` if there are none.
     ///
     /// - Complexity: O(n) where an expression has a function that may fail, otherwise O(1).
     func failing() throws -> Finding? {
@@ -51,7 +50,7 @@ struct RowRehearsal {
     func forEachFailing(_ body: (RowKey) throws -> Void) throws {
         let terms = compiling(terms.mayFail)
         if try terms.isEmpty || passes(terms) { return }
-        // What `body` writes must not be read.
+        // The keys are collected first, so that the query does not read what `body` writes.
         var failing: [RowKey] = []
         try forEachFailing(terms) { failing.append($0) }
         for key in failing { try body(key) }
@@ -94,7 +93,7 @@ struct RowRehearsal {
         return "SELECT \(KeySQL.list(values)) FROM \(relation(terms, " WHERE \(isKey)"))"
     }
 
-    /// The error of a query that fails by a row's values.
+    /// The error of a query, if it fails because of a row's values; `nil` if the query succeeds.
     private func fails(_ query: String, _ key: RowKey? = nil) throws -> SQLiteError? {
         let statement = try connection.prepare(query)
         do {
@@ -102,7 +101,7 @@ struct RowRehearsal {
             while try statement.step() {}
             return nil
         } catch {
-            // What is on a page that is damaged cannot be known.
+            // Values on a damaged page cannot be known.
             if ResultCode.corrupt ~= error.code { return nil }
             guard error.isOfRow else { throw error }
             return error.withoutStatement
@@ -111,21 +110,21 @@ struct RowRehearsal {
 
     // MARK: Rows that the target's constraints refuse
 
-    /// The rows that the target's constraints refuse; `nil` where there are none.
+    /// The rows that the target's constraints refuse; `nil` if there are none.
     ///
-    /// - Parameter refusal: Has the target refuse a row, and gives its error; `nil` where it takes the row.
-    /// - Complexity: O(n) where there is a constraint that the source's rows need not meet, otherwise O(1).
+    /// - Parameter refusal: Tries a row on the target and returns the target's error; `nil` if the target accepts the row.
+    /// - Complexity: O(n) if there is a constraint that the source's rows need not meet, otherwise O(1).
     func unfit(_ refusal: (RowKey) throws -> SQLiteError?) throws -> Finding? { try unfit(terms.refusing, refusal) }
 
-    /// The rows from which a column of the target that is NOT NULL is made NULL; `nil` where there are none.
+    /// The rows from which NULL would be made for a NOT NULL column of the target; `nil` if there are none.
     ///
-    /// - Complexity: O(n) where there is such a column, otherwise O(1).
+    /// - Complexity: O(n) if there is such a column, otherwise O(1).
     func nulls() throws -> Finding? {
         let error = SQLiteError(code: .constraint, message: "NOT NULL constraint failed")
         do {
             return try unfit(terms.refusing.filter(\.isMade)) { _ in error }
         } catch let error as SQLiteError where ResultCode.corrupt ~= error.code {
-            // What is on a page that is damaged cannot be known.
+            // Values on a damaged page cannot be known.
             return nil
         }
     }
@@ -148,7 +147,7 @@ struct RowRehearsal {
         }
         statement.reset()
         for candidate in candidates where keys.count < Self.mostKeys {
-            // A value may compare otherwise once it is in a column.
+            // Once stored in a column, a value may compare differently.
             guard let cause = try refusal(candidate.key) else { continue }
             if first == nil {
                 first = Finding(what: terms[candidate.term].what, count: 0, keys: [], cause: cause.withoutStatement)
@@ -162,12 +161,12 @@ struct RowRehearsal {
 
     // MARK: SQL
 
-    /// The terms that compile on a row by itself: one that names the rowid, say, does not, and is left to the move.
+    /// The terms that compile on a row by itself. Others, such as one that names the rowid, are left to the move.
     private func compiling(_ terms: [RehearsedTerms.Term]) -> [RehearsedTerms.Term] {
         terms.filter { (try? connection.prepare(ofRow([$0]))) != nil }
     }
 
-    /// Rows of the source with the names of the target, as far as the terms need them.
+    /// The source's rows under the target's names, as far as the terms need them.
     private func relation(_ terms: [RehearsedTerms.Term], _ clause: String) -> String {
         if terms.allSatisfy(\.isOfSource) { return sql.source + clause }
         let keys = sql.key.source.enumerated().map { "\($1) AS midstream_key\($0)" }
@@ -183,15 +182,15 @@ struct RowRehearsal {
 }
 
 extension SQLiteError {
-    /// Whether an expression has failed by the values of a row.
+    /// Whether an expression has failed because of a row's values.
     var isOfRow: Bool { code == .error || code == .tooBig }
 
-    /// The error without the statement that met it, where that is the engine's own.
+    /// The error without its SQL, which is the engine's own statement.
     fileprivate var withoutStatement: SQLiteError { SQLiteError(code: code, message: message) }
 }
 
 extension RowRehearsal.Finding {
-    /// How many rows they are, and which are the first: "3 rows of table t (rowids 2, 5, 9)".
+    /// The number of rows and the keys of the first ones: "3 rows of table t (rowids 2, 5, 9)".
     func rows(of table: String) -> String {
         let isRowID = keys.first?.rowID != nil
         let list = keys.map(Self.words).joined(separator: ", ") + (count > Int64(keys.count) ? ", …" : "")

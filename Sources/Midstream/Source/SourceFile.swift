@@ -2,10 +2,10 @@ package import SQLiteConnection
 
 /// The file that a migration's rows come from.
 package enum SourceFile {
-    /// Opens a file from which rows are to move, and which is there, to look at it: to be written where that can be, and else to be
-    /// read.
+    /// Opens an existing file from which rows are to move, in order to look at it. The connection can write if the file can be
+    /// written; otherwise it only reads.
     ///
-    /// - Throws: ``SQLiteError`` when the file cannot be read.
+    /// - Throws: ``SQLiteError`` if the file cannot be read.
     package static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {
         func open(isImmutable: Bool) throws(SQLiteError) -> Connection {
             var options = OpenOptions(access: .readWrite, key: key)
@@ -28,10 +28,10 @@ package enum SourceFile {
         }
     }
 
-    /// Attaches the source of a migration. Outside transactions.
+    /// Attaches the source of a migration. Call it outside transactions.
     ///
-    /// - Throws: ``MigrationError`` when the file is missing, is no database, or cannot be read with its key; an error with
-    ///   code `busy` when somebody has it locked longer than the connection waits.
+    /// - Throws: ``MigrationError`` if the file is missing, is no database, or cannot be read with its key. An error with code
+    ///   `busy` if another connection has the file locked for longer than this connection waits.
     static func attach(
         _ migration: MigrationRecord,
         to connection: Connection,
@@ -56,7 +56,7 @@ package enum SourceFile {
                     cause: error
                 )
             }
-            // A view or trigger may name its own file `main`, as which SQLite does not know an attached file.
+            // A view or trigger may name its own file as `main`; SQLite does not accept that name for an attached file.
             if error.message.contains("cannot reference objects in database") {
                 throw MigrationError(
                     .unsupported,
@@ -89,7 +89,8 @@ package enum SourceFile {
         }
     }
 
-    /// Attaches a file from which rows move: where SQLite would have to write to read it, and cannot, as one that nobody writes.
+    /// Attaches a file from which rows move. If SQLite would have to write in order to read the file, and cannot, attaches it as
+    /// immutable.
     static func attach(
         _ path: String,
         as schema: String,
@@ -105,25 +106,26 @@ package enum SourceFile {
         }
     }
 
-    /// Whether an error says that a file may not be written.
+    /// Whether an error says that a file cannot be written.
     static func cannotWrite(_ error: SQLiteError) -> Bool {
         [.readOnly, .cannotOpen, .permission].contains { (code: ResultCode) in code ~= error.code }
     }
 
-    /// Whether SQLite could not open a file since it would have had to write, as in WAL mode, which needs a file beside it.
+    /// Whether SQLite could not open a file because it would have had to write: in WAL mode, for instance, it needs a file beside
+    /// the database.
     static func isUnwritable(_ path: String, _ error: SQLiteError) -> Bool {
         guard ResultCode.cannotOpen ~= error.code || ResultCode.readOnly ~= error.code else { return false }
         return FilePath.isReadable(path)
             && !(FilePath.isWritable(path) && FilePath.isWritable(FilePath.split(path).folder))
     }
 
-    /// Whether there is more of a file's content than the file has.
+    /// Whether the file has a WAL or a journal with content that the file itself lacks.
     private static func hasJournal(_ path: String) -> Bool {
         ["-wal", "-journal"].contains { FilePath.hasContent(path + $0) }
     }
 
-    /// Whether there is another file by now where a source was attached from, which says itself whether it is the same. Where the
-    /// target has been replaced as well, both are another pair's, which knows of no more than it did then.
+    /// Whether another file now has the path of an attached source; that file itself says whether it is the source. `false` if the
+    /// target has been replaced too: both new files belong to another pair, which knows no more than it did then.
     static func isReplaced(_ migration: MigrationRecord, on connection: Connection) -> Bool {
         guard migration.sourcePath != nil, connection.hasMoved(schema: migration.schema),
             !connection.hasMoved(schema: "main"),
@@ -132,9 +134,9 @@ package enum SourceFile {
         return FilePath.exists(path)
     }
 
-    /// Rolls back the journals that others have left beside attached sources.
+    /// Rolls back the journals that other connections have left beside attached sources.
     ///
-    /// - Throws: When none of them can be opened: one may have got another path.
+    /// - Throws: The last error, if none of the sources can be opened. One alone may have another path by now.
     static func rollBackJournals(of schemas: some Sequence<String>, _ connection: Connection, _ keys: Keyring) throws {
         var failure: (any Error)?
         var isAnyOpened = false
@@ -150,15 +152,16 @@ package enum SourceFile {
         if let failure, !isAnyOpened { throw failure }
     }
 
-    /// Deletes a file that is attached, unless somebody may have it open who would go on writing what nobody finds.
+    /// Deletes an attached file, unless another connection may have it open and would go on writing what nobody finds.
     ///
-    /// A WAL can only be given up when nobody else has read the file and still has it open. Without one, SQLite itself
-    /// refuses who has it open and writes it after that: it looks whether the file is still where it was.
+    /// A WAL can be given up only if no other connection has read the file and still has it open. Without a WAL, SQLite itself
+    /// refuses later writes of a connection that has the file open: it checks whether the file is still where it was.
     ///
     /// - Parameters:
-    ///   - table: A table of it to take its lock by.
-    ///   - isUnused: Looked at when nobody else writes it any more.
-    /// - Returns: Whether it is gone, or is used: `false` where somebody has it open, or it cannot be removed.
+    ///   - table: A table of the file, by which to take the file's lock.
+    ///   - isUnused: Checked when no other connection can write the file any more.
+    /// - Returns: `true` if the file is gone, or `isUnused` says that it is used; `false` if another connection has it open, or it
+    ///   cannot be removed.
     static func delete(
         _ path: String,
         attachedTo connection: Connection,
@@ -171,12 +174,13 @@ package enum SourceFile {
         try connection.execute("BEGIN")
         defer { try? connection.rollBack() }
         try WriteLock.take(connection, by: table, in: schema)
-        // Somebody else was faster, and a file that has come to be there since is another one.
+        // Another process has deleted the file first. A file that has appeared there since is another one.
         if connection.hasMoved(schema: schema) { return true }
-        // It may have got a WAL again before it was locked: who writes one takes no notice that the file is gone.
+        // The file may have got a WAL again before it was locked. A connection that writes a WAL does not notice that the file is
+        // gone.
         guard try connection.fetchValue(String.self, "PRAGMA \(schema).journal_mode") == "delete" else { return false }
         guard try isUnused() else { return true }
-        // SQLite takes no notice when it cannot delete the WAL.
+        // SQLite says nothing if it cannot delete the WAL.
         for suffix in ["-wal", "-shm"] { _ = FilePath.remove(path + suffix) }
         return FilePath.remove(path)
     }

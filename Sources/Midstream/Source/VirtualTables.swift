@@ -3,21 +3,21 @@ internal import SQLiteConnection
 
 /// The virtual tables of a file that moves as a whole.
 ///
-/// A virtual table keeps what it has in ordinary tables, its shadow tables, which its module reads and writes by statements of its
-/// own. So these do not move in steps: all of them are copied at once, when the file's other tables have begun to move. From then on
-/// fences on the shadow tables keep programs without Midstream from writing the virtual table of the source.
+/// A virtual table keeps its content in ordinary tables, its shadow tables. Its module reads and writes them with statements of its
+/// own. So shadow tables do not move in steps: all of them are copied at once, when the file's other tables have begun to move.
+/// From then on, fences on the shadow tables keep programs without Midstream from writing the source's virtual tables.
 ///
-/// The modules are not asked, as by VACUUM, and may be unknown here.
+/// As with VACUUM, the modules are not asked; this connection may not even know them.
 struct VirtualTables {
     private let connection: Connection
     private let schema: String
-    /// In the order of their creation.
+    /// The virtual tables, in the order of their creation.
     let tables: [SchemaObject]
     private let shadows: ShadowTables
     /// The names of all ordinary tables.
     private let ordinary: [String]
 
-    /// - Parameter schema: The schema that the file is attached as.
+    /// - Parameter schema: The schema under which the file is attached.
     init(_ connection: Connection, _ schema: String) throws {
         self.connection = connection
         self.schema = SQLIdentifier.quoted(schema)
@@ -33,10 +33,10 @@ struct VirtualTables {
         shadows = try ShadowTables(of: objects, connection, schema)
     }
 
-    /// Whether an ordinary table is a shadow table of one.
+    /// Whether an ordinary table is a shadow table of a virtual one.
     func isShadow(_ table: String) -> Bool { shadows.mayBeMade(table) }
 
-    /// The virtual table that a shadow table belongs to.
+    /// The virtual table to which a shadow table belongs; `nil` if the table is no shadow table.
     func owner(of shadow: String) -> String? {
         guard isShadow(shadow) else { return nil }
         let name = SQLIdentifier.lowercased(shadow)
@@ -52,29 +52,30 @@ struct VirtualTables {
 
     // MARK: In the source
 
-    /// Whether all of a virtual table has moved with its file. One without shadow tables has nothing to move.
+    /// Whether all of a virtual table has moved with its file. A virtual table without shadow tables has nothing to move.
     func hasMoved(_ table: String) throws -> Bool {
         let own = shadowNames.filter { owner(of: $0).map { SQLIdentifier.equal($0, table) } ?? false }
         return try own.allSatisfy { try !fences(of: $0).isEmpty }
     }
 
-    /// The first virtual table that has moved with its file.
+    /// The first virtual table that has moved with its file; `nil` if none has.
     func firstMoved() throws -> String? {
         for shadow in shadowNames where try !fences(of: shadow).isEmpty { return owner(of: shadow) }
         return nil
     }
 
-    /// A condition of a fence with a function that no connection has, so that a write cannot be prepared. SQLite's FTS5 crashes where
-    /// a trigger of its shadow tables raises an error. Others prepare writes with the first read, and are fenced as ordinary tables.
+    /// For FTS5, the WHEN clause of a fence. It calls a function that no connection has, so that a write cannot be prepared: FTS5
+    /// crashes if a trigger of its shadow tables raises an error. Other modules prepare their writes with the first read, and are
+    /// fenced like ordinary tables.
     private func condition(ofFenceFor table: String) -> String {
         let sql = tables.first { SQLIdentifier.equal($0.name, table) }?.sql ?? ""
         let isFTS5 = SQLScript(sql).outline().mentions(["fts5"])
         return isFTS5 ? "WHEN midstream_virtual_table_has_moved() " : ""
     }
 
-    /// Has the shadow tables refuse writes, in the transaction that is open.
+    /// Makes the shadow tables refuse writes, in the open transaction.
     ///
-    /// - Parameter file: The target's file, as the source names it.
+    /// - Parameter file: The target's file, by the path that the source stores for it.
     func fence(for file: String) throws {
         for shadow in shadowNames where try fences(of: shadow).isEmpty {
             let table = owner(of: shadow) ?? shadow
@@ -89,7 +90,7 @@ struct VirtualTables {
         }
     }
 
-    /// Takes the fences for a target back, in the transaction that is open.
+    /// Removes the fences for a target, in the open transaction.
     func unfence(for file: String) throws {
         let end = " has moved to \(file): write it there"
         for shadow in shadowNames {
@@ -101,8 +102,8 @@ struct VirtualTables {
 
     // MARK: In the target
 
-    /// Copies the virtual tables into `main`, which has their shadow tables, empty as yet. In the transaction that is open, of which
-    /// the last change of the schema is another one: the connection may not know of the virtual tables after that.
+    /// Copies the virtual tables into `main`, which has their empty shadow tables already. Call it in an open transaction whose
+    /// last change of the schema is another one: after this call, the connection may not know of the virtual tables.
     ///
     /// - Complexity: O(size of the virtual tables).
     func copy() throws {
@@ -111,12 +112,12 @@ struct VirtualTables {
             guard let table = try SchemaReader(connection: connection, schema: "main").table(shadow) else { continue }
             let name = SQLIdentifier.quoted(shadow)
             var columns = table.columns.filter { $0.generation == nil }.map { SQLIdentifier.quoted($0.name) }
-            // Their modules may know rows by it.
+            // The modules may identify rows by the rowid.
             if table.hasRowID, table.rowIDColumn == nil, let rowID = table.rowIDName { columns.insert(rowID, at: 0) }
             let list = columns.joined(separator: ", ")
             try connection.execute("INSERT INTO main.\(name)(\(list)) SELECT \(list) FROM \(schema).\(name)")
         }
-        // As VACUUM does it: what creates a virtual table would make and fill its shadow tables as well.
+        // As in VACUUM: the statement that creates a virtual table would also create and fill its shadow tables.
         // Source: <https://www.sqlite.org/pragma.html#pragma_writable_schema>.
         try connection.write(virtualTables: tables)
     }

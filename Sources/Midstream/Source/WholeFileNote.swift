@@ -1,20 +1,20 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What a file has noted of the one that its schema was copied from, when all of that file is to move.
+/// The note of a file whose schema was copied from another file, all of which is to move.
 enum WholeFileNote: Equatable {
-    /// Nothing: it is finished, or was never made so.
+    /// There is no note: the file is finished, or was never made in this way.
     case none
-    /// All that was copied.
+    /// The note of everything that was copied.
     case copied(String)
-    /// The source has turned out to be another by now. What has begun is taken back, and nothing begins any more.
+    /// The source has turned out to be another file by now. What has begun is taken back, and nothing begins any more.
     case withdrawn
 
-    /// What the schema of a new file was copied from, until all of its tables move, and it is known that nobody has changed that
-    /// before they were fenced. Until then the file lacks all rows, and is nobody's but its maker's.
+    /// The table of the note. It exists until all tables move, and it is known that nobody changed the source before its tables
+    /// were fenced. Until then the file lacks all rows, and only its maker may use it.
     static let table = OwnNames.copy
 
-    /// What is noted, in one snapshot: another process may look at the same time, and drop it.
+    /// Reads the note in one snapshot: another process may look at it at the same time, and drop it.
     static func read(_ connection: Connection) throws -> WholeFileNote {
         try connection.holdingSnapshots(of: ["main"]) { try readInTransaction(connection) }
     }
@@ -25,20 +25,20 @@ enum WholeFileNote: Equatable {
         return copied.map(WholeFileNote.copied) ?? .withdrawn
     }
 
-    /// The file that one was made of, by ``FilePath/lastingIdentity(_:)``, in the transaction that is open.
+    /// The source file, by ``FilePath/lastingIdentity(_:)``, in the open transaction.
     static func copiedFile(_ connection: Connection) throws -> String? {
         try connection.fetchValue("SELECT file FROM main.\(table)")
     }
 
-    /// Has a file taken back by whoever opens it, in the transaction that is open.
+    /// Marks the file as withdrawn, in the open transaction: every connection that opens it takes it back.
     static func withdraw(_ connection: Connection) throws {
         try connection.execute("UPDATE main.\(table) SET source = NULL")
     }
 
-    /// Whether a file is to be taken back, in the transaction that is open.
+    /// Whether the file is withdrawn, in the open transaction.
     static func isWithdrawn(_ connection: Connection) throws -> Bool { try readInTransaction(connection) == .withdrawn }
 
-    /// Makes sure, in the transaction that is open, that a file is none that is to be taken back.
+    /// Checks that the file is not withdrawn, in the open transaction.
     static func checkNotWithdrawn(_ connection: Connection) throws {
         guard try isWithdrawn(connection) else { return }
         let path = connection.fileName(schema: "main") ?? "the file"
@@ -48,16 +48,16 @@ enum WholeFileNote: Equatable {
         )
     }
 
-    /// Whether a file is one that is being made of another one.
+    /// Whether a file is unfinished: it is being made from another file.
     ///
-    /// - Parameter schema: What it is attached as.
+    /// - Parameter schema: The schema under which the file is attached.
     static func isUnfinished(_ connection: Connection, as schema: String = "main") throws -> Bool {
         try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).exists(table)
     }
 
-    /// Makes sure that a file is none that is being made of another one.
+    /// Checks that a file is finished: it is not being made from another file.
     ///
-    /// - Parameter schema: What it is attached as.
+    /// - Parameter schema: The schema under which the file is attached.
     static func checkFinished(_ connection: Connection, as schema: String = "main") throws {
         if try isUnfinished(connection, as: schema) { throw unfinished(connection.fileName(schema: schema)) }
     }
