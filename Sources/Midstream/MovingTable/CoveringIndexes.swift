@@ -1,17 +1,17 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The indexes that SQLite goes along where it reads all of a table, but only columns that the index has: it is smaller than
-/// the table. A scan of the union follows the same one, so that rows come in the order in which the whole table would give
-/// them.
+/// The indexes that SQLite scans in place of a table, when it reads all rows but only columns that the index has: the index is
+/// smaller than the table. A scan of the union follows the same index, so that rows come in the order in which the whole table
+/// would give them.
 final class CoveringIndexes {
     private let target: TableSchema
     private let statements: InternalStatements
     private let relation: String
-    /// The indexes that the source has as well, each with the columns that it covers. Elsewhere the source's rows would have to
-    /// be sorted before the first could be given, or with a condition each be looked up.
+    /// The indexes that the source has as well, each with the columns that it covers. For any other index, the source's rows would
+    /// have to be sorted before the first row could be given. With a condition, each row would have to be looked up.
     private let followed: [(index: TableSchema.Index, columns: Set<Int>)]
-    /// SQLite's answers, by the columns used.
+    /// SQLite's answers, by the used columns.
     private var known: [UInt64: TableSchema.Index?] = [:]
 
     init(target: TableSchema, source: TableSchema, sql: MoveSQL, statements: InternalStatements) {
@@ -39,9 +39,9 @@ final class CoveringIndexes {
         }
     }
 
-    /// The index that SQLite goes along where it reads all rows, and these columns of them; `nil` where it reads the table.
+    /// The index that SQLite scans to read these columns of all rows; `nil` if it reads the table.
     ///
-    /// - Parameter used: A bit for each column; the highest stands for all from 63 on.
+    /// - Parameter used: A bit for each column; the highest bit stands for all columns from 63 on.
     func index(for used: UInt64) throws -> TableSchema.Index? {
         if let known = known[used] { return known }
         let columns = target.columns.indices.filter { used & (1 << UInt64(min($0, 63))) != 0 }
@@ -51,6 +51,8 @@ final class CoveringIndexes {
         return index
     }
 
+    /// Asks SQLite which index it would scan.
+    ///
     /// Source: <https://www.sqlite.org/eqp.html>.
     private func chosenIndex(for columns: [Int]) throws -> TableSchema.Index? {
         let names = columns.isEmpty ? ["1"] : columns.map { SQLIdentifier.quoted(target.columns[$0].name) }

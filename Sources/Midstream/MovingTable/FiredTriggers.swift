@@ -1,28 +1,29 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Watches the triggers that fire for rows which come into the target, where a migration asks for that.
+/// Watches the triggers that fire for rows which come into the target, if a migration asks for that.
 ///
-/// Such a trigger runs on the connection that makes steps, which has no overlay, and on those that promote and drain. It
-/// does the same on each if it touches no moving table, if a failure undoes its own row alone, and if nothing that it writes
-/// depends on a setting of the connection. Whatever is more is refused, when the migration is added and, if the schema has
-/// changed since, when the next row would fire it.
+/// Such a trigger runs on the connection that makes steps, which has no overlay, and on connections that promote and drain. It does
+/// the same on each of them under three conditions: it touches no moving table, a failure undoes only its own row, and nothing that
+/// it writes depends on a setting of the connection. Midstream refuses a trigger that does more: when the migration is added, and
+/// if the schema has changed since, when the next row would fire the trigger.
 final class FiredTriggers {
     private unowned let connection: Connection
     /// The names of the moving tables, in lower case.
     var moving: Set<String> = []
-    /// The table for whose rows statements are prepared or run that are to fire triggers, in lower case.
+    /// The table, in lower case, for whose rows statements are being prepared or run that fire triggers.
     private var target: String?
-    /// What programs were seen to do since that was last found to be right, by that table: a row of it may have been refused.
+    /// The accesses of programs that have yet to be confirmed, by the table in `target`. Some may be left from a row that the
+    /// target refused.
     private var accesses: [String: Set<Access>] = [:]
 
-    /// Whether statements are prepared or run that are to fire triggers.
+    /// Whether statements are being prepared or run that fire triggers.
     var isFiring: Bool { target != nil }
 
     private struct Access: Hashable {
         /// The trigger or view; `nil` for a statement that runs on behalf of a virtual table.
         var accessor: String?
-        /// The table of `main`, in lower case; `nil` where the access is of another kind.
+        /// The table of `main`, in lower case; `nil` if the access is of another kind.
         var table: String?
         var isWrite: Bool
     }
@@ -33,9 +34,10 @@ final class FiredTriggers {
 
     // MARK: Watching
 
-    /// Runs a statement that brings rows over.
+    /// Runs a statement that copies rows into the target.
     ///
-    /// - Throws: ``MigrationError`` when a trigger that it fires is not to be fired. What it did must then be undone.
+    /// - Throws: ``MigrationError`` if the statement fires a trigger that must not fire. The caller must then undo what the trigger
+    ///   did.
     func firing<Result>(_ sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
         let result: Result
         do {
@@ -47,11 +49,11 @@ final class FiredTriggers {
         return result
     }
 
-    /// What the authorizer says while ``isFiring``.
+    /// The authorizer's decision while ``isFiring``.
     func decide(_ event: AuthorizerEvent) -> AuthorizerDecision {
         let accessor = event.accessor
         if let accessor, OwnNames.isTrigger(accessor) {
-            // The guard triggers: a row that comes has been looked at before.
+            // The guard triggers do nothing for a row that comes: the row was checked before.
             return .ignore
         }
         let writes: Set<AuthorizerAction> = [.insert, .update, .delete]
@@ -60,7 +62,7 @@ final class FiredTriggers {
         if isWrite || event.action == .read, event.schema.map({ SQLIdentifier.equal($0, "main") }) ?? true {
             table = event.first.map(SQLIdentifier.lowercased)
         }
-        // The statement itself reads the source, and writes the target.
+        // Without an accessor, the statement itself reads the source and writes the target.
         if accessor != nil || (table.map { moving.contains($0) } ?? false && !isWrite) {
             accesses[target ?? "", default: []].insert(Access(accessor: accessor, table: table, isWrite: isWrite))
         }
@@ -94,10 +96,10 @@ final class FiredTriggers {
 
     private struct Trigger {
         var name: String
-        /// What it is on, in lower case.
+        /// The table or view that the trigger is on, in lower case.
         var owner: String
         var outline: StatementOutline
-        /// The text's words and signs, in lower case.
+        /// The words and signs of the trigger's text, in lower case.
         var tokens: [String]
     }
 
@@ -130,16 +132,16 @@ final class FiredTriggers {
         }
     }
 
-    /// Makes sure that what programs were seen to do is right.
+    /// Checks that triggers may do what their programs were seen to do.
     private func confirm(_ sql: MoveSQL) throws {
         let target = SQLIdentifier.lowercased(sql.targetName)
         guard let seen = accesses.removeValue(forKey: target) else { return }
         let triggers = try Triggers(connection)
         for access in seen where access.table.map(moving.union([target]).contains) ?? false {
-            // The columns of NEW are, to SQLite, the table's own.
+            // To SQLite, the columns of NEW are the table's own.
             let trigger = access.accessor.flatMap { triggers.views.contains($0) ? nil : triggers.all[$0] }
             if let trigger, !access.isWrite, access.table == target, trigger.owner == target { continue }
-            // The statement itself, where a table moves on that has rows to come.
+            // The statement itself, if its source is a table that moves on while rows are still to come into it.
             if access.accessor == nil, access.table == sql.sourceInTarget.map(SQLIdentifier.lowercased) { continue }
             throw refusal(sql, access.accessor, triggers, "touches table \(access.table ?? ""), which moves")
         }
@@ -160,7 +162,8 @@ final class FiredTriggers {
         try confirmTables(written: seen.filter(\.isWrite), sql, triggers)
     }
 
-    /// What of a text has a failure undo something else than the statement that fails.
+    /// The words in a text because of which a failure would undo something other than the statement that fails; `nil` if there are
+    /// none.
     private static func undoingMore(_ tokens: [String], isOwn: Bool) -> String? {
         let raised = isOwn ? ["fail", "rollback", "ignore"] : ["fail", "rollback"]
         for (position, token) in tokens.enumerated() {
@@ -178,7 +181,7 @@ final class FiredTriggers {
         return nil
     }
 
-    /// Looks at the tables that programs write.
+    /// Checks the tables that programs write.
     private func confirmTables(
         written: Set<Access>,
         _ sql: MoveSQL,
@@ -202,7 +205,7 @@ final class FiredTriggers {
         }
     }
 
-    /// A plain INSERT does what the target's constraints say.
+    /// Checks that the target has no ON CONFLICT clause: a plain INSERT does what the clause says.
     private func checkConstraints(_ sql: MoveSQL) throws {
         guard let table = try SchemaReader(connection: connection, schema: "main").table(sql.targetName),
             Self.tokens(table.sql).contains("conflict")

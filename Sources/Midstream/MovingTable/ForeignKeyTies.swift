@@ -1,17 +1,18 @@
 internal import SQLText
 
-/// The tables whose writes could act on a moving table, or be checked against one, by a foreign key: near or far, since
-/// an action may fire the next.
+/// The tables whose writes could act on a moving table, or be checked against one, because of foreign keys. The keys may connect
+/// them through other tables, since one action may fire the next.
 struct ForeignKeyTies {
     private var tied: [String: Set<Int64>] = [:]
-    /// The tables that keys connect with each other, by their names in lower case: those of each group with a moving one.
+    /// For each moving table: the tables that foreign keys connect with it, directly or through others, by their names in lower
+    /// case.
     private(set) var groups: Set<Set<String>> = []
 
     init() {}
 
     /// - Parameters:
-    ///   - reader: Of the target.
-    ///   - moving: The moving tables by their names in lower case.
+    ///   - reader: Reads the target's schema.
+    ///   - moving: The moving tables, by their names in lower case.
     init(_ reader: SchemaReader, moving: [String: MovingTable]) throws {
         guard !moving.isEmpty else { return }
         let neighbors = try reader.foreignKeyNeighbors()
@@ -30,7 +31,7 @@ struct ForeignKeyTies {
     /// Whether there are no foreign keys on or to moving tables.
     var isEmpty: Bool { tied.isEmpty }
 
-    /// The moving tables that a foreign key ties to that table, those that the open transaction has drained included.
+    /// The moving tables that foreign keys connect with a table, including those that the open transaction has drained.
     func tables(of name: String) -> Set<Int64> {
         tied[SQLIdentifier.lowercased(name)] ?? []
     }

@@ -1,31 +1,31 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What a connection that enforces foreign keys does before SQLite looks at the other end of a key: it promotes the rows there.
+/// Promotes the rows at the other ends of foreign keys, on a connection that enforces them, before SQLite looks there.
 ///
-/// SQLite looks in `main` alone. TEMP triggers on the tables that keys connect with moving ones call it for each row, before the row
-/// is written: the row's parents are promoted, and of a parent that goes, or whose key changes, the pending children. Then SQLite
-/// finds in `main` what it would find in the whole tables, and its checks and actions are its own.
+/// SQLite looks in `main` alone. The tables that keys connect with moving tables have TEMP triggers that call this type before a
+/// row is written. It promotes the row's parents. If the row is a parent that is deleted or gets another key, it promotes the row's
+/// pending children. Then SQLite finds in `main` what it would find in the whole tables, and its checks and actions are its own.
 ///
-/// A promoted row must not break a key, nor be counted as one that mends a violation. So its own parents are promoted before it.
-/// Where that cannot be, the tables are drained, with enforcement switched off.
+/// A promoted row must not break a key, and SQLite must not count it as the end of a violation. So the row's own parents are
+/// promoted before it. Where that is impossible, the tables are drained, with enforcement switched off.
 final class KeyActions {
     private let statements: InternalStatements
     private var connection: Connection { statements.connection }
     private var tables: [KeyTable] = []
     private var keys: [EnforcedKey] = []
-    /// The moving tables of each group of tables that keys connect, by the names of all its tables in lower case.
+    /// For each group of tables that keys connect: its moving tables, by the name of each of its tables in lower case.
     private(set) var groups: [String: Set<Int64>] = [:]
     private var places: [Int64: Int] = [:]
     /// The moving tables of all groups.
     private(set) var moving: Set<Int64> = []
-    /// Whether a definition or a trigger says REPLACE, which deletes rows without a trigger for it.
+    /// Whether a definition or a trigger says REPLACE. REPLACE deletes rows without firing a trigger for them.
     private var definitionsReplace = false
-    /// Whether the running statement does.
+    /// Whether the running statement says REPLACE.
     private var statementReplaces = false
-    /// Whether the row that is about to come breaks a key: a parent of it is not there, or it leaves children without one.
+    /// Whether the row that is about to come breaks a key: a parent of it is missing, or it leaves children without a parent.
     private var newRowBreaksKey = false
-    /// The tables that must be drained, since a row of them cannot be promoted by itself.
+    /// The tables that must be drained, since one of their rows cannot be promoted by itself.
     private var undone: Set<Int64> = []
     private var isBringing = false
 
@@ -33,7 +33,7 @@ final class KeyActions {
         self.statements = statements
     }
 
-    /// The error of a statement that is run again when the tables have been drained.
+    /// The error of a statement that is to be run again when the tables have been drained.
     private static let error = SQLiteError(code: .error, message: "rows that foreign keys connect have to move first")
 
     func handles(_ table: String) -> Bool { groups[SQLIdentifier.lowercased(table)] != nil }
@@ -43,14 +43,14 @@ final class KeyActions {
         tables.first { SQLIdentifier.equal($0.schema.name, name) }?.schema
     }
 
-    /// The triggers that a table's group has no use for any more, since none of its tables moves.
+    /// The names of the triggers that are useless now, since no table of their group moves any more.
     func triggerNames(uselessWithout moving: Set<Int64>) -> [String] {
         tables.indices.filter { place in
             groups[SQLIdentifier.lowercased(tables[place].schema.name)]?.isDisjoint(with: moving) ?? true
         }.flatMap { place in OwnNames.keyTriggers.map { "\($0)\(place)" } }
     }
 
-    /// The tables that the last error asks to be drained; asked once.
+    /// The tables that must be drained because of the last error. The next call returns none.
     func takeUndone() -> Set<Int64> {
         defer { undone.removeAll() }
         return undone
@@ -58,9 +58,9 @@ final class KeyActions {
 
     // MARK: The tables
 
-    /// Looks which groups of tables can be written without draining.
+    /// Finds out which groups of tables can be written without draining.
     ///
-    /// - Parameter moving: The moving tables by their names in lower case.
+    /// - Parameter moving: The moving tables, by their names in lower case.
     func read(_ reader: SchemaReader, _ ties: ForeignKeyTies, moving: [String: MovingTable]) throws {
         tables.removeAll()
         keys.removeAll()
@@ -91,7 +91,7 @@ final class KeyActions {
         }
     }
 
-    /// Notes that the open transaction has made a table or a trigger.
+    /// Notes that the open transaction has created a table or a trigger.
     func noteDefinition(_ outline: StatementOutline) {
         if outline.mentions(["replace"]) { definitionsReplace = true }
     }
@@ -121,7 +121,7 @@ final class KeyActions {
                 found.append(enforced)
             }
         }
-        // What a new row could replace, or collide with, is told by all keys of the table.
+        // All keys of the table must be known to find the rows that a new row could replace or collide with.
         for key in found where [key.child, key.parent].contains(where: { added[$0 - tables.count].moving != nil }) {
             for end in [key.child, key.parent] {
                 let schema = added[end - tables.count].schema
@@ -138,7 +138,7 @@ final class KeyActions {
         return true
     }
 
-    /// Whether a table's rows come from one source, and are there to be promoted.
+    /// Whether a table's rows come from one source, and can be promoted.
     private static func isSimple(_ table: MovingTable) -> Bool {
         table.inner == nil && !table.isReturning && table.destination == nil && !table.hasOtherKeys
             && !table.sql.firesTriggers && !table.isHidden && table.untoldKeyColumns.isEmpty
@@ -148,7 +148,7 @@ final class KeyActions {
 
     static let functions: [(String, Int)] = [("midstream_parents", -1), ("midstream_row", -1), ("midstream_new", -1)]
 
-    /// What a row's triggers ask for.
+    /// The ends of keys that a row's triggers ask for.
     private enum Wanted: Int64 {
         case children = 1
         case parents = 2
@@ -158,18 +158,19 @@ final class KeyActions {
         var hasParents: Bool { self != .children }
     }
 
-    /// The TEMP triggers.
+    /// The CREATE statements of the TEMP triggers.
     var triggers: [String] { tables.indices.flatMap(triggers) }
 
     private func triggers(_ place: Int) -> [String] {
         let table = tables[place]
         let ofParents = keys.indices.filter { keys[$0].child == place && tables[keys[$0].parent].moving != nil }
         let hasChildren = keys.contains { $0.parent == place && tables[$0.child].moving != nil }
-        // Only of a row that may have children is it asked whether it breaks a key itself.
+        // Only for a row that may have children, it matters whether the row itself breaks a key.
         let ofNew = keys.contains { $0.parent == place } ? keys.indices.filter { keys[$0].child == place } : ofParents
         let hasEnds = !ofParents.isEmpty || hasChildren
         guard hasEnds || !ofNew.isEmpty && table.moving != nil else { return [] }
-        // An error of the function is to undo the whole statement, also in a transaction: for that SQLite must expect one.
+        // If the function fails, SQLite must undo the whole statement, also within a transaction. It does so only if it expects an
+        // error.
         let expected = "SELECT RAISE(ABORT, '') WHERE 0;"
         func parents(_ numbers: [Int]) -> String {
             numbers.map { number in
@@ -190,7 +191,7 @@ final class KeyActions {
         if hasEnds { made.append(trigger(3, "DELETE", "", [row(hasChildren ? .both : .parents)])) }
         if !ofParents.isEmpty {
             let columns = Set(ofParents.flatMap { keys[$0].childColumns }).sorted()
-            // An assignment to `rowid` would not fire it then.
+            // With a list of columns, an assignment to `rowid` would not fire the trigger.
             let list =
                 columns.contains { $0 == table.schema.rowIDColumn }
                 ? "UPDATE" : "UPDATE OF \(KeySQL.list(columns.map(table.quoted)))"
@@ -198,7 +199,7 @@ final class KeyActions {
         }
         let keyColumns = MoveSQL.keyColumns(of: table.schema).filter { $0 >= 0 }.map(table.quoted)
         let names = Set((table.schema.hasRowID ? table.rowNames : []) + keyColumns).sorted()
-        // An index may tell values apart which the column's own collation does not.
+        // An index may distinguish values that are equal by the column's own collation.
         let changed = names.map { "NEW.\($0) COLLATE BINARY IS NOT OLD.\($0)" }.joined(separator: " OR ")
         if !names.isEmpty {
             made.append(trigger(2, "UPDATE", "WHEN \(changed) ", [hasChildren ? row(.children) : "", replaced]))
@@ -208,9 +209,9 @@ final class KeyActions {
 
     // MARK: What the triggers call
 
-    /// A statement begins to write.
+    /// Notes that a statement begins to write.
     ///
-    /// - Parameter replaces: Whether it may say REPLACE.
+    /// - Parameter replaces: Whether the statement may say REPLACE.
     func begin(replaces: Bool) {
         statementReplaces = replaces
         newRowBreaksKey = false
@@ -218,7 +219,7 @@ final class KeyActions {
 
     /// Promotes the pending parent of a new row.
     ///
-    /// - Parameter values: The key's number, and the values of its columns.
+    /// - Parameter values: The foreign key's number, and the values of the key's columns.
     func bringParent(_ values: ValueReferences) throws {
         guard let key = keys[checked: values[0].int64], values.count == key.count + 1 else { throw Self.isStale }
         if (1..<values.count).contains(where: { values[$0].storageClass == .null }) { return }
@@ -226,7 +227,7 @@ final class KeyActions {
             if key.isOfRowID,
                 (1..<values.count).contains(where: { values[$0].storageClass == .integer && values[$0].int64 == -1 })
             {
-                // SQLite chooses the rowid later.
+                // SQLite will choose the rowid later.
                 try giveUp(key.parent)
             }
             let found = try key.pendingParent(in: parent) { try $1.bind(values[$0 + 1], at: $2) }
@@ -236,15 +237,15 @@ final class KeyActions {
         if try !finds(key.parentInTarget, key.count, { try $1.bind(values[$0 + 1], at: $2) }) { newRowBreaksKey = true }
     }
 
-    /// Promotes what is at the other ends of a row of `main` that is about to be deleted, or to get another key.
+    /// Promotes the rows at the other ends of a row of `main` that is about to be deleted, or to get another key.
     ///
-    /// - Parameter values: The table's place, what is wanted, and the row's key.
+    /// - Parameter values: The table's place, a raw value of `Wanted`, and the row's key.
     func bringEnds(_ values: ValueReferences) throws {
         guard values.count > 2, let table = tables[checked: values[0].int64],
             let wanted = Wanted(rawValue: values[1].int64),
             values.count == 2 + table.rowNames.count
         else { throw Self.isStale }
-        // The row's children are left without a parent.
+        // The row leaves its children without a parent.
         if wanted == .children { newRowBreaksKey = true }
         let row: RowKey =
             table.schema.hasRowID
@@ -276,9 +277,9 @@ final class KeyActions {
         }
     }
 
-    /// Promotes what is at the other ends of the rows that a new row may replace: SQLite fires no trigger for these.
+    /// Promotes the rows at the other ends of the rows that a new row may replace: SQLite fires no trigger for replaced rows.
     ///
-    /// - Parameter values: The table's place, the new row's rowid or NULL, and the columns of each comparable key.
+    /// - Parameter values: The table's place, the new row's rowid or NULL, and the values of each comparable key's columns.
     func bringReplaced(_ values: ValueReferences) throws {
         guard values.count > 1, let table = tables[checked: values[0].int64] else { throw Self.isStale }
         let place = Int(values[0].int64)
@@ -310,10 +311,10 @@ final class KeyActions {
         }
     }
 
-    /// While violations are outstanding, SQLite counts each child of a row that comes as the end of one, also a child that has had
-    /// no parent from the start.
+    /// Gives up if SQLite would count wrongly. While violations are outstanding, SQLite counts each child of a new row as the end
+    /// of a violation, even a child that has had no parent from the start.
     ///
-    /// The new row's own violation counts too. Without triggers, SQLite would refuse the row before it counts anything.
+    /// The new row's own violation is one of these. Without triggers, SQLite would refuse the row before it counts anything.
     private func checkOrphans(of place: Int, _ values: ValueReferences) throws {
         let breaksKey = newRowBreaksKey
         newRowBreaksKey = false
@@ -322,14 +323,14 @@ final class KeyActions {
             func bind(_ place: Int, _ statement: Statement, _ parameter: Int) throws {
                 try statement.bind(values[key.newParentPlaces[place] + 1], at: parameter)
             }
-            // The children of a row that is replaced are no orphans.
+            // The children of a row that is replaced are not orphans.
             if try finds(key.parentInTarget, key.count, bind) { continue }
             if let child = tables[key.child].moving, try key.hasPendingChildren(in: child, bind) { try giveUp(place) }
             if breaksKey, try finds(key.orphanInTarget, key.count, bind) { try giveUp(place) }
         }
     }
 
-    /// Whether a lookup with the values of a key finds a row.
+    /// Whether a lookup with a key's values finds a row.
     private func finds(_ sql: String, _ count: Int, _ bind: (_ place: Int, Statement, _ parameter: Int) throws -> Void)
         throws -> Bool
     {
@@ -348,9 +349,9 @@ final class KeyActions {
         var key: RowKey
     }
 
-    /// Promotes a pending row, and before it all that its keys refer to.
+    /// Promotes a pending row, after all pending rows that its keys refer to.
     ///
-    /// - Complexity: O(n) in the pending rows that it refers to, directly and by way of others.
+    /// - Complexity: O(n) in the pending rows to which the row refers, directly and through others.
     func promote(_ key: RowKey, of table: MovingTable) throws {
         guard let place = places[table.id], !isBringing, connection.isOn(.foreignKeys) else {
             return try table.promoteAlone(key)
@@ -366,7 +367,7 @@ final class KeyActions {
             {
                 let row = Row(place: place, key: parent.key.folded(found))
                 if row == path[path.count - 1].row { continue }
-                // Each of them needs another one of them first.
+                // The rows on the path form a circle: each needs another one first.
                 guard onPath.insert(row).inserted else { try giveUp(place) }
                 path.append((row, found, keys.startIndex))
                 continue
@@ -378,7 +379,7 @@ final class KeyActions {
         }
     }
 
-    /// The next pending parent of a pending row, and its table's place.
+    /// The next pending parent of a pending row, and the place of the parent's table.
     private func nextParent(of key: RowKey, _ place: Int, from first: Int, _ next: inout Int) throws -> (RowKey, Int)? {
         for number in first..<keys.endIndex where keys[number].child == place {
             next = number + 1
@@ -400,7 +401,8 @@ final class KeyActions {
         } ?? nil
     }
 
-    /// Runs `body` with a statement that has the values of a row's key; `nil` where one of them is NULL, or there is no row.
+    /// Runs `body` with a statement that has the values of a row's foreign key. `nil` if one of the values is NULL, or there is no
+    /// such row.
     private func withValues<Result>(
         of key: EnforcedKey,
         _ sql: String,
@@ -409,7 +411,7 @@ final class KeyActions {
     )
         throws -> Result?
     {
-        // The same statement may be in use further up.
+        // A caller may be using the statement of this text; then another one is prepared.
         let values = try statements.statement(sql)
         defer { values.reset() }
         try values.bind(row, at: 1)
@@ -417,7 +419,8 @@ final class KeyActions {
         return try body(values)
     }
 
-    /// Makes sure that SQLite counts neither a violation nor the end of one when a row comes whose parents are there.
+    /// Checks that SQLite counts neither a violation nor the end of one when the row comes. Gives up otherwise. The row's parents
+    /// have been promoted.
     private func checkEnds(of key: RowKey, _ place: Int, _ moving: MovingTable) throws {
         for enforced in keys where enforced.child == place {
             let isThere = try withValues(of: enforced, enforced.valuesInSource, key) { values in
@@ -449,7 +452,7 @@ final class KeyActions {
 }
 
 extension Array {
-    /// The element there; `nil` where there is none.
+    /// The element at an index; `nil` if there is none.
     fileprivate subscript(checked index: Int64) -> Element? {
         index >= 0 && index < Int64(count) ? self[Int(index)] : nil
     }

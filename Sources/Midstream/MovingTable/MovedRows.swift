@@ -1,23 +1,24 @@
 internal import SQLiteConnection
 
 extension InternalStatements {
-    /// Runs a statement that brings rows over, be it one or many.
+    /// Runs a statement that copies one or more rows into the target.
     ///
-    /// AUTOINCREMENT does not take them for new ones. Whether they fire the target's triggers is the migration's choice.
+    /// AUTOINCREMENT does not count these rows as new. Whether they fire the target's triggers is the migration's choice.
     func movingRows<Result>(of sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
         try keepingSequence(of: sql) {
             guard sql.firesTriggers else { return try copy() }
             do {
                 return try fired.firing(sql, copy)
             } catch {
-                // What a trigger must not do is seen while it is prepared.
+                // SQLite shows what a trigger does while it prepares the statement, so statements that fired a wrong trigger must
+                // be prepared again.
                 if error is MigrationError { removeAll() }
                 throw error
             }
         }
     }
 
-    /// Keeps AUTOINCREMENT's sequence as it is: the application may have set it back.
+    /// Leaves AUTOINCREMENT's sequence as it was: the application may have set it back.
     private func keepingSequence<Result>(of sql: MoveSQL, _ copy: () throws -> Result) throws -> Result {
         guard sql.hasSequence else { return try copy() }
         let name = sql.targetName
@@ -27,7 +28,7 @@ extension InternalStatements {
         let text =
             before.isEmpty
             ? "DELETE FROM main.sqlite_sequence WHERE name = ?1"
-            // Of several, which only the application can have made, SQLite takes the first.
+            // If there are several rows, which only the application can have made, SQLite takes the first.
             : "UPDATE main.sqlite_sequence SET seq = ?2 WHERE rowid = (SELECT min(rowid) FROM main.sqlite_sequence WHERE name = ?1)"
         let restore = try statement(text)
         defer { restore.reset() }
@@ -37,13 +38,13 @@ extension InternalStatements {
         return result
     }
 
-    /// The largest rowid that AUTOINCREMENT has come to; `nil` when the table has none, or it has begun anew.
+    /// The number that AUTOINCREMENT has reached; `nil` if the table has no AUTOINCREMENT, or has no number stored.
     func sequence(of sql: MoveSQL) throws -> Int64? {
         guard sql.hasSequence, case .integer(let value)? = try sequence(sql.targetName).first else { return nil }
         return value
     }
 
-    /// What the table's row in `sqlite_sequence` says; empty when there is none.
+    /// The number in the table's row of `sqlite_sequence`; empty if there is no row.
     private func sequence(_ name: String) throws -> [SQLiteValue] {
         let statement = try statement("SELECT seq FROM main.sqlite_sequence WHERE name = ?1")
         defer { statement.reset() }

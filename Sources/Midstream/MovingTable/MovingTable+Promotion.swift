@@ -3,7 +3,7 @@ internal import SQLiteConnection
 // A promotion brings a pending row into the target because a statement needs it there. It never changes what the
 // application sees, so it may be done at any time, to any row.
 extension MovingTable {
-    /// Promotes the row with that key if it is pending.
+    /// Promotes the row with this key if it is pending.
     func promoteIfPending(_ key: RowKey, _ state: LiveState) throws {
         if try isPending(key, state) { try promote(key) }
     }
@@ -22,7 +22,7 @@ extension MovingTable {
         return try lookup.step()
     }
 
-    /// Refuses to write what is another file's by now, as the fence refuses it for rows that have come.
+    /// Refuses to write a table whose rows move on to another file, as the fence refuses it for rows that have come.
     private func checkOwn() throws {
         guard let destination else { return }
         throw SQLiteError(
@@ -31,13 +31,13 @@ extension MovingTable {
         )
     }
 
-    /// Promotes a row that is pending, and what enforced foreign keys need before it.
+    /// Promotes a pending row, after the rows that enforced foreign keys need before it.
     func promote(_ key: RowKey) throws {
         guard let keyActions else { return try promoteAlone(key) }
         try keyActions.promote(key, of: self)
     }
 
-    /// Promotes a row that is pending, and nothing else.
+    /// Promotes a pending row, and no other.
     func promoteAlone(_ key: RowKey) throws {
         try checkOwn()
         try knownSource.confirm()
@@ -54,7 +54,7 @@ extension MovingTable {
             _ = try statement.stepOfCopy()
         }
         var isCopied = false
-        // What cannot be prepared is known before anything is changed.
+        // Both statements are prepared before anything is changed.
         _ = try statement(sql.settle)
         do {
             try statements.movingRows(of: sql) {
@@ -71,7 +71,7 @@ extension MovingTable {
         statements.blobs.promoted(key, of: id)
     }
 
-    /// Notes that a pending row is gone. It counts as one that a statement has changed.
+    /// Notes that a pending row is gone. SQLite counts it as a row that the statement has changed.
     func discard(_ key: RowKey) throws {
         try checkOwn()
         try knownSource.confirm()
@@ -94,8 +94,9 @@ extension MovingTable {
         return try count.step() ? count.int64(at: 0) : 0
     }
 
-    /// Notes that all pending rows are gone, which are so many: the stepper has passed them. They count as changed by the
-    /// statement.
+    /// Notes that all pending rows are gone: the stepper counts as having passed them. They count as changed by the statement.
+    ///
+    /// - Parameter rows: The number of pending rows.
     func discardAll(_ rows: Int64) throws {
         try checkOwn()
         try knownSource.confirm()
@@ -106,10 +107,10 @@ extension MovingTable {
         statements.blobs.discardedAll(of: id)
     }
 
-    /// Brings into the target every pending row that a new row could collide with, and what SQLite must see to choose a
-    /// rowid as it would if the table were whole.
+    /// Promotes every pending row with which a new row could collide. Also promotes what SQLite must see to choose a rowid as it
+    /// would in the whole table.
     ///
-    /// - Parameter values: The new row's rowid, or NULL where it has none, then the columns of each comparable key.
+    /// - Parameter values: The new row's rowid, or NULL if it has none, then the values of each comparable key's columns.
     func resolveConflicts(_ values: ValueReferences, from first: Int) throws {
         let state = try state()
         guard state.lowerBound != nil else { return }
@@ -134,7 +135,7 @@ extension MovingTable {
         for (ordinal, index) in comparableKeys.enumerated() {
             let range = position..<(position + index.terms.count)
             position = range.upperBound
-            // NULLs are never equal to each other.
+            // NULLs never equal each other.
             if range.contains(where: { values[$0].storageClass == .null }) { continue }
             let lookup = try statement(lookups[ordinal])
             defer { lookup.reset() }
@@ -148,7 +149,7 @@ extension MovingTable {
         }
     }
 
-    /// Notes by which key a new row collides with a pending one, where the target refuses that.
+    /// If the target refuses the pending row, notes the key by which a new row collides with it.
     private func colliding(by key: RollbackClauses.Key, _ body: () throws -> Void) throws {
         do {
             try body()
@@ -158,7 +159,7 @@ extension MovingTable {
         }
     }
 
-    /// Promotes all pending rows, one by one, so that open cursors and blobs learn of each.
+    /// Promotes all pending rows one by one, so that open cursors and blobs learn of each.
     ///
     /// - Complexity: O(n log n)
     private func promoteAll(_ state: LiveState) throws {
@@ -170,15 +171,15 @@ extension MovingTable {
         }
     }
 
-    /// Sees to it that the target's largest rowid is the whole table's.
+    /// Makes sure that the target's largest rowid is the whole table's.
     ///
-    /// The ceiling is stored, so that a long run of settled keys at the top is passed once.
+    /// The ceiling is stored, so that a long run of settled keys at the end is passed only once.
     private func promoteLargest(_ state: LiveState) throws {
         guard let lower = state.lowerBound else { return }
         let largest = try integer(sql.largestTargetKey)
         guard let bound = try state.ceiling ?? largestSourceKey() else { return }
         if let largest, largest >= bound { return }
-        // AUTOINCREMENT does not choose a rowid up to this in any case.
+        // AUTOINCREMENT does not choose a rowid up to this number anyway.
         if let sequence = try statements.sequence(of: sql), sequence >= bound { return }
         let search = try statement(sql.largestPendingKey)
         defer { search.reset() }

@@ -1,52 +1,52 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A moving table as one connection sees it: its two sides, the SQL that the engine runs on them, and the statements
-/// prepared from it.
+/// A moving table as one connection sees it: its two sides, the SQL that Midstream runs on them, and the statements prepared from
+/// that SQL.
 ///
-/// It says nothing about where a row is. That stands in the target file alone, and is read anew for each statement of
-/// the application, since a savepoint may be rolled back without a word to anybody.
+/// This object does not store where a row is. Only the target file does, and it is read anew for each statement of the application,
+/// since a savepoint may be rolled back and nothing tells Midstream of that.
 final class MovingTable {
     let id: Int64
     /// The target's table.
     let target: TableSchema
-    /// The source's table, and the schema that it is attached under.
+    /// The source's table, and the schema under which it is attached.
     let source: TableSchema
     let sourceSchema: String
     let knownSource: KnownSource
     let condition: String?
-    /// The same table with another source, where rows come from several: what is the target for this one is the union of
+    /// If rows come from several sources: the same table with another source. The target for this object is then the union of
     /// `main` and of that source.
     let inner: MovingTable?
-    /// Whether its rows return to the source, which changes then.
+    /// Whether the table's rows return to the source. The source changes then.
     let isReturning: Bool
-    /// The table of another file that its rows move on to, in words. Then it is read alone.
+    /// The table of another file to which the table's rows move on, in words. The table is only read then.
     let destination: String?
-    /// Whether a TEMP table or view of the application's has its name, so that there is no union table.
+    /// Whether a TEMP table or view of the application has the table's name, so that there is no union table.
     let isHidden: Bool
-    /// Made when the table is first used: there may be thousands.
+    /// Created when the table is first used: there may be thousands of tables.
     private(set) lazy var sql = MoveSQL(record: record, migration: migration, target: target, source: source)
     private let record: TableRecord
     private let migration: MigrationRecord
     let connection: Connection
     /// The names of the target's columns, quoted.
     private(set) lazy var quotedColumns = target.columns.map { SQLIdentifier.quoted($0.name) }
-    /// See `MovingTable+Promotion`: those without a bound, and those with one.
+    /// The lookups for `MovingTable+Promotion`: without and with a lower bound.
     private(set) lazy var keyLookups = (
         unbounded: sql.keyLookups(of: target, isBounded: false), bounded: sql.keyLookups(of: target, isBounded: true)
     )
-    /// See `TableSchema.comparableKeys`, and how many columns they have.
+    /// See `TableSchema.comparableKeys`; and the number of their columns.
     private(set) lazy var comparableKeys = target.comparableKeys
     private(set) lazy var keyCount = MoveSQL.keyColumns(of: target).count
-    /// The columns of those keys, by their offsets, in which REPLACE puts what nobody can tell in the place of NULL.
+    /// The offsets of those key columns for which nobody can tell what REPLACE puts in place of NULL.
     private(set) lazy var untoldKeyColumns = {
         let keyColumns = MoveSQL.keyColumns(of: target)
         return keyColumns.indices.filter { target.columns[keyColumns[$0]].isReplacementVolatile }
     }()
-    /// Whether a new row may be unique by what the guard triggers do not tell of.
+    /// Whether a new row may have to be unique by a key whose values the guard triggers do not pass on.
     private(set) lazy var hasOtherKeys = !GuardTriggers.handsOverKeys(of: target, insertGuard)
     private let insertGuard: String?
-    /// What the target's definition says of conflicts.
+    /// What the target's definition says about conflicts.
     private(set) lazy var constraintWords = ConstraintWords(target.sql)
     private(set) lazy var keysThatRollBack = readKeysThatRollBack()
     /// Whether the source has an index on an expression.
@@ -59,12 +59,12 @@ final class MovingTable {
         statements: statements
     )
 
-    /// What promotes other rows with one of this table; `nil` where no foreign key is enforced that connects it.
+    /// Promotes other rows together with a row of this table; `nil` if no enforced foreign key connects the table.
     weak var keyActions: KeyActions?
 
-    // What open cursors must know: see `RecentPromotions`.
+    // The promotions that open cursors must know of: see `RecentPromotions`.
     var recent = RecentPromotions()
-    /// The cursors that statements have on the union table, which cannot be taken away under them.
+    /// How many cursors statements have open on the union table. While there are any, the union table cannot be dropped.
     var openCursors = 0
 
     private var knownState = LiveState.over
@@ -101,7 +101,7 @@ final class MovingTable {
 
     var name: String { target.name }
 
-    /// This and the others of the same table, the outermost first.
+    /// The moving tables of all sources of this table, the outermost first.
     var feeds: [MovingTable] { [self] + (inner?.feeds ?? []) }
 
     /// Whether rows that come from one of the sources fire the table's triggers.
@@ -113,11 +113,12 @@ final class MovingTable {
         return "temp." + (scope == .whole ? OwnNames.whole(inner.id) : OwnNames.pending(inner.id))
     }
 
-    /// Whether there is a union table of the pending rows alone, which writes name. Where there is no other, it tells that the
-    /// overlay is there.
+    /// Whether there is a union table of the pending rows alone, which redirected writes name. If there is no other union table,
+    /// this one shows that the overlay exists.
     var hasPendingUnion: Bool { statements.canPromote || isHidden }
 
-    /// Whether a column of the target has NULL on neither side. What refuses NULL in the target alone may have it in the source.
+    /// Whether a column of the target has NULL on neither side. A column that refuses NULL in the target alone may have NULL in the
+    /// source.
     func isNeverNull(_ column: Int) -> Bool {
         column == target.rowIDColumn
             || target.columns[column].isNotNull
@@ -126,16 +127,16 @@ final class MovingTable {
                 }
     }
 
-    /// By what rows are told apart.
+    /// The key that identifies rows.
     var key: KeySQL { sql.key }
 
-    /// The largest rowid of the source, which does not change unless rows return to it; `nil` when it has no rows. The
-    /// largest number of all where the page that has it is damaged.
+    /// The largest rowid of the source; `nil` if the source has no rows. It does not change unless rows return to the source. It is
+    /// the largest possible number if the page with that row is damaged.
     func largestSourceKey() throws -> Int64? {
         if !isReturning, let known = knownLargestSourceKey { return known }
         var key: Int64? = .max
         do {
-            // It is kept, and so must not be another table's.
+            // The key is kept, so it must not be another table's.
             key = try connection.holdingSnapshots(of: [SQLIdentifier.quoted(sourceSchema)]) {
                 try knownSource.confirm()
                 return try integer(sql.largestSourceKey)
@@ -145,23 +146,24 @@ final class MovingTable {
         return key
     }
 
-    /// Whether neither side has a row, as far as that can be told by a look at its ends.
+    /// Whether neither side has a row, as far as a look at their ends can tell.
     ///
-    /// While SQLite plans a statement of the application's: what the engine asks meanwhile is not that statement's.
+    /// This is asked while SQLite plans a statement of the application. The authorizer must not take Midstream's statements for
+    /// parts of that one.
     func hasNoRows() throws -> Bool {
         try statements.whileOthersArePrepared {
             try integer(sql.anyInTarget) == nil && feeds.allSatisfy { try $0.hasNothingPending() }
         }
     }
 
-    /// Whether the source had no row, or all have been passed.
+    /// Whether the source has no row at all, or the stepper has passed all of its rows.
     private func hasNothingPending() throws -> Bool {
         guard let first = try state().lowerBound else { return true }
         guard key.isRowID else { return try integer(sql.anyInSource) == nil }
         return try largestSourceKey().map { $0 < first } ?? true
     }
 
-    /// The first column of the first row of a statement of the engine's own.
+    /// The first column of the first row of one of Midstream's own statements.
     func integer(_ text: String) throws -> Int64? {
         let statement = try statement(text)
         defer { statement.reset() }
@@ -169,7 +171,7 @@ final class MovingTable {
         return statement.int64(at: 0)
     }
 
-    /// Whether the target has a row with that rowid.
+    /// Whether the target has a row with this rowid.
     func targetHolds(rowID: Int64) throws -> Bool {
         guard key.isRowID else { return false }
         let statement = try statement(sql.isInTarget)
@@ -178,17 +180,18 @@ final class MovingTable {
         return try statement.step()
     }
 
-    /// Prepares a statement of the engine's own, once.
+    /// One of Midstream's own statements, prepared once.
     func statement(_ text: String) throws -> Statement {
         try statements.statement(text)
     }
 
     /// Where the rows are, in the connection's current snapshot.
     ///
-    /// Read once for each statement of the application, and again after a promotion: within a statement nothing else can
-    /// change it.
+    /// It is read once for each statement of the application, and again after a promotion: nothing else can change it within a
+    /// statement.
     ///
-    /// - Throws: ``MigrationError`` where the source's table is another than it was: what it lacks tells as much as what it has.
+    /// - Throws: ``MigrationError`` if the source's table is another one than before: a row that it lacks would mislead as much as
+    ///   one that it has.
     func state() throws -> LiveState {
         if stateEpoch == statements.epoch { return knownState }
         let state = try readState()
@@ -204,7 +207,7 @@ final class MovingTable {
         return knownState
     }
 
-    /// Whether the stored state says that rows are in both files.
+    /// Whether the stored state says that the table is being copied.
     private func isCopying() throws -> Bool {
         guard let record = try StateStore(connection: connection).load().tables.first(where: { $0.id == id }) else {
             return false
@@ -223,7 +226,7 @@ final class MovingTable {
                 return .over
             }
         } catch let error as SQLiteError where error.isMissingTable {
-            // The table has moved, and its ledger is gone with that; or the last of all, and the state.
+            // Either the table has moved and its ledger is gone, or it was the last table and the state is gone.
             if try isCopying() { throw error }
             return .over
         }
@@ -246,18 +249,19 @@ final class MovingTable {
 
 /// Where a moving table's rows are, in one snapshot.
 struct LiveState {
-    /// The smallest rowid that may be pending; `nil` when no row is. Where the key is another, the smallest number.
+    /// The smallest rowid that may be pending; `nil` if no row is pending. If the key is not the rowid, the smallest possible
+    /// number.
     var lowerBound: Int64?
-    /// No pending row has a larger rowid; `nil` when that is not known.
+    /// No pending row has a larger rowid; `nil` if no such rowid is known.
     var ceiling: Int64?
     /// Whether the ledger has entries.
     var hasLedger: Bool
 
-    /// What ``MoveSQL/isBeyond(_:isIndexed:)`` compares keys with: the smallest rowid that may be pending, or of other keys
-    /// the last one that has been passed. `nil` where none has been.
+    /// The key with which ``MoveSQL/isBeyond(_:isIndexed:)`` compares keys: the smallest rowid that may be pending, or if the key
+    /// is not the rowid, the last key that the stepper has passed. `nil` if it has passed none.
     var bound: RowKey?
 
-    /// Behind what the pending rows come.
+    /// The position after which the pending rows come.
     var position: Position {
         guard case .rowID(let first) = bound else { return bound.map(Position.after) ?? .start }
         return first == .min ? .start : .after(.rowID(first - 1))
@@ -272,51 +276,51 @@ struct LiveState {
     static let over = LiveState(lowerBound: nil, ceiling: nil, hasLedger: false)
 }
 
-/// Statements of the engine's own on one connection, by their text.
+/// Midstream's own statements on one connection, by their text.
 ///
-/// They are prepared with the authorizer told so, and with the programs of triggers left empty: a row that is moved or
-/// promoted is not a new row, unless the migration has it fire them (``movingRows(of:_:)``).
+/// While these statements are prepared, the authorizer knows that they are Midstream's, and leaves the programs of triggers empty:
+/// a row that is moved or promoted is not a new row, unless the migration asks for triggers to fire (``movingRows(of:_:)``).
 final class InternalStatements {
     let connection: Connection
-    /// The triggers that fire for rows which come into the target, where a migration asks for that.
+    /// The triggers that fire for rows which come into the target, if a migration asks for that.
     let fired: FiredTriggers
     /// Whether the connection may write, and so promote rows.
     let canPromote: Bool
     private var prepared: [ExactString: Statement] = [:]
-    /// Raised while a statement of the engine's own is being prepared.
+    /// True while one of Midstream's own statements is being prepared.
     private(set) var isPreparing = false
-    /// Rows that the engine has changed on this connection, which `total_changes()` is not to count.
+    /// How many row changes on this connection are Midstream's own. `total_changes()` must not count them.
     var internalChanges: Int64 = 0
-    /// How often a transaction or savepoint was rolled back, after which open scans look again where a row is.
+    /// How many times a transaction or savepoint was rolled back. After a rollback, open scans look again where a row is.
     var rollbacks = 0
-    /// How often the application has created, changed or dropped something that has a name.
+    /// How many times the application has created, changed or dropped an object that has a name.
     var definitions = 0
-    /// Raised whenever what was read of the state may be true no longer: with each statement of the application, and with
-    /// each promotion.
+    /// Raised when what was read of the state may no longer be true: with each statement of the application, and with each
+    /// promotion.
     var epoch = 0
-    /// Whether the last migration is known to have ended, and the state to be gone with it.
+    /// Whether the last migration is known to have ended, and its state to be gone.
     var isStateGone = false
-    /// Whether other code opened the connection, and runs statements on it without a word to the engine.
+    /// Whether other code opened the connection, and runs statements on it without Midstream's knowledge.
     var isBorrowed: Bool { connection.isBorrowed }
     /// Rolls back the journals that keep this connection from reading sources.
     var rollBackJournals: (() throws -> Void)?
-    /// Called when a statement would read a source in whose place there is another file by now.
+    /// Called if a statement would read a source whose file has been replaced by another.
     var onReplacedSource: (() -> Void)?
-    /// Whether rows are being promoted. Where no authorizer leaves the guard triggers' programs empty, they call all the
-    /// same.
+    /// Whether rows are being promoted. Guard triggers may call functions meanwhile, if no authorizer leaves the triggers' programs
+    /// empty.
     var isPromoting = false
-    /// What the target was to take when it refused a pending row; `nil` where it has not since ``beginNotingRefusals()``.
+    /// Why the target was to take a pending row that it refused; `nil` if it has refused none since ``beginNotingRefusals()``.
     var refusal: RollbackClauses.Refusal?
-    /// How many rows guard triggers have looked at since then.
+    /// How many rows the guard triggers have checked since ``beginNotingRefusals()``.
     var guardedRows = 0
 
     func beginNotingRefusals() { (refusal, guardedRows) = (nil, 0) }
 
-    /// Whether what is done in several statements can be undone where one of them fails.
+    /// Whether Midstream can undo several statements if one of them fails.
     var isProtected = true
-    /// The handles that read pending rows. The overlay may be made anew while they are open.
+    /// The blob handles that read pending rows. The overlay may be made anew while they are open.
     var blobs = PendingBlobs()
-    /// Whether the engine itself drops union tables.
+    /// Whether Midstream itself is dropping union tables.
     var isRemovingTables = false
 
     init(connection: Connection, canPromote: Bool) {
@@ -325,16 +329,18 @@ final class InternalStatements {
         self.canPromote = canPromote
     }
 
-    /// What has failed while SQLite planned a statement, which goes on all the same. Where SQLite has rolled the transaction back for it,
-    /// the statement's end finds that.
+    /// The error of something that failed while SQLite planned a statement. SQLite goes on nevertheless. If SQLite has rolled the
+    /// transaction back because of the error, the end of the statement finds that out.
     var failureOfPlan: (any Error)?
 
-    /// Notes that something was left half done. Where nothing surrounds it that can be rolled back, the transaction is lost.
+    /// Notes that something was left half done. If nothing that can be rolled back surrounds it, the whole transaction is lost.
     func noteHalfDone() {
         if !isProtected { connection.noteHalfUndone() }
     }
 
-    /// Runs a write; returns the rows that it changed.
+    /// Runs a write.
+    ///
+    /// - Returns: The number of rows that the write changed.
     func run(
         _ text: String,
         by step: (Statement) throws -> Bool = { try $0.step() },
@@ -362,7 +368,8 @@ final class InternalStatements {
         return statement
     }
 
-    /// Runs statements of the engine's own, which SQLite may prepare anew, while one of the application's is being prepared.
+    /// Runs Midstream's own statements while one of the application's is being prepared. SQLite may prepare Midstream's statements
+    /// again meanwhile.
     func whileOthersArePrepared<Result>(_ body: () throws -> Result) rethrows -> Result {
         let outer = isPreparing
         isPreparing = true
@@ -370,7 +377,7 @@ final class InternalStatements {
         return try body()
     }
 
-    /// Prepares a statement that the caller keeps.
+    /// Prepares a statement that is not kept here: the caller keeps it.
     func prepare(_ text: String) throws -> Statement {
         try whileOthersArePrepared { try connection.prepare(text, persistent: true) }
     }
@@ -379,7 +386,7 @@ final class InternalStatements {
         prepared.removeAll()
     }
 
-    /// Forgets all statements where there are many, as after steps of many tables.
+    /// Forgets all statements if there are many, as after steps of many tables.
     func forgetSome() {
         if prepared.count > 1000 { prepared.removeAll() }
     }

@@ -1,15 +1,15 @@
 internal import SQLiteConnection
 
-/// The handles that read pending rows of moving tables in their sources.
+/// The blob handles that read pending rows of moving tables in their sources.
 ///
-/// Where a statement needs such a row in the target, its handles go with it, before the statement changes it: so SQLite sees
-/// that they expire.
+/// When a statement needs such a row in the target, the row's handles move to the target before the statement changes the row. So
+/// SQLite sees that the handles expire.
 struct PendingBlobs {
     private struct Handle {
         weak var blob: Blob?
         let table: Int64
         let rowID: Int64
-        /// Where it reads the row when that has come over.
+        /// Where the handle reads the row once the row is in the target.
         let target: BlobPlace
     }
 
@@ -23,24 +23,24 @@ struct PendingBlobs {
         handles.removeAll { $0.blob == nil || $0.blob === blob }
     }
 
-    /// A row has come into the target.
+    /// A row has come into the target: its handles follow.
     mutating func promoted(_ key: RowKey, of table: Int64) {
         for handle in take(where: { $0.table == table && $0.rowID == key.rowID }) {
             handle.blob?.move(to: handle.target)
         }
     }
 
-    /// All rows that were left have.
+    /// All remaining rows have come into the target: their handles follow.
     mutating func promotedAll(of table: Int64) {
         for handle in take(where: { $0.table == table }) { handle.blob?.move(to: handle.target) }
     }
 
-    /// A row is gone.
+    /// A row is gone: its handles expire.
     mutating func discarded(_ key: RowKey, of table: Int64) {
         for handle in take(where: { $0.table == table && $0.rowID == key.rowID }) { handle.blob?.expire() }
     }
 
-    /// All rows that were left are.
+    /// All remaining rows are gone: their handles expire.
     mutating func discardedAll(of table: Int64) {
         for handle in take(where: { $0.table == table }) { handle.blob?.expire() }
     }

@@ -1,33 +1,34 @@
 internal import SQLText
 
-/// By which keys a conflict has the transaction rolled back, for a statement that writes a moving table.
+/// The keys for which a conflict rolls the transaction back, for a statement that writes a moving table.
 struct RollbackClauses {
-    /// A key that a new row may collide by.
+    /// A key by which a new row may collide.
     enum Key: Hashable {
         case rowID
         /// A unique index, by its name.
         case index(String)
     }
 
-    /// Why the target was to take a pending row that it refuses.
+    /// Why the target was to take a pending row that it refused.
     enum Refusal {
-        /// The statement means the row itself.
+        /// The statement affects the row itself.
         case meant
-        /// A new row collides with it. They are counted, from 1, for the rows that a statement makes.
+        /// A new row collides with the pending row. `row` counts the rows that the statement makes, from 1.
         case collision(Key, row: Int)
-        /// It has the largest rowid.
+        /// The pending row has the largest rowid.
         case largest
     }
 
     private let table: MovingTable
-    /// Whether the statement's OR clause says so, for all keys.
+    /// Whether the statement's OR clause says ROLLBACK, for all keys.
     private let isAnyKey: Bool
-    /// The columns of keys that the statement has another answer for, in lower case; none for all keys.
+    /// For each upsert clause, the columns of the key for which it has another answer, in lower case; empty for all keys.
     private let answered: [Set<String>]
-    /// Whether it may update a row instead, which is never rolled back for. Nobody says which of the two makes a row, but of the first.
+    /// Whether the statement may update a row instead, for which nothing is rolled back. Only the first row is known to be inserted
+    /// and not updated.
     private let mayUpdate: Bool
 
-    /// - Returns: `nil` where no key does.
+    /// - Returns: `nil` if there is no such key.
     init?(_ outline: StatementOutline, on table: MovingTable?) {
         guard let table else { return nil }
         if let conflict = outline.conflict {
@@ -54,7 +55,7 @@ struct RollbackClauses {
 }
 
 extension MovingTable {
-    /// Whether a key has those columns.
+    /// Whether a key consists of these columns.
     fileprivate func isKey(_ key: RollbackClauses.Key, of columns: Set<String>) -> Bool {
         switch key {
         case .rowID:
@@ -93,7 +94,7 @@ extension MovingTable {
         )
     }
 
-    /// Whether SQLite has made an index for a constraint.
+    /// Whether SQLite has made this index for a constraint on these parts.
     private func isIndex(_ index: TableSchema.Index, of parts: [DefinedKey]) -> Bool {
         guard index.name.hasPrefix("sqlite_autoindex_"), index.terms.count == parts.count else { return false }
         return zip(index.terms, parts).allSatisfy { term, part in
@@ -109,12 +110,12 @@ private struct DefinedKey {
     var collation: String?
 
     static func columns(inFirstParenthesesOf text: String) -> [String]? {
-        // ON CONFLICT is followed by them, or by DO.
+        // ON CONFLICT is followed by parentheses, or by DO.
         let isTarget = SQLTokenizer(text).filter { !$0.isTrivia }.dropFirst(2).first?.kind == .leftParen
         return isTarget ? parts(inFirstParenthesesOf: text)?.map(\.column) : nil
     }
 
-    /// - Returns: `nil` where there are no parentheses.
+    /// - Returns: `nil` if the text has no parentheses.
     static func parts(inFirstParenthesesOf text: String) -> [DefinedKey]? {
         let bytes = Array(text.utf8)
         let tokens = SQLTokenizer(text).filter { !$0.isTrivia }
@@ -136,7 +137,7 @@ private struct DefinedKey {
             case .leftParen: depth += 1
             case .rightParen: depth -= 1
             case .comma: end()
-            // What is before it is the table's name.
+            // The word before a dot is the table's name.
             case .dot: words.removeAll()
             case .identifier, .quotedIdentifier, .string: words.append(word(token))
             default: break

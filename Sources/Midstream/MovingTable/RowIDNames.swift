@@ -1,10 +1,10 @@
 internal import SQLText
 
-/// Has a query name the INTEGER PRIMARY KEY where it says `rowid`, `oid` or `_rowid_`.
+/// Makes a query name the INTEGER PRIMARY KEY where it says `rowid`, `oid` or `_rowid_`.
 ///
-/// Natively the two are the same column; a virtual table knows of no primary key. So `SELECT rowid` would give a column
-/// named `rowid`, and `SELECT id … UNION … ORDER BY rowid` would name no column of the result. Only what certainly means a
-/// moving table's rowid is changed.
+/// In native SQLite, the two are the same column; a virtual table has no primary key. So `SELECT rowid` would give a column named
+/// `rowid`, and `SELECT id … UNION … ORDER BY rowid` would name no column of the result. Only what certainly means a moving table's
+/// rowid is changed.
 struct RowIDNames {
     private static let names: Set<String> = ["rowid", "oid", "_rowid_"]
 
@@ -14,12 +14,12 @@ struct RowIDNames {
     /// The name of the column that is the rowid of another table, if there is one.
     let otherKey: (ObjectName) throws -> String?
 
-    /// Names the columns of the result as natively. Of a query in FROM, or in WITH, they are named as they are written.
+    /// Names the columns of the result as native SQLite does. The columns of a query in FROM or WITH are named as they are written.
     func nameColumns(_ edits: inout SQLEdits, in text: String) {
         guard let results = outline.results, outline.mentions(Self.names) else { return }
         let terms = SQLTerms(text)
         for term in terms.list(in: results.range) {
-            // An expression is named by its own text.
+            // SQLite names an expression by its own text.
             guard let column = terms.column(term), let last = column.last,
                 let (table, key) = rowID(column, terms, results)
             else { continue }
@@ -27,7 +27,7 @@ struct RowIDNames {
         }
     }
 
-    /// Has the ORDER BY of compounds, at any depth, name the columns of their results by their positions.
+    /// Makes the ORDER BY of compounds, at any depth, name the columns of their results by position.
     func orderCompounds(_ edits: inout SQLEdits, in text: String) throws {
         guard outline.queries.contains(where: { $0.isCompound && $0.orderBy != nil }), outline.mentions(Self.names)
         else {
@@ -49,10 +49,10 @@ struct RowIDNames {
 
     // MARK: The order of a compound
 
-    /// Which column of a compound's result a term of its ORDER BY is, where SQLite cannot see that the rowid and the primary
-    /// key are the same.
+    /// The position of the column of a compound's result that a term of the ORDER BY means. `nil` if SQLite finds the column by
+    /// itself. On a union table, SQLite cannot see that the rowid and the primary key are the same.
     ///
-    /// SQLite looks through the SELECTs in turn, in each for the names that the columns are given and then for an equal
+    /// SQLite looks through the SELECTs in turn. In each, it looks first for the names that columns are given, then for an equal
     /// expression: <https://www.sqlite.org/lang_select.html#orderby>.
     private func position(of term: SQLTerms.Term, in query: Query, _ terms: SQLTerms) throws -> Int? {
         let isNamed = query.arms.contains { arm in
@@ -92,7 +92,7 @@ struct RowIDNames {
         tokens.contains { [.identifier, .quotedIdentifier].contains($0.kind) && Self.names.contains(terms.name($0)) }
     }
 
-    /// Whether the term is the rowid of a table that does not move, and a column of the result: SQLite sees that.
+    /// Whether the term is the rowid of a table that does not move, and is a column of the result. SQLite itself sees that.
     private func isFoundInOther(_ term: SQLTerms.Term, in items: [SQLTerms.Term], _ terms: SQLTerms, _ arm: ResultList)
         throws -> Bool
     {
@@ -106,7 +106,7 @@ struct RowIDNames {
         }
     }
 
-    /// The words of an expression, with one word for a moving table's rowid by whatever name.
+    /// The words of an expression. A moving table's rowid has the same word, whichever name it is written by.
     private func words(of term: SQLTerms.Term, _ terms: SQLTerms, _ arm: ResultList) -> [String] {
         let tokens = Array(SQLTerms.withoutParentheses(term))
         var words: [String] = []
@@ -127,7 +127,7 @@ struct RowIDNames {
         return words
     }
 
-    /// What stands for a moving table's rowid in ``words(of:_:_:)``, if the column is one.
+    /// The word that stands for a moving table's rowid in ``words(of:_:_:)``; `nil` if the column is no such rowid.
     private func keyWord(_ column: [Token], _ terms: SQLTerms, _ arm: ResultList) -> String? {
         guard let name = column.last.map(terms.name), let reference = reference(column.dropLast().map(terms.name), arm),
             let table = movingTable(reference), let key = table.target.rowIDColumn
@@ -139,7 +139,7 @@ struct RowIDNames {
 
     private static func word(_ reference: TableReference) -> String { "\u{0}\(reference.name.nameRange.lowerBound)" }
 
-    /// What `*` or `t.*` comes to, where that is the columns of one moving table: a word for each.
+    /// The words of the columns that `*` or `t.*` stands for; `nil` unless these are the columns of one moving table.
     private func columns(of item: SQLTerms.Term, _ terms: SQLTerms, _ arm: ResultList) -> [String]? {
         guard item.last.map(terms.word) == "*", [1, 3, 5].contains(item.count) else { return nil }
         let qualifier = item.dropLast().filter { $0.kind != .dot }.map(terms.name)
@@ -151,7 +151,8 @@ struct RowIDNames {
 
     // MARK: What is meant
 
-    /// The moving table whose rowid a column is by its own name, and the column that is the primary key.
+    /// The moving table whose rowid a column means that is written as `rowid`, `oid` or `_rowid_`, and the table's primary key
+    /// column. `nil` if the column means none.
     private func rowID(_ column: [Token], _ terms: SQLTerms, _ results: ResultList) -> (MovingTable, key: Int)? {
         guard let last = column.last, Self.names.contains(terms.name(last)),
             let table = reference(column.dropLast().map(terms.name), results).flatMap(movingTable),
@@ -160,14 +161,14 @@ struct RowIDNames {
         return (table, key)
     }
 
-    /// Whether a table has a column of the rowid's name.
+    /// Whether a table has a column with one of the rowid's names.
     private func hasOwn(_ table: MovingTable) -> Bool {
         table.target.columns.contains { Self.names.contains(SQLIdentifier.lowercased($0.name)) }
     }
 
-    /// The table of a SELECT that a column is certainly of.
+    /// The table of a SELECT to which a column certainly belongs; `nil` if that is not certain.
     ///
-    /// - Parameter qualifier: The names before the column's.
+    /// - Parameter qualifier: The names before the column's name.
     private func reference(_ qualifier: [String], _ results: ResultList) -> TableReference? {
         let references = outline.tableReferences.filter { $0.scope == results.scope && $0.context == .from }
         guard let name = qualifier.last else {

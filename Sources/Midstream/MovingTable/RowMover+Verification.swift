@@ -1,10 +1,10 @@
 internal import SQLiteConnection
 
 extension RowMover {
-    /// Makes sure, within the transaction that has copied a range, that the target has its rows, and advances the checksum.
+    /// Checks that the target has the rows of a range, in the transaction that has copied them, and adds to the checksum.
     ///
-    /// - Parameter copied: The rows that were copied.
-    /// - Throws: ``MigrationError`` when it has not.
+    /// - Parameter copied: The number of rows that were copied.
+    /// - Throws: ``MigrationError`` if the target does not have them.
     func verify(
         _ record: TableRecord,
         from position: Position,
@@ -41,7 +41,7 @@ extension RowMover {
         try addHashes(sum, record)
     }
 
-    /// Makes sure that the target has a row that was copied alone, the only pending one of a range that it ends.
+    /// Checks that the target has a row that was copied alone. The row is the only pending one of the range, and the last.
     func verifyRow(_ record: TableRecord, from position: Position, through key: RowKey) throws {
         guard record.verification != .count else { return }
         let check = try statements.statement(
@@ -56,7 +56,7 @@ extension RowMover {
         guard try check.step(), check.int64(at: 0) == 1 else { throw difference(record, key) }
     }
 
-    /// Advances the checksum by the source's rows of a range, which were settled one by one.
+    /// Adds the hashes of a range of the source's rows to the checksum. These rows were settled one by one.
     func addHashes(of record: TableRecord, from position: Position, through upper: RowKey?) throws {
         guard record.verification == .complete else { return }
         let text =
@@ -65,7 +65,9 @@ extension RowMover {
         if let sum = try sumOfHashes(text, position, upper) { try addHashes(sum, record) } else { try leaveHashesOut() }
     }
 
-    /// - Returns: `nil` where an expression has no value for a row, which was set aside or deleted for that.
+    /// The sum of the hashes that a query computes for a range.
+    ///
+    /// - Returns: `nil` if an expression has no value for a row; such a row was set aside or deleted for that reason.
     func sumOfHashes(_ text: String, _ position: Position, _ upper: RowKey?) throws -> Int64? {
         let statement = try statements.statement(text)
         defer { statement.reset() }
@@ -78,7 +80,7 @@ extension RowMover {
         }
     }
 
-    /// Has a table be verified in batches alone from now on, where not all rows of the source can be read.
+    /// Lowers a table's verification to batches from now on, since not all rows of the source can be read.
     func leaveHashesOut() throws {
         _ = try run(TableUpdate.lowerVerification(sql.id)) {
             try $0.bind(MigrationVerification.batches.rawValue, at: 1)

@@ -4,7 +4,7 @@ internal import SQLiteConnection
 enum Position: Hashable {
     /// Before the first row.
     case start
-    /// It has passed the row with that key.
+    /// The stepper has passed the row with this key.
     case after(RowKey)
 
     var key: RowKey? {
@@ -12,13 +12,13 @@ enum Position: Hashable {
     }
 }
 
-/// Moves ranges of rows in the transaction that is open, on whatever connection: the stepper's, or the application's own
-/// when a table must be drained.
+/// Moves ranges of rows in the open transaction, on any connection: the stepper's, or the application's own when a table must be
+/// drained.
 struct RowMover {
     let statements: InternalStatements
     let sql: MoveSQL
 
-    /// How far a table has come; `nil` when all its rows have been passed.
+    /// How far the stepper has come in a table; `nil` if it has passed all rows.
     func position(_ record: TableRecord) throws -> Position? {
         guard let watermark = record.watermark else { return .start }
         if record.isPassed { return nil }
@@ -28,14 +28,14 @@ struct RowMover {
         return try statement.step() ? .after(sql.key.read(statement)) : .start
     }
 
-    /// Copies the pending rows of a range of keys, forgets the ledger's entries up to its end, and moves the watermark
+    /// Copies the pending rows of a range of keys, removes the ledger's entries up to the end of the range, and moves the watermark
     /// there.
     ///
     /// - Parameters:
     ///   - record: The table.
     ///   - upper: The range's last key; `nil` for all that is left.
-    ///   - refusal: What is undone when the target refuses a row.
-    /// - Returns: The rows copied.
+    ///   - refusal: What is undone if the target refuses a row.
+    /// - Returns: The number of rows that were copied.
     func move(
         _ record: TableRecord,
         from position: Position,
@@ -56,12 +56,11 @@ struct RowMover {
         return copied
     }
 
-    /// Moves the watermark to a key, or past all.
+    /// Moves the watermark to a key, or past all keys.
     ///
     /// - Parameters:
-    ///   - position: Where it is; the ledger has nothing of what is before that.
-    ///   - others: The rows that it passes which are in neither the target nor the ledger: those that were set aside,
-    ///     or deleted.
+    ///   - position: The present position. The ledger has no entry before it.
+    ///   - others: The number of passed rows that are in neither the target nor the ledger: those that were set aside or deleted.
     func advance(from position: Position = .start, to upper: RowKey?, copied: Int64, hasLedger: Bool, others: Int64 = 0)
         throws
     {
@@ -76,7 +75,7 @@ struct RowMover {
             try $0.bind(copied, at: 2)
             try $0.bind(settled + others, at: 3)
         }
-        // What it has passed would be pending once more.
+        // Otherwise, rows that the stepper has passed would become pending again.
         guard advanced == 1 else {
             throw MigrationError(
                 .foreignState,
@@ -94,7 +93,7 @@ struct RowMover {
         if let upper { try statement.bind(upper, at: 1 + sql.key.count) }
     }
 
-    /// The key of the row that is `offset` rows after the first one of a position; `nil` when there are not so many.
+    /// The key of the row that comes `offset` rows after the first row of a position; `nil` if there are not so many rows.
     func key(at offset: Int64, from position: Position, isPending: Bool) throws -> RowKey? {
         try sql.key.nearest(position.key) { shared in
             let statement = try statements.statement(
@@ -107,12 +106,13 @@ struct RowMover {
         }
     }
 
-    /// Records that a table has moved, after all its rows have.
+    /// Records that a table has moved. All its rows have.
     ///
     /// - Parameters:
-    ///   - counted: The rows of the source that belong, counted by other means than the watermark's.
-    ///   - hashed: The sum of their hashes, where that has been asked for.
-    /// - Throws: ``MigrationError`` when they are not as many as were moved. Nothing is lost then: the source stays.
+    ///   - counted: The number of the source's rows that belong to the migration, counted in another way than the watermark's.
+    ///   - hashed: The sum of these rows' hashes, if it was asked for.
+    /// - Throws: ``MigrationError`` if the number differs from that of the rows that were moved. Nothing is lost then: the source
+    ///   stays.
     func complete(_ record: TableRecord, counted: Int64, hashed: Int64? = nil) throws {
         guard counted == record.copied + record.settled else {
             throw MigrationError(
@@ -149,7 +149,7 @@ struct RowMover {
         }
     }
 
-    /// Counts the source's rows that belong, at once.
+    /// Counts all the source's rows that belong to the migration, in one go.
     func countSource(_ record: TableRecord) throws -> (rows: Int64, hashes: Int64?) {
         let hashes = record.verification == .complete
         let statement = try statements.prepare(sql.countSlice(KeyRange(), hashes: hashes))
@@ -157,18 +157,22 @@ struct RowMover {
         return (statement.int64(at: 0), hashes ? statement.int64(at: 1) : nil)
     }
 
-    /// Copies rows; returns how many.
+    /// Copies rows.
+    ///
+    /// - Returns: The number of rows that were copied.
     func copy(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 {
         try statements.run(text, by: { try $0.stepOfCopy() }, bind)
     }
 
-    /// Runs a write; returns the rows that it changed.
+    /// Runs a write.
+    ///
+    /// - Returns: The number of rows that the write changed.
     func run(_ text: String, _ bind: (Statement) throws -> Void) throws -> Int64 { try statements.run(text, bind) }
 }
 
 extension Statement {
-    /// A step of what copies rows of a source. Where a function of the target's, as in an index on an expression, fails with a
-    /// row's value, the target refuses the row as by any constraint.
+    /// Makes one step of a statement that copies rows of a source. If a function of the target, such as one in an index on an
+    /// expression, fails with a row's value, the target refuses the row as it would because of a constraint.
     func stepOfCopy() throws(SQLiteError) -> Bool {
         do {
             return try step()

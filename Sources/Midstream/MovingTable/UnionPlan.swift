@@ -1,24 +1,24 @@
 internal import SQLiteConnection
 
-/// How a scan of a moving table runs: what is asked of its two arms, and in which order their rows are merged.
+/// How a scan of a moving table runs: what its two arms are asked, and in which order their rows are merged.
 struct UnionPlan: Hashable {
     /// Which rows the scan gives.
     enum Scope: Hashable {
-        /// All.
+        /// All rows.
         case whole
-        /// Those that are in the source alone.
+        /// The rows that are in the source alone.
         case pending
     }
 
     /// A term of the WHERE clause that the arms' own statements check.
     struct Constraint: Hashable {
-        /// The column's index; -1 is the rowid.
+        /// The column's index; -1 for the rowid.
         var column: Int
         var comparison: IndexInfo.Comparison
-        /// Whether a number may be compared with the column as the arms would. It may not where the column holds text:
-        /// natively that depends on the affinity of the other operand, which a virtual table is not told.
+        /// Whether the arms' own comparison of the column with a number is right. It is not if the column holds text: in native
+        /// SQLite, the comparison then depends on the affinity of the other operand, which SQLite does not tell a virtual table.
         var takesNumbers: Bool
-        /// Which of the filter's arguments is the value.
+        /// The index of the value among the filter's arguments.
         var argument: Int
     }
 
@@ -29,13 +29,13 @@ struct UnionPlan: Hashable {
 
     /// How the arms' rows become one scan.
     enum Merge: Hashable {
-        /// A unique key: a row that the target has is not looked for in the source.
+        /// By a unique key: if the target has the row, the source is not searched.
         case lookup
-        /// In the order of some columns, then of the rowid.
+        /// In the order of some columns, and then of the rowid.
         case ordered([Order], rowIDDescending: Bool)
     }
 
-    /// The order of a table without rowids.
+    /// The order of the rows of a table without rowids.
     static func keyOrder(of table: TableSchema, isReversed: Bool = false) -> [Order] {
         table.primaryKey.map { Order(column: $0.column ?? -1, isDescending: $0.isDescending != isReversed) }
     }
@@ -43,33 +43,33 @@ struct UnionPlan: Hashable {
     var scope: Scope
     var constraints: [Constraint]
     var merge: Merge
-    /// The columns of the index that the scan goes along: what an arm can read without going to the table.
+    /// The columns of the index that the scan follows. An arm can read these without reading the table.
     var indexedColumns: [Int]
-    /// The columns that the statement uses, a bit each; the highest stands for all from 63 on.
+    /// The columns that the statement uses, one bit for each; the highest bit stands for all columns from 63 on.
     var usedColumns: UInt64
-    /// The first column of the index, where it is followed for the rows that it finds and not for their order.
+    /// The first column of the index, if the scan follows the index to find rows and not for their order.
     var searchedColumn: Int?
-    /// Whether the statement may want some of the rows only.
+    /// Whether the statement may want only some of the rows.
     var mayEndEarly: Bool
-    /// Whether the statement makes one row of all that the scan gives, so that nobody writes between two of these.
+    /// Whether the statement makes one row of all that the scan gives, so that nothing is written while the scan runs.
     var isAggregated: Bool
-    /// Whether of rows that are equal in what the merge compares one is given: then it is all that the statement uses.
+    /// Whether the scan gives only one of the rows that are equal in what the merge compares. The statement then uses nothing else.
     var isDistinct: Bool
-    /// Whether text that looks like a number may come from a column of numbers, so that it is compared as one.
+    /// Whether a text that looks like a number may come from a numeric column, so that it is compared as a number.
     var mayCompareTextAsNumber: Bool
 
-    /// The same scan with every row.
+    /// This scan, giving every row.
     var withAllRows: UnionPlan {
         var plan = self
         plan.isDistinct = false
         return plan
     }
 
-    /// The same scan with fewer constraints; SQLite checks the others itself.
+    /// This scan with fewer constraints; SQLite checks the others itself.
     func dropping(_ arguments: Set<Int>) -> UnionPlan {
         var plan = self
         plan.constraints.removeAll { arguments.contains($0.argument) }
-        // As natively, an index is not followed for nothing.
+        // As in native SQLite, the scan does not follow an index without a reason.
         let isLost = searchedColumn.map { column in !plan.constraints.contains { $0.column == column } } ?? false
         if merge == .lookup || isLost {
             plan.merge = .ordered([], rowIDDescending: false)
@@ -78,14 +78,13 @@ struct UnionPlan: Hashable {
         return plan
     }
 
-    /// Which of the filter's arguments is the rowid, where one row is looked up by it.
+    /// The index of the rowid among the filter's arguments, if the scan looks up one row by the rowid.
     var rowIDArgument: Int? {
         guard case .lookup = merge else { return nil }
         return constraints.first { $0.column == -1 && $0.comparison == .equal }?.argument
     }
 
-    /// Whether the statement can hardly want more of the rows than how many they are: it uses no column but those that it
-    /// has values for.
+    /// Whether the statement probably wants only the number of rows: it uses no columns except those for which it gives values.
     var isLikelyCounted: Bool {
         guard case .ordered = merge, scope == .whole, !isDistinct else { return false }
         let compared = constraints.filter { (0..<63).contains($0.column) && $0.takesNumbers }

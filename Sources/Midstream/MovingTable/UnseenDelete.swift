@@ -1,14 +1,14 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Pending rows that a DELETE means, and that go without having been in the target.
+/// Pending rows that a DELETE deletes, without their having been in the target.
 enum UnseenDelete {
-    /// One that the target does not take.
+    /// A row that the target refuses.
     case row(MovingTable, RowKey)
-    /// All of a table, which are so many.
+    /// All pending rows of a table, and their number.
     case all(MovingTable, Int64)
 
-    /// How many they are.
+    /// The number of rows.
     var rows: Int64 {
         switch self {
         case .row: 1
@@ -25,10 +25,10 @@ enum UnseenDelete {
 }
 
 extension MovingTable {
-    /// Whether its rows may go without having been in the target: no trigger fires for them, and no foreign key asks
-    /// for them.
+    /// Whether the table's rows may be deleted without having been in the target: no trigger fires for them, and no foreign key
+    /// depends on them.
     ///
-    /// It is read from the schema, which the open transaction may have changed.
+    /// This is read from the schema, which the open transaction may have changed.
     func deletesUnseen() throws -> Bool {
         let connection = statements.connection
         let triggers = try connection.fetchAll(
@@ -45,7 +45,7 @@ extension MovingTable {
             if SQLScript(sql).outline().fires(sql, for: "delete") { return false }
         }
         guard connection.isOn(.foreignKeys) else { return true }
-        // Each row that goes may end one.
+        // Each deleted row may end a violation.
         if connection.hasDeferredViolations { return false }
         let reader = SchemaReader(connection: connection, schema: "main")
         return try !reader.tableNames().contains { child in
