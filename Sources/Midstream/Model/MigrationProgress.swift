@@ -96,8 +96,7 @@ public enum MigrationEvent: Sendable {
     /// A source table stays although its rows have moved. `reason` says why. `path` is the path of the table's file; `nil` for the
     /// target's own file.
     case sourceKept(table: String, path: String?, reason: String)
-    /// A later call has dropped a source table that had stayed when its rows had moved. `path` is the path of the table's file;
-    /// `nil` for the target's own file.
+    /// A later call has dropped a source table that had stayed when its rows had moved. `path` is the path of the table's file.
     case sourceDropped(table: String, path: String?)
     /// A source's file was to be deleted, but stays. `reason` says why.
     case sourceFileKept(path: String, reason: String)

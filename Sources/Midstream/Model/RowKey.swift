@@ -31,7 +31,7 @@ extension RowKey: CustomStringConvertible {
         }
     }
 
-    /// A key's columns as literals of SQL. Texts and blobs of more than 100 characters are cut.
+    /// A key's columns as literals of SQL. A literal of more than 100 characters is cut.
     static func text(_ key: [SQLiteValue]) -> String {
         "(\(key.map { SQLLiteral.text(of: $0, atMost: 100) }.joined(separator: ", ")))"
     }

@@ -15,7 +15,7 @@ struct SchemaReader {
         SQLIdentifier.equal(schema, "temp") ? "sqlite_temp_master" : SQLIdentifier.quoted(schema) + ".sqlite_master"
     }
 
-    /// Whether a table has at most `rows` rows, and on average at most a kilobyte a row.
+    /// Whether a table has at most `rows` rows, and at most as many kilobytes.
     ///
     /// - Complexity: O(n) in `rows`.
     func isSmall(_ table: String, rows: Int) throws -> Bool {

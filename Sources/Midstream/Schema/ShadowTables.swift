@@ -57,8 +57,8 @@ struct ShadowTables {
             besides: tables.filter { !$0.isVirtual }.map { ($0.name, $0.sql) }
         )
         if virtual.isEmpty { return }
-        // Some modules create shadow tables later. Before SQLite 3.37, this pragma tells nothing. Source:
-        // <https://www.sqlite.org/pragma.html#pragma_table_list>.
+        // Some modules create shadow tables later. Before SQLite 3.37, this pragma tells nothing.
+        // Source: <https://www.sqlite.org/pragma.html#pragma_table_list>.
         let list = try connection.fetchAll("PRAGMA \(SQLIdentifier.quoted(schema)).table_list")
         for row in list where row["type"] == .text("shadow") {
             names.insert(SQLIdentifier.lowercased(try row.get("name", as: String.self)))

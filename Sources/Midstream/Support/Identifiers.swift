@@ -9,7 +9,7 @@ internal import Synchronization
 
 /// Numbers that are almost never used twice: the time in milliseconds, followed by a count. They ascend in the order in which they
 /// were made, except within a millisecond. Two processes may make the same number in the same millisecond; the claims on a source
-/// then show that it is taken: see ``Claims/isTaken(_:)``.
+/// then show that it is taken: see ``Claims/isTaken(_:among:)``.
 enum Identifiers {
     private static let bits: Int64 = 20
     private static let mask: Int64 = 1 << bits - 1
