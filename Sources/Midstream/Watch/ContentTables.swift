@@ -1,34 +1,36 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Virtual tables of the application's that read a moving table by statements of their own, as full-text tables with
-/// `content=T` do. These name `main`'s table, and would find the target's rows alone.
+/// Virtual tables of the application that read a moving table by statements of their own, as full-text tables with `content=T`
+/// do. These statements name the table of `main`, so they would find only the target's rows.
 ///
-/// They do so when a column is asked for, by a function such as `snippet()`, to forget a row, and to go through their rows
-/// other than by MATCH. A search that asks for rowids reads the index alone.
+/// A full-text table reads its content when a statement asks for a column, calls a function such as `snippet()`, takes a row out
+/// of the index, or goes through the rows other than by MATCH. A search that asks for rowids reads only the index.
 struct ContentTables {
     private struct Reader {
-        /// The moving tables that it mentions, or that views do which it mentions.
+        /// The moving tables that the definition mentions. All moving tables if it mentions a view of one.
         var tables: Set<Int64>
         /// The columns that are not hidden, in lower case.
         var columns: Set<String>
-        /// Whether it reads the content of rows to rank them, since its index does not have what it takes.
+        /// Whether ranking reads the content of rows, since the index lacks what ranking needs.
         var ranksByContent: Bool
-        /// CREATE VIRTUAL TABLE.
+        /// The CREATE VIRTUAL TABLE.
         var definition: StatementOutline
-        /// The one that `content=` names, if any: a view's rows may be made of others than one.
+        /// The moving table that `content=` names, if any. A view has no entry here: its rows may be made of the rows of several
+        /// tables.
         var content: Int64?
-        /// The triggers that read it, or have it read all rows, or others than the one that fires them.
+        /// The triggers that read the virtual table, make it read all rows, or make it read a row other than the one that fires
+        /// the trigger.
         var triggers: Set<String>
     }
 
-    /// By their names in lower case.
+    /// The virtual tables by their names in lower case.
     private var readers: [String: Reader] = [:]
-    /// Those of which the statement that is being prepared names the hidden column of its own name, and so may hand it to a
-    /// function.
+    /// The moving tables whose full-text tables the statement being prepared may hand to a function: the statement names the
+    /// hidden column that has the full-text table's own name.
     private var handed: Set<Int64> = []
     private var callsUnknown = false
-    /// Those that have a copy in `temp`, which reads the union tables: see `ContentCopies`.
+    /// The virtual tables that have a copy in `temp`. The copy reads the union tables: see `ContentCopies`.
     private(set) var copies: Set<String> = []
     var hasCopies: Bool { !copies.isEmpty }
 
@@ -48,7 +50,7 @@ struct ContentTables {
             if OwnNames.isTable(lower) || moving[lower] != nil { continue }
             let outline = SQLScript(sql).outline()
             var tables = Set(moving.filter { outline.mentions([$0.key]) }.map(\.value.id))
-            // Which of them a view reads is not looked at.
+            // Which of the moving tables a view reads is not looked up.
             if outline.mentions(views) { tables.formUnion(moving.values.map(\.id)) }
             if tables.isEmpty { continue }
             let columns = try connection.fetchAll("PRAGMA table_info(\(SQLIdentifier.quoted(name)))")
@@ -78,9 +80,9 @@ struct ContentTables {
         }
     }
 
-    /// The full-text tables, without a copy yet, that a statement reads itself.
+    /// The full-text tables that a statement names itself and that have no copy yet.
     ///
-    /// - Parameter isInOverlay: Whether a table or view of that name, in lower case, is seen whole in `temp`.
+    /// - Parameter isInOverlay: Whether `temp` shows a table or view of that name, in lower case, with all its rows.
     func names(readBy statement: StatementOutline, _ isInOverlay: (String) -> Bool) -> [String] {
         readers.filter { name, reader in
             !copies.contains(name) && Self.names(name, in: statement)
@@ -108,23 +110,24 @@ struct ContentTables {
         return words.tokens.indices.first { words[$0] == "using" }.map { words[$0 + 1] } ?? ""
     }
 
-    /// A statement is going to be prepared.
+    /// Forgets the previous statement: another is about to be prepared.
     mutating func begin() {
         handed.removeAll()
         callsUnknown = false
     }
 
-    /// The tables of which the statement needs all rows in the target.
+    /// The moving tables of which the statement needs all rows in the target.
     ///
-    /// - Parameter owner: The moving table that the trigger is on which asks. What that takes out of its own index is the row that
-    ///   fires it, which is in the target: see ``ContentTrigger``.
+    /// - Parameter owner: The moving table whose trigger causes the event. The trigger takes only the row that fires it out of
+    ///   the index of this table, and that row is in the target: see ``ContentTrigger``.
     mutating func tables(neededBy event: AuthorizerEvent, of owner: Int64?) -> Set<Int64> {
         if readers.isEmpty { return [] }
         if event.action == .function {
             if let name = event.second, !Self.readsNothing(SQLIdentifier.lowercased(name)) { callsUnknown = true }
             return callsUnknown ? handed : []
         }
-        // Whatever such a trigger does: before 3.20, a count of the rows is no event of the table.
+        // Such a trigger needs all rows whatever it does: before 3.20, SQLite reports no event of the table when it counts the
+        // rows.
         if let accessor = event.accessor {
             let reading = readers.values.filter { $0.triggers.contains(accessor) }
             if !reading.isEmpty { return reading.reduce(into: []) { $0.formUnion($1.tables) } }
@@ -132,7 +135,7 @@ struct ContentTables {
         guard let name = event.first.map(SQLIdentifier.lowercased), let reader = readers[name] else { return [] }
         if copies.contains(name), event.schema == "temp" { return [] }
         switch event.action {
-        // To take a row out of the index, its old values are read.
+        // To take a row out of the index, the full-text table reads the row's old values.
         case .update, .delete: return owner != nil && owner == reader.content ? [] : reader.tables
         case .read:
             let column = event.second.map(SQLIdentifier.lowercased) ?? ""
@@ -145,16 +148,16 @@ struct ContentTables {
         }
     }
 
-    /// The tables of which a statement needs all rows in the target, as far as its text tells.
+    /// The moving tables of which a statement needs all rows in the target, as far as the statement's text tells.
     ///
-    /// - Parameter views: Those that it names; `nil` where they are not known.
+    /// - Parameter views: The views that the statement names; `nil` if they are not known.
     func tables(neededBy statement: StatementOutline, views: [StatementOutline]?) -> Set<Int64> {
         guard !readers.isEmpty, Self.kindsThatRead.contains(statement.kind) else { return [] }
         var needed = tables(neededByInsert: statement)
         for (name, reader) in readers {
             let texts = (copies.contains(name) ? [] : [statement]) + (views ?? [])
             let counts = texts.map { Self.reads(of: name, in: $0) }
-            // Of several, one may be no search.
+            // If the table is read several times, one of the reads may be no search.
             let isSearched =
                 counts.reduce(0, +) == 1 && zip(texts, counts).allSatisfy { $1 == 0 || Self.searches($0, name) }
             if views == nil || texts.contains(where: { !$0.isComplete })
@@ -172,7 +175,7 @@ struct ContentTables {
         outline.tableReferences.count { $0.context != .target && SQLIdentifier.equal($0.name.name, name) }
     }
 
-    /// Whether a table's rows are looked for by `name MATCH …` alone. With OR, some may be looked for by their rowids.
+    /// Whether a statement finds a table's rows by `name MATCH …` alone. With OR, it may find some of them by their rowids.
     private static func searches(_ outline: StatementOutline, _ name: String) -> Bool {
         if outline.mentions(["or"]) { return false }
         let words = StatementWords(outline)
@@ -182,8 +185,8 @@ struct ContentTables {
         }
     }
 
-    /// The tables of which an INSERT needs all rows in the target: one that replaces rows of the index, or one of the commands
-    /// that are written as a value of the column of the table's own name.
+    /// The moving tables of which an INSERT needs all rows in the target. Such an INSERT replaces rows of the index, or gives one
+    /// of the commands that are written as a value of the column with the table's own name.
     private func tables(neededByInsert insert: StatementOutline) -> Set<Int64> {
         guard insert.kind == .insert, let target = insert.target,
             let reader = readers[SQLIdentifier.lowercased(target.name)]
@@ -216,6 +219,6 @@ struct ContentTables {
         "hashsize",
         "deletemerge", "secure-delete", "flush",
     ]
-    /// Commands that read all of it.
+    /// Commands that read the content of all rows.
     private static let commandsOfContent = ["rebuild", "integrity-check"]
 }

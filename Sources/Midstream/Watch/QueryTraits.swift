@@ -1,32 +1,34 @@
 internal import SQLText
 
-/// What planner and watch must know of a statement besides what SQLite tells them: of its text and of the views that it
-/// may read.
+/// What the planner and the watch must know of a statement besides what SQLite tells them. It comes from the texts of the
+/// statement and of the views that the statement may read.
 struct QueryTraits {
-    /// Whether the statement's values are literals and parameters alone, and it reads one table.
+    /// Whether the statement's values are only literals and parameters, and it reads one table.
     var isSimple = false
-    /// Whether it makes one row of all that it reads, so that no order of these shows, and it reads one table.
+    /// Whether the statement reads one table and makes one row of all that it reads, so that the order of the rows read does not
+    /// show.
     var isAggregated = false
-    /// Whether a row value may stand before an IN.
+    /// Whether the statement may have a row value before an IN.
     var hasRowMembership = false
-    /// Whether `min()` may be called.
+    /// Whether the statement may call `min()`.
     var hasMinimum = false
-    /// Whether a LIKE or GLOB may be there of which SQLite tells a table no more than the range that it makes of it. It tells
-    /// of `column LIKE value` alone: not with ESCAPE, nor where the column stands in something that a range is known through.
+    /// Whether the statement may have a LIKE or GLOB of which SQLite tells a virtual table only the range that SQLite makes of
+    /// the pattern. SQLite reports the pattern itself only for `column LIKE value`: not with ESCAPE, nor if the column is within
+    /// an expression through which SQLite knows a range.
     var hidesPattern: Bool { hasPattern && mayHidePattern }
     var hasPattern = false
     var mayHidePattern = false
-    /// Whether INDEXED BY or NOT INDEXED may be there.
+    /// Whether the statement may have INDEXED BY or NOT INDEXED.
     var namesIndexes = false
-    /// Whether a rowid may be named by its own name.
+    /// Whether the statement may name a rowid as `rowid`, `_rowid_` or `oid`.
     var namesRowIDs = false
-    /// Whether RIGHT JOIN or FULL JOIN may be there, for which SQLite remembers rows of the right table by their keys, and does
-    /// not count these among the columns used.
+    /// Whether the statement may have RIGHT JOIN or FULL JOIN. For these, SQLite remembers rows of the right table by their keys,
+    /// and does not report the keys among the columns used.
     var hasRightJoin = false
-    /// Whether LIMIT may be there, so that a scan may end before its last row.
+    /// Whether the statement may have LIMIT, so that a scan may end before its last row.
     var hasLimit = false
-    /// Whether a compound may be there: a column of numbers, by which text is compared with numbers, may give text that looks like
-    /// one.
+    /// Whether the statement may have a compound. A compound's column of numbers makes SQLite compare text with numbers, but may
+    /// itself give text that looks like a number.
     var hasCompound = false
     private static let patternWords = SQLNameSet(["like", "glob"])
     private static let hidingWords = SQLNameSet(["escape", "collate", "likely", "unlikely", "likelihood", "union"])
@@ -37,7 +39,7 @@ struct QueryTraits {
     /// The names of common tables, in lower case.
     var commonTables: Set<String> = []
 
-    /// Of a statement that nobody has looked at: the worst.
+    /// The traits to assume of a statement that nobody has looked at: the worst case.
     static let unknown = QueryTraits(
         hasRowMembership: true,
         hasMinimum: true,
@@ -50,7 +52,7 @@ struct QueryTraits {
         hasCompound: true
     )
 
-    /// Adds what a part of the statement has: its text, or a view's.
+    /// Adds the traits of one text: the statement's, or a view's.
     mutating func add(_ outline: StatementOutline) {
         if outline.hasRowMembership || !outline.isComplete { hasRowMembership = true }
         if outline.mentions(Self.patternWords) {

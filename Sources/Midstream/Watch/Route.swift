@@ -8,12 +8,12 @@ struct Route {
         case none
         /// Promote the pending rows whose keys this statement gives.
         case promote(table: Int64, keys: String)
-        /// Collect the keys of the rows that are meant, and promote those that are pending: what is run names the
-        /// collected keys, so that a condition whose value may change is evaluated once.
+        /// Collect the keys of all rows that the statement affects, and promote the pending ones among them. The statement that
+        /// runs names the collected keys, so a condition whose value may change is evaluated only once.
         case collect(table: Int64, keys: String)
     }
 
-    /// The kinds of statements that are treated in a way of their own when they are run.
+    /// The kinds of statements that Midstream treats differently when it runs them.
     enum Role {
         case query
         case write
@@ -26,86 +26,91 @@ struct Route {
         case other
     }
 
-    /// How a statement that no transaction surrounds sees to it that what it reads and writes is what the overlay, and so its
-    /// route, was made for. Another process may begin a move while it waits for a lock.
+    /// How Midstream makes sure that a statement outside a transaction reads and writes the schema that the overlay, and so the
+    /// route, was made for. Another process may begin a move while the statement waits for a lock.
     enum Isolation {
-        /// It does not: it reads no rows, or cannot run in a transaction.
+        /// No check: the statement reads no rows, or cannot run in a transaction.
         case none
-        /// It reads in a snapshot that the overlay fits. SQLite holds that from its beginning, where it reads `main`; for a union
-        /// table it is held to its end.
+        /// The statement reads in a snapshot that the overlay fits. If the statement reads `main`, SQLite itself holds the
+        /// snapshot from the statement's beginning on. For a union table, Midstream holds the snapshot until the statement ends
+        /// (`isHeld`).
         case snapshot(isHeld: Bool)
-        /// It takes the target's write lock as it begins. If the schema has changed by then SQLite would prepare it anew, past
-        /// the overlay: then it does not begin, and runs as with `transaction`.
+        /// The statement takes the target's write lock as it begins. If the schema has changed by then, SQLite would prepare the
+        /// statement again, past the overlay. In that case the statement does not begin, and runs as with `transaction`.
         case unlessPreparedAnew
-        /// It runs in a transaction of its own, which has the target's write lock, and whose snapshot the overlay fits.
+        /// The statement runs in a transaction of its own, which has the target's write lock and a snapshot that the overlay
+        /// fits.
         case transaction
     }
 
     var role: Role
     var isolation = Isolation.none
-    /// Whether it is a pragma that sets something of the connection alone.
+    /// Whether the statement is a pragma that only sets something of the connection.
     var touchesNoFile = false
-    /// The schema of the table that it writes, be it that of the schema itself; `nil` where it is not known to write one.
+    /// The schema of the table that the statement writes, which may be `sqlite_master`; `nil` if it is not known to write a
+    /// table.
     var writtenSchema: String?
-    /// Whether it writes `main`, itself or by triggers, be it the schema.
+    /// Whether the statement writes `main`, itself or by triggers; a change of the schema counts.
     var writesTarget = false
-    /// What SQLite prepares.
+    /// The text that SQLite prepares.
     var sql: String
     var preparation: Preparation = .none
     /// The moving table that the statement writes.
     var redirected: Int64?
-    /// Tables that must be drained before the statement can run natively, and why.
+    /// Tables that must be drained before the statement can run natively; `reason` says why.
     private(set) var drained: Set<Int64> = []
     private(set) var reason = MigrationStatistics.Reason.program
-    /// By which keys a collision has the transaction rolled back; `nil` where by none.
+    /// The keys of which a collision makes SQLite roll the transaction back; `nil` if no key does.
     var rollbacks: RollbackClauses?
-    /// Whether it deletes rows, and asks nothing of them.
+    /// Whether the statement is a DELETE without RETURNING.
     var isPlainDelete = false
-    /// Whether it deletes all rows of a moving table.
+    /// Whether the statement deletes all rows of a moving table.
     var deletesAll = false
-    /// Whether enforced foreign keys that connect moving tables may act on behalf of the statement, which promotes what they need.
+    /// Whether enforced foreign keys that connect moving tables may act on behalf of the statement. Their triggers promote the
+    /// rows that the keys need.
     var mayActByKeys = false
-    /// Whether natively, without the triggers of the engine's own, SQLite checks the keys of the only row before it inserts that.
+    /// Whether native SQLite, without Midstream's triggers, checks the foreign keys of the statement's only row before it inserts
+    /// the row.
     var isCheckedFirst = false
-    /// Whether some of these keys are deferred, and so checked when the transaction ends.
+    /// Whether some foreign keys of the written table are deferred, so that SQLite checks them when the transaction ends.
     var mayCheckLater = false
-    /// Whether the expressions of the row that it inserts are evaluated by a SELECT, once.
+    /// Whether a SELECT takes the place of VALUES, so that SQLite evaluates the inserted row's expressions once.
     var isEvaluatedOnce = false
-    /// Whether it may replace rows.
+    /// Whether the statement may replace rows.
     var mayReplace = false
-    /// A view whose twin goes before the statement runs.
+    /// A view whose twin must be dropped before the statement runs.
     var droppedView: String?
-    /// A table that is dropped, or gets another definition, where it is no TEMP one.
+    /// A table, not a TEMP one, that the statement drops or alters.
     var changedTable: ObjectName?
-    /// The schema whose file VACUUM writes anew.
+    /// The schema whose file a VACUUM rewrites in place.
     var vacuumed: String?
-    /// Whether it attaches a file, or detaches one.
+    /// Whether the statement attaches or detaches a file.
     var changesAttachedFiles = false
-    /// Whether names may mean something else after it.
+    /// Whether names may mean something else after the statement.
     var changesNames = false
-    /// Whether it is made for what the tables have at present, so that the next run needs another.
+    /// Whether the route depends on what the tables contain at present, so that the next run needs a new route.
     var isOfMoment = false
-    /// Whether no CHECK is looked at of the rows that it inserts.
+    /// Whether SQLite must not check CHECK constraints of the rows that the statement inserts.
     var ignoresChecks = false
-    /// What is run in the place of the statement, where there is any, all or nothing.
+    /// Statements that run in place of the application's, all or none of them; empty if the application's own statement runs.
     var substitutes: [String] = []
-    /// The statement needs the overlay out of its way.
+    /// Whether the overlay must be taken down while the statement runs.
     var suspendsOverlay = false
-    /// The statement may remove or change what the overlay rests on.
+    /// Whether the statement may remove or change what the overlay depends on.
     var unsettlesOverlay = false
-    /// Whether it may defer foreign keys to the end of the transaction.
+    /// Whether the statement may defer foreign keys to the end of the transaction.
     var mayDeferForeignKeys = false
     var traits = QueryTraits()
-    /// The views that it names, and that these name; `nil` where they cannot be read.
+    /// The views that the statement names, and the views that these name; `nil` if they cannot be read.
     private(set) var views: [StatementOutline]? = []
 
-    /// Has tables drained before the statement runs.
+    /// Adds tables that must be drained before the statement runs.
     mutating func drain(_ tables: Set<Int64>, _ reason: MigrationStatistics.Reason) {
         if drained.isEmpty { self.reason = reason }
         drained.formUnion(tables)
     }
 
-    /// Whether it takes the target's write lock.
+    /// Whether the statement takes the target's write lock.
     var locksTarget: Bool {
         switch isolation {
         case .none, .snapshot: false
@@ -119,14 +124,14 @@ struct Route {
         for view in views { traits.add(view) }
     }
 
-    /// The same statement, once all rows of those tables are in the target.
+    /// This route, with the given tables drained first.
     func draining(_ tables: Set<Int64>, _ reason: MigrationStatistics.Reason) -> Route {
         var route = self
         route.drain(tables, reason)
         return route
     }
 
-    /// The route of the query for the keys of the rows that this route's statement means.
+    /// The route of the query that finds the keys of the rows that this route's statement affects.
     var ofKeys: Route {
         var keys = Route(role: .query, sql: "", traits: traits)
         keys.traits.isSimple = false
