@@ -5,7 +5,7 @@ internal import SQLiteConnection
 extension UnionCursor {
     // MARK: Distinct values
 
-    /// Begins a scan of the values that either side has, each of which is given once.
+    /// Begins a scan of the values that the two sides have. The scan gives each value once.
     func scanValues(_ arms: UnionArms, _ arguments: ValueReferences) throws {
         let state = try table.state()
         merge = arms.merge
@@ -45,7 +45,7 @@ extension UnionCursor {
         try settleValues()
     }
 
-    /// Goes on with the rows, from the first that comes after the value given last: the loop that reads has written some.
+    /// Goes on by a scan of rows, from the first row after the value given last: the loop that reads has written rows.
     private func goOnWithRows(_ arguments: KeptValues) throws {
         guard let arms, let given = current, let last = opened.firstIndex(where: { given.reads($0.statement) }) else {
             return
@@ -62,11 +62,12 @@ extension UnionCursor {
 
     // MARK: Counting
 
-    /// How many rows are passed unseen before the rest is counted. Without a LIMIT, who wants a second row wants all.
+    /// How many rows the cursor passes unseen before it counts the rest. Without a LIMIT, a statement that wants a second row
+    /// wants all of them.
     func patience(_ arms: UnionArms) -> Int { arms.plan.mayEndEarly ? 32 : 1 }
 
-    /// Counts what is left, when the statement has not looked at any row so far. The scan stays where it is, in case that
-    /// it looks after all.
+    /// Counts the rows that are left, if the statement has not looked at any row so far. The scan stays where it is, in case the
+    /// statement looks at a row after all.
     func countRest(_ arguments: ValueReferences) throws -> Bool {
         guard let arms else { return false }
         let state = try table.state()
@@ -92,7 +93,7 @@ extension UnionCursor {
         return try statement.step() ? statement.int64(at: 0) : 0
     }
 
-    /// Goes on with the scan that was only counted, when somebody looks at a row after all: `LIMIT 5 OFFSET 100`, say.
+    /// Goes on with the scan that was only counted, because the statement looks at a row after all: `LIMIT 5 OFFSET 100`, say.
     func resumeScan() throws {
         isSeen = true
         guard let counted = count else { return }

@@ -2,31 +2,31 @@ internal import SQLiteConnection
 
 /// A scan of a moving table: the rows of the target and the pending rows of the source, merged.
 ///
-/// Where a row is, is read when the scan begins, in the transaction of the statement that runs it. Only this connection
-/// can promote rows while the scan goes on: see ``RecentPromotions``.
+/// The cursor reads where rows are when the scan begins, in the transaction of the statement that runs the scan. While the scan
+/// goes on, only this connection can promote rows that the scan sees: see ``RecentPromotions``.
 ///
-/// Its state is exempt from Swift's checks of exclusive access, which would take a tenth of a scan's time: a cursor belongs
-/// to one thread, and no access to its state runs code that may reach it again.
+/// The cursor's state is exempt from Swift's checks of exclusive access, which would take a tenth of a scan's time: a cursor
+/// belongs to one thread, and no access to its state runs code that may reach that state again.
 final class UnionCursor: VirtualTableCursor {
     let table: MovingTable
     let union: UnionTable
     private let scope: UnionPlan.Scope
 
-    /// Whether there are rows besides the source's.
+    /// Whether the scan reads other rows than the source's.
     private let hasTarget: Bool
 
     @exclusivity(unchecked) var arms: UnionArms?
-    /// The arms' statements that this cursor has.
+    /// The arms' statements that this cursor has taken.
     @exclusivity(unchecked) var opened: [(arm: UnionArms.Arm, statement: Statement)] = []
-    /// The two sides' rows; `nil` for a side that has none left.
+    /// The next rows of the two sides; `nil` for a side that has none left.
     @exclusivity(unchecked) var target: RowReader?
     @exclusivity(unchecked) var source: RowReader?
-    /// Where the current row is read from.
+    /// The statement that the current row is read from.
     @exclusivity(unchecked) var current: RowReader?
     @exclusivity(unchecked) var isCurrentFromTarget = false
-    /// Whether each of the values that rows have is given once.
+    /// Whether the scan gives each distinct value once, in place of the rows.
     @exclusivity(unchecked) private var isOfValues = false
-    /// The rows that the scan has given.
+    /// How many rows the scan has given.
     @exclusivity(unchecked) private var given = 0
     @exclusivity(unchecked) private var isSourceKeysOnly = false
     /// See ``LiveState``.
@@ -37,24 +37,26 @@ final class UnionCursor: VirtualTableCursor {
     @exclusivity(unchecked) private var birth: UInt64 = 0
     @exclusivity(unchecked) private var isCounted = false
     @exclusivity(unchecked) private var rollbacksAtBirth = 0
-    /// The key of the last row that came from the target, where a rollback could bring it back to the source.
+    /// The key of the last row that came from the target; a rollback could bring this row back to the source.
     @exclusivity(unchecked) private var lastTargetKey: RowKey?
 
-    /// What the connection had written when a row of the source was first given before the target's row, which has been read
-    /// ahead; `nil` where that has just been read.
+    /// How much the connection had written when the scan first gave a row of the source while the target's next row was read
+    /// ahead; `nil` if the target's next row has only just been read.
     @exclusivity(unchecked) private var writesBeforeTarget: Writes?
-    /// Whether something may have been rolled back since, of which nobody tells: see ``InternalStatements/isBorrowed``.
+    /// Whether other code may have rolled something back since, which nothing reports: see ``InternalStatements/isBorrowed``.
     @exclusivity(unchecked) private var mayHaveRolledBack = false
 
-    /// A scan that was asked for nothing but how many rows there are: those that are left, and those behind.
+    /// Set once a scan only counts, because the statement asked for no column: how many rows are left, and how many have been
+    /// passed.
     @exclusivity(unchecked) var count: (left: Int64, passed: Int64)?
-    /// The rows that were passed without a look at any, as far as that is of interest: see ``countRest()``.
+    /// How many rows the statement has passed without looking at any; not counted further once that no longer matters: see
+    /// ``countRest()``.
     @exclusivity(unchecked) var unseen = 0
     @exclusivity(unchecked) var isSeen = false
-    /// The filter's arguments, where the scan may go on in another way, and what the connection had written then.
+    /// The filter's arguments, and how much the connection had written then; `nil` if the scan can only go on as it began.
     @exclusivity(unchecked) var kept: (arguments: KeptValues, writes: Writes)?
 
-    /// How much the connection has written.
+    /// A measure of how much the connection has written.
     struct Writes: Equatable {
         var changes: Int64
         var rollbacks: Int
@@ -71,7 +73,7 @@ final class UnionCursor: VirtualTableCursor {
         hasTarget = scope == .whole || table.table.inner != nil
     }
 
-    /// Begins to serve a statement; the cursor may have served another.
+    /// Begins to serve a statement. The cursor may have served another statement before.
     func reopen() { table.openCursors += 1 }
 
     override func close() {
@@ -81,7 +83,7 @@ final class UnionCursor: VirtualTableCursor {
         union.keep(self)
     }
 
-    /// Gives the statements back.
+    /// Gives the statements back to the arms.
     func release() {
         guard let arms else { return }
         for (arm, statement) in opened { arms.giveBack(statement, arm) }
@@ -90,7 +92,7 @@ final class UnionCursor: VirtualTableCursor {
         union.noteIdle(arms)
     }
 
-    /// Ends the scan; its statements stay for the next one by the same plan, as in the inner loop of a join.
+    /// Ends the scan. The cursor keeps the arms' statements for the next scan by the same plan, as in the inner loop of a join.
     func endScan() {
         for index in opened.indices { opened[index].statement.reset() }
         target = nil
@@ -118,7 +120,7 @@ final class UnionCursor: VirtualTableCursor {
         do {
             try begin(number, arguments)
         } catch let error as SQLiteError where error.code == .readOnlyRollback {
-            // A process has died as it wrote the source.
+            // A process has died while it wrote the source.
             guard let rollBackJournals = table.statements.rollBackJournals else { throw error }
             try rollBackJournals()
             try begin(number, arguments)
@@ -137,7 +139,7 @@ final class UnionCursor: VirtualTableCursor {
         isCurrentFromTarget = false
         if next.isLookup { return try lookUp(next, arguments) }
         isOfValues = next.plan.isDistinct
-        // Where a statement gives a row for each of the scan's, a loop that writes may come between two of them.
+        // If the statement gives a row for each row of the scan, a loop over the statement may write between two of them.
         let isCountable = next.isLikelyCounted && (next.plan.isAggregated || !table.statements.canPromote)
         if isOfValues && table.statements.canPromote || isCountable {
             kept = try (KeptValues(arguments), writes)
@@ -145,8 +147,8 @@ final class UnionCursor: VirtualTableCursor {
         if isOfValues { try scanValues(next, arguments) } else { try scan(next, arguments) }
     }
 
-    /// The plan's arms; those of a plan with fewer constraints when a value is of a type that the arms would compare
-    /// otherwise than SQLite does.
+    /// The arms of the plan. If a value's type would make the arms compare otherwise than SQLite does, the arms of a plan without
+    /// the constraints on that value.
     private func chosenArms(_ number: Int, _ arguments: ValueReferences) throws -> UnionArms {
         let arms = try union.arms(number)
         guard arms.hasTextConstraints else { return arms }
@@ -157,10 +159,11 @@ final class UnionCursor: VirtualTableCursor {
             case .integer, .real:
                 if constraint.comparison == .equal { try union.admitNumber() }
                 dropped.insert(constraint.argument)
-            // Of a column of numbers, in which text that looks like one would be less than any text.
+            // The value comes from a column of numbers, for which text that looks like a number is less than any other text.
             case .text where constraint.comparison == .less || constraint.comparison == .lessOrEqual:
                 dropped.insert(constraint.argument)
-            // Of a column of numbers that is a compound's, which has not converted it: the comparison does.
+            // The value may come from a compound's column of numbers. The compound has not converted it, but SQLite's comparison
+            // does.
             case .text where value.beginsLikeNumber:
                 if try arms.plan.mayCompareTextAsNumber || union.comparesTextAsNumber() {
                     dropped.insert(constraint.argument)
@@ -186,7 +189,7 @@ final class UnionCursor: VirtualTableCursor {
         return statement
     }
 
-    /// Finds the one row that has a unique key. By the rowid it is clear, but for new rows, which side has it.
+    /// Finds the one row that has a unique key. The rowid tells which side has the row, except for new rows.
     private func lookUp(_ arms: UnionArms, _ arguments: ValueReferences) throws {
         let state = try table.state()
         var asksSourceFirst = false
@@ -217,7 +220,9 @@ final class UnionCursor: VirtualTableCursor {
         return true
     }
 
-    /// Begins to read rows of the source.
+    /// Steps a source's statement to its first row, and confirms the source if SQLite prepared the statement again.
+    ///
+    /// - Returns: `nil` if there is no row.
     func begin(_ statement: Statement) throws -> RowReader? {
         let row = RowReader(statement)
         let hasRow = try row.begin()
@@ -265,7 +270,7 @@ final class UnionCursor: VirtualTableCursor {
         try settle()
     }
 
-    /// The smallest key that can be pending and meets the constraints, as far as they tell: the key to seek.
+    /// The key to seek first: the smallest key that can be pending and that meets the lower bounds among the constraints.
     private func firstKey(_ arms: UnionArms, _ arguments: ValueReferences, _ lower: Int64) -> Int64 {
         var first = lower
         for constraint in arms.plan.constraints where constraint.column == -1 {
@@ -301,7 +306,7 @@ final class UnionCursor: VirtualTableCursor {
             try seekTarget(behind: source)
             if try !source.step() { self.source = nil }
         } else {
-            // A lookup has one row.
+            // The cursor is at the row of a lookup, and a lookup has one row.
             isAtEnd = true
             return
         }
@@ -318,8 +323,8 @@ final class UnionCursor: VirtualTableCursor {
         if let target, try !target.step() { self.target = nil }
     }
 
-    /// Reads the target's side anew from behind the source's row, which was given last, where the loop that reads may have made
-    /// rows before the one that has been read ahead, or brought some back.
+    /// Reads the target's rows again, from behind the source's row that was given last. This is needed if the loop that reads may
+    /// have made rows that come before the row read ahead, or brought some back.
     private func seekTarget(behind source: RowReader) throws {
         guard let writesBeforeTarget, writesBeforeTarget != writes else { return }
         guard let arms, arms.following != nil else { return }
@@ -331,18 +336,18 @@ final class UnionCursor: VirtualTableCursor {
         target = try row.step() ? row : nil
     }
 
-    /// How many rows of the source that have moved are passed at once, at most, before it is seen whether they come first.
+    /// How many of the source's rows that have moved `settle` passes at most before it looks again which side's row comes first.
     private static let mostEagerPasses = 32
 
-    /// The same by now: few as long as the scan has given few rows, which may be all that are wanted.
+    /// The limit at present. It is low as long as the scan has given few rows, since these may be all that the statement wants.
     private var eagerPasses: Int { min(Self.mostEagerPasses, given / 4) }
 
-    /// Finds the row that comes next: of the two sides' rows the one that is first in order, unless it has gone.
+    /// Finds the next row of the scan: of the two sides' rows the one that comes first in order, unless that row has gone.
     private func settle() throws {
         given += 1
         while true {
             if let source {
-                // Most rows that have moved are known by their keys alone.
+                // The keys alone identify most rows that have moved.
                 if source.int64(at: 0) < lower {
                     var passes = eagerPasses
                     var isLeft = true
@@ -366,7 +371,7 @@ final class UnionCursor: VirtualTableCursor {
                 }
             }
             guard let target else { break }
-            // The source's side gives it, since it was there when the scan began.
+            // The source's side gives this row, since the row was in the source when the scan began.
             let isGivenBySource = isCounted && table.recent.contains(foldedKey(target), since: birth)
             if try isGivenBySource || !takeTargetRow(target) {
                 try stepTarget()
@@ -390,7 +395,7 @@ final class UnionCursor: VirtualTableCursor {
         return targetKey == sourceKey || (targetKey < sourceKey) != isDescending
     }
 
-    /// Less than 0 where the target's row comes first by the terms of the merge, more where the source's does.
+    /// Less than 0 if the target's row comes first by the terms of the merge, greater than 0 if the source's row does, else 0.
     func order(_ target: RowReader, _ source: RowReader) -> Int {
         guard case .terms(let terms, _) = merge else { return 0 }
         return Self.order(target, terms, source, terms)
@@ -414,8 +419,10 @@ final class UnionCursor: VirtualTableCursor {
         return 0
     }
 
-    /// Makes the target's row the current one, as it is by now; `false` when the loop that reads has deleted it since it was
-    /// read ahead, given it another place, or rolled back what had made it.
+    /// Makes the target's row, as it is now, the current one.
+    ///
+    /// - Returns: `false` if the loop that reads has, since the row was read ahead, deleted the row, changed its place in the
+    ///   order, or rolled back the statement that made it.
     private func takeTargetRow(_ target: RowReader) throws -> Bool {
         guard let before = writesBeforeTarget, before != writes || mayHaveRolledBack else {
             current = target
@@ -425,21 +432,24 @@ final class UnionCursor: VirtualTableCursor {
         return order(current, target) == 0
     }
 
-    /// Makes the source's row the current one; `false` when it is not in the source any more.
+    /// Makes the source's row the current one.
+    ///
+    /// - Returns: `false` if the scan does not give the row: it is no longer pending, has gone, or has been given from the
+    ///   target.
     private func takeSourceRow(_ source: RowReader) throws -> Bool {
         if source.int64(at: 0) < lower { return false }
         let settled = source.int64(at: table.key.count)
         if settled == UnionArms.Settled.passed { return false }
         if isCounted, table.recent.contains(foldedKey(source), since: birth), try isSettled(source) {
-            // It was promoted after the scan began: it stays in its place, with the values that it has by now.
+            // The row was promoted after the scan began: it stays in its place, with the values that it has now.
             return try fetch(.targetRow, source)
         }
         let isRolledBack =
             isCounted && (table.statements.isBorrowed || table.statements.rollbacks != rollbacksAtBirth)
         if isRolledBack, foldedKey(source) == lastTargetKey { return false }
-        // What was read ahead may not hold after a rollback.
+        // What was read ahead may no longer hold after a rollback.
         if settled != 0, try !isRolledBack || isSettled(source) { return false }
-        // The scan that finds rows to promote promotes them as it goes.
+        // A scan that finds rows to promote promotes them as it goes.
         if scope == .pending, try isSettled(source) { return false }
         if isSourceKeysOnly { return try fetch(.sourceRow, source) }
         current = source
@@ -448,7 +458,7 @@ final class UnionCursor: VirtualTableCursor {
 
     private func foldedKey(_ row: RowReader) -> RowKey { table.key.folded(table.key.read(row)) }
 
-    /// Whether the ledger has a row of the source by now.
+    /// Whether the ledger has a row of the source now.
     private func isSettled(_ row: RowReader) throws -> Bool {
         let statement = try table.statement(table.sql.isInLedger)
         defer { statement.reset() }

@@ -14,7 +14,8 @@ final class UnionModule: VirtualTableModule {
 
     override func connect(name: String, arguments: [String]) throws -> (declaration: String, table: VirtualTable) {
         guard arguments.count == 2, let id = Int64(arguments[0]), let table = tables.byID[id] else {
-            // A rollback has brought back what is not known any more, and SQLite connects a table before it drops it.
+            // A rollback has brought back a union table whose moving table is no longer known. SQLite connects a table before it
+            // drops it.
             if tables.statements.isRemovingTables { return ("CREATE TABLE x(a)", VirtualTable()) }
             throw SQLiteError(code: .misuse, message: "\(name) is not a moving table of this connection")
         }
@@ -22,9 +23,9 @@ final class UnionModule: VirtualTableModule {
         let columns = table.target.columns.enumerated().map { index, column in
             let quoted = table.quotedColumns[index]
             let type = Self.type(of: column, isStrict: table.target.isStrict)
-            // For libraries that look for the primary key. SQLite itself takes no notice of it here.
+            // Some libraries look for the primary key. SQLite itself ignores it here.
             let key = borrowed != nil && index == table.target.rowIDColumn ? " PRIMARY KEY" : ""
-            // SQLite answers `x IS NULL` without a row, as beside a count of none, where no row can have NULL.
+            // If no row can have NULL, SQLite answers `x IS NULL` without a row, for instance beside a count of no rows.
             let notNull = table.isNeverNull(index) && key.isEmpty ? " NOT NULL" : ""
             return "\(quoted) \(type)\(key)\(notNull) COLLATE \(SQLIdentifier.quoted(column.collation))"
         }
@@ -38,26 +39,26 @@ final class UnionModule: VirtualTableModule {
         )
     }
 
-    /// The type that a column is declared with here, for its affinity and for who asks for the declared type.
+    /// The type with which the union table declares a column: for the affinity, and for code that asks for the declared type.
     private static func type(of column: TableSchema.Column, isStrict: Bool) -> String {
-        // In a STRICT table ANY means no affinity; elsewhere it would mean a numeric one. Of a virtual table's type SQLite takes
-        // the word HIDDEN for its own.
+        // ANY means no affinity in a STRICT table; elsewhere it would mean a numeric affinity. In a virtual table's type, SQLite
+        // interprets the word HIDDEN itself.
         let isOther = isStrict && column.type.uppercased() == "ANY" || TypeName.words(column.type).contains("hidden")
         return !isOther && TypeName.isPlain(column.type) ? column.type : column.affinity.typeName
     }
 }
 
-/// Makes union tables of a kind of its own.
+/// Makes union tables of another class.
 protocol UnionTableMaker: AnyObject {
     func unionTable(_ table: MovingTable, _ scope: UnionPlan.Scope, of tables: MovingTables) -> UnionTable
 }
 
-/// The moving tables of one connection, for its functions and virtual tables to find.
+/// The moving tables of one connection, where its functions and virtual tables find them.
 final class MovingTables {
     var byID: [Int64: MovingTable] = [:]
     let statements: InternalStatements
     let watch: AccessWatch
-    /// Makes the union tables of a connection that other code opened; `nil` on Midstream's own.
+    /// Makes the union tables of a connection that other code opened; `nil` on Midstream's own connections.
     weak var borrowed: (any UnionTableMaker)?
 
     init(statements: InternalStatements, watch: AccessWatch) {
@@ -66,17 +67,17 @@ final class MovingTables {
     }
 }
 
-/// A moving table as statements read it: the target's rows and the pending ones, each once.
+/// A moving table as statements read it: the target's rows and the pending rows, each once.
 class UnionTable: VirtualTable {
     let table: MovingTable
     private let scope: UnionPlan.Scope
     private let tables: MovingTables
-    /// The plans, each without a bound of keys and with one.
+    /// The arms of each plan, without a bound of keys and with one.
     private var plans: [(unbounded: UnionArms, bounded: UnionArms)] = []
     private var planNumbers: [UnionPlan: Int] = [:]
-    /// The plans that have idle statements, the one used last at the end.
+    /// The plans that have idle statements, the most recently used one last.
     private var keeping: [UnionArms] = []
-    /// Cursors that statements have closed, with their own statements: SQLite opens one anew for each run of a subquery.
+    /// Closed cursors, kept with their statements: SQLite opens a new cursor for each run of a subquery.
     private var idleCursors: [UnionCursor] = []
 
     init(table: MovingTable, scope: UnionPlan.Scope, tables: MovingTables) {
@@ -85,13 +86,13 @@ class UnionTable: VirtualTable {
         self.tables = tables
     }
 
-    /// What is known of the statement that is being planned.
+    /// What is known of the statement that SQLite is planning.
     func traits() throws -> QueryTraits { tables.watch.traits }
 
-    /// A scan finds a number where the plan has text compared with an equal value.
+    /// Called when a scan gets a number for a text column that the plan compares with an equal value.
     func admitNumber() throws {}
 
-    /// Whether the running statement may compare text that looks like a number as one, though its plan does not say so.
+    /// Whether the running statement may compare text that looks like a number as a number, although its plan does not say so.
     func comparesTextAsNumber() throws -> Bool { false }
 
     override func bestIndex(_ info: IndexInfo) throws {
@@ -109,7 +110,8 @@ class UnionTable: VirtualTable {
             usesColumnsUntold: traits.namesRowIDs || traits.hasRightJoin,
             mayCompareTextAsNumber: traits.hasCompound,
             hasNoRows: { [table, tables] in
-                // SQLite keeps what it prepares anew.
+                // A plan for a table without rows must not be kept, but SQLite keeps the plan of a statement that it prepares
+                // again.
                 guard tables.watch.isPreparing else { return false }
                 do {
                     guard try table.hasNoRows() else { return false }
@@ -135,7 +137,7 @@ class UnionTable: VirtualTable {
         return plans.count - 1
     }
 
-    /// The application's statement has begun to run.
+    /// Tells the watch that the application's statement has begun to run.
     func noteBegun() { tables.watch.noteBegun() }
 
     func arms(_ number: Int) throws -> UnionArms {
@@ -152,15 +154,16 @@ class UnionTable: VirtualTable {
 
     private static let mostIdleCursors = 4
 
-    /// Keeps a cursor that has been closed for the next statement.
+    /// Keeps a closed cursor for the next statement.
     func keep(_ cursor: UnionCursor) {
         if idleCursors.count < Self.mostIdleCursors { idleCursors.append(cursor) } else { cursor.release() }
     }
 
     private static let mostKeeping = 32
 
-    /// Notes that a plan's statements are idle, and lets those go of the plan that was used before all others where many have
-    /// some: SQLite keeps a statement in memory, and the application may have statements of ever other shapes.
+    /// Notes that a plan's statements are idle. If too many plans have idle statements, removes those of the plan that was used
+    /// longest ago: SQLite keeps a prepared statement in memory, and the application may go on running statements of ever new
+    /// shapes.
     func noteIdle(_ arms: UnionArms) {
         if let place = keeping.lastIndex(where: { $0 === arms }) { keeping.remove(at: place) }
         keeping.append(arms)
