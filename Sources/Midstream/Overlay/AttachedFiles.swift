@@ -1,18 +1,19 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The files that the application has attached to a connection itself.
+/// The files that the application itself has attached to a connection.
 ///
-/// The overlay is of the main file alone. Of another file's moving table the connection would read a part, and its guard
-/// triggers would find the functions that they call. So a file with a migration is not attached; and when one begins in a
-/// file that is, nothing more is run until that is detached.
+/// The overlay covers only the main file. If another file had a moving table, the connection would read a part of the table's
+/// rows, and the table's guard triggers would find the functions that they call. So Midstream does not let the application attach
+/// a file with a migration. If a migration begins in a file that is attached already, nothing more runs until the file is
+/// detached.
 struct AttachedFiles {
     private let statements: InternalStatements
     private var files: [File] = []
 
     private struct File {
         let schema: String
-        /// The number of its schema that was looked at; `nil` before.
+        /// The schema version that was checked last; `nil` before the first check.
         var version: Int64?
     }
 
@@ -22,10 +23,10 @@ struct AttachedFiles {
 
     private var connection: Connection { statements.connection }
 
-    /// The schemas that they are attached as.
+    /// The schemas under which the files are attached.
     var schemas: [String] { files.map(\.schema) }
 
-    /// Notes what has been attached and detached since, without a look at it.
+    /// Notes which files have been attached and detached since the last call, without looking into them.
     ///
     /// - Returns: The schemas that are new.
     @discardableResult
@@ -37,12 +38,12 @@ struct AttachedFiles {
         return new
     }
 
-    /// Notes the same after an ATTACH or DETACH of the application's, and detaches a file that has a migration.
+    /// Notes the files after an ATTACH or DETACH of the application, and detaches a new file that has a migration.
     ///
-    /// - Throws: ``MigrationError`` for that file.
+    /// - Throws: ``MigrationError`` for such a file.
     mutating func admit() throws {
         for schema in try note() {
-            // A read would take a snapshot, and in a transaction the file could not be detached any more.
+            // A read would take a snapshot, and within a transaction the file could then no longer be detached.
             let state = try? connection.metadata(ofColumn: "format", table: "midstream_state", schema: schema)
             let copy = try? connection.metadata(ofColumn: "source", table: WholeFileNote.table, schema: schema)
             guard state != nil || copy != nil else { continue }
@@ -54,9 +55,9 @@ struct AttachedFiles {
         }
     }
 
-    /// Looks at those whose schema has changed. Outside transactions.
+    /// Checks the files whose schema has changed. Call it outside transactions.
     ///
-    /// - Throws: ``MigrationError`` when tables of one have begun to move.
+    /// - Throws: ``MigrationError`` when tables of a file have begun to move.
     mutating func check() throws {
         for index in files.indices {
             let schema = SQLIdentifier.quoted(files[index].schema)
@@ -75,7 +76,7 @@ struct AttachedFiles {
         }
     }
 
-    /// Whether all rows of a file's moving tables have arrived, as in what VACUUM INTO makes.
+    /// Whether all rows of a file's moving tables have arrived, as in a file that VACUUM INTO makes.
     private static func isWhole(_ schema: String, _ connection: Connection) throws -> Bool {
         try StateStore(connection: connection, schema: SQLIdentifier.quoted(schema)).isWhole()
     }

@@ -3,18 +3,18 @@ internal import SQLiteConnection
 
 /// Copies of full-text tables in `temp`, for a block that reads.
 ///
-/// A full-text table with `content=T` reads `T` in its own schema, where a moving table has a part of its rows. A copy of it in
-/// `temp`, by the same text, finds the union table there instead. Its index is that of the application's table, block by block,
-/// so that it answers as that would. A reader can have one, since `temp` is its own; and it lasts for one block, since the
-/// index may be another in the next snapshot.
+/// A full-text table with `content=T` reads `T` in its own schema, where a moving table has only a part of its rows. A copy of
+/// the full-text table in `temp`, made by the same text, finds the union table instead. Midstream copies the index block by
+/// block, so the copy answers as the application's table would. A reader can have a copy, since a connection's `temp` is its own.
+/// A copy lasts for one block, since the index may be another in the next snapshot.
 extension Overlay {
-    /// Makes copies of those full-text tables which a statement reads itself, and not by a view.
+    /// Makes copies of the full-text tables that a statement names itself, rather than by a view.
     ///
-    /// - Returns: Whether there is a new one, so that the statement is to be looked at again.
+    /// - Returns: Whether there is a new copy, so that the statement must be routed again.
     /// - Complexity: O(n) in the bytes of the index.
     func copyContents(for statement: StatementOutline) throws -> Bool {
         guard connection.isInTransaction, statement.kind == .select else { return false }
-        // One may have gone with a ROLLBACK TO.
+        // A ROLLBACK TO may have removed a copy.
         let sql = "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE"
         for name in watch.contents.copies where try connection.fetchOne(sql, [name]) == nil {
             watch.contents.forgetCopy(name)
@@ -53,7 +53,7 @@ extension Overlay {
         }
     }
 
-    /// Drops the copies, with the block that reads.
+    /// Drops the copies when the block that reads ends.
     func dropCopies() throws {
         guard watch.contents.hasCopies else { return }
         defer { watch.contents.forgetCopies() }

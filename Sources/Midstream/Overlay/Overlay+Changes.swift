@@ -1,37 +1,37 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// What writes of the engine's own do not show in.
+// What `changes()`, `total_changes()` and `last_insert_rowid()` report: the engine's own writes must not show in them.
 extension Overlay {
     /// The rows that the application's last INSERT, UPDATE or DELETE changed.
     var changes: Int64 { changesToReport ?? connection.changes }
 
-    /// Has `changes()` tell that many rows, until the next write.
+    /// Makes `changes()` return that number until the next write.
     func reportChanges(_ changes: Int64) { changesToReport = changes }
 
-    /// Runs writes of the engine's own, which `changes()` and `last_insert_rowid()` do not tell of.
+    /// Runs writes of the engine's own without a trace in `changes()` and `last_insert_rowid()`.
     func unnoticed<Result>(_ body: () throws -> Result) rethrows -> Result {
         let changes = changes
-        // The application's clauses may ask meanwhile.
+        // Clauses of the application's statement may call `changes()` meanwhile.
         changesToReport = changes
         defer { changesToReport = changes }
         return try keepingLastInsertRowID(body)
     }
 
-    /// Runs inserts that `last_insert_rowid()` does not tell of.
+    /// Runs inserts without a trace in `last_insert_rowid()`.
     func keepingLastInsertRowID<Result>(_ body: () throws -> Result) rethrows -> Result {
         let lastInsertRowID = connection.lastInsertRowID
         defer { setLastInsertRowID(lastInsertRowID) }
         return try body()
     }
 
-    /// Has SQLite report a rowid as the last one inserted.
+    /// Makes SQLite report a rowid as the last one inserted.
     func setLastInsertRowID(_ rowID: Int64) {
         connection.lastInsertRowID = rowID
         if connection.lastInsertRowID != rowID { try? insertAndRemove(rowID) }
     }
 
-    /// Has SQLite report a rowid as the last one inserted. Before 3.18 it cannot be told, but by inserting it somewhere.
+    /// Makes SQLite before 3.18 report a rowid as the last one inserted. The only way is to insert the rowid somewhere.
     private func insertAndRemove(_ rowID: Int64) throws {
         let (changes, before) = (changes, connection.totalChanges)
         defer {
@@ -44,10 +44,11 @@ extension Overlay {
         try statements.statement(InsertedRowID.clear).run()
     }
 
-    /// Sees to it that a write that is about to begin gets from `changes()` what the application's last one changed: a
-    /// statement that SQLite prepares anew as it begins would get 0.
+    /// Makes `changes()`, within a write that is about to begin, return what the application's last write changed. Without this,
+    /// a statement that SQLite prepares again as it begins would get 0.
     ///
-    /// Where a trigger's program may ask, SQLite itself must count as many: there it is another number with each statement.
+    /// If a trigger's program may call `changes()`, SQLite itself must have counted as many rows: within the program, the number
+    /// changes with each statement.
     func settleChanges() throws {
         guard let wanted = changesToReport ?? (isEmpty ? nil : connection.changes) else { return }
         guard watch.triggers.asksForChanges else {
@@ -58,7 +59,7 @@ extension Overlay {
         if connection.changes == wanted { return }
         let before = connection.totalChanges
         defer { statements.internalChanges += connection.totalChanges - before }
-        // No schema may be changed for it, or the statement would be prepared anew.
+        // This must change no schema, or SQLite would prepare the application's statement again.
         try statements.statement(CountedRows.clear).run()
         if wanted == 0 { return try statements.statement(CountedRows.clear).run() }
         let count = try statements.statement(CountedRows.replace)
@@ -67,12 +68,13 @@ extension Overlay {
         try count.run()
     }
 
-    /// The application's own statement has set `changes()`.
+    /// Called when the application's own statement has set `changes()`.
     func noteChanges() {
         changesToReport = nil
     }
 
-    /// The application's own statement has been undone. What its triggers have changed stays counted, as natively.
+    /// Called when the application's own statement has been undone. What the statement's triggers have changed stays counted, as
+    /// natively.
     func noteUndone() {
         statements.internalChanges += changes
         changesToReport = 0

@@ -16,7 +16,7 @@ extension Overlay {
             guard let self else { throw Self.isGone }
             watch.noteBegun()
             if statements.isPromoting { return }
-            // Nobody says when a statement of other code's begins.
+            // Nothing reports when a statement of other code begins.
             if connection.isBorrowed { forgetState() }
             guard values.count >= 2 else { throw SQLiteError(code: .misuse, message: "midstream_conflict needs a key") }
             guard let table = tables.byID[values[0].int64] else {
@@ -29,7 +29,7 @@ extension Overlay {
             try table.resolveConflicts(values, from: 1)
         }
         try defineKeyFunctions(flags)
-        // Natively these count no promotions, and may be used where the schema is not trusted.
+        // Native `changes()` and `total_changes()` count no promotions, and may be used where the schema is not trusted.
         try connection.createFunction("changes", argumentCount: 0, flags: flags) { [weak self] _, result in
             guard let self else { throw Self.isGone }
             result.set(changes)
@@ -40,7 +40,7 @@ extension Overlay {
         }
     }
 
-    /// The functions that the TEMP triggers call for enforced keys.
+    /// Defines the functions that the TEMP triggers call for enforced foreign keys.
     private func defineKeyFunctions(_ flags: FunctionFlags) throws {
         let bodies = [KeyActions.bringParent, KeyActions.bringEnds, KeyActions.bringReplaced]
         for ((name, count), body) in zip(KeyActions.functions, bodies) {
@@ -53,10 +53,12 @@ extension Overlay {
         }
     }
 
-    /// Functions that could not all be defined, nor be taken off again, stay on a connection that other code opened.
+    /// For functions that stay on a connection that other code opened: not all of them could be defined, nor could the others be
+    /// removed.
     private static let isGone = SQLiteError(code: .misuse, message: "the connection's overlay could not be made")
 
-    /// Its mere name keeps connections without the overlay, or with another, from writing a moving table.
+    /// Defines the function that guard triggers name. A connection without the overlay, or with the overlay of another move,
+    /// lacks this name, so SQLite refuses the connection's writes of the moving table.
     func defineFence(_ name: String) throws {
         try connection.createFunction(name, argumentCount: 0, flags: .innocuous) { _, _ in }
         fences.insert(name)

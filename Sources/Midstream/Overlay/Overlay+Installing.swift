@@ -3,7 +3,7 @@ internal import SQLiteConnection
 
 // How moving tables are set up on the connection, and removed.
 extension Overlay {
-    /// Makes the TEMP objects. The sources are attached.
+    /// Makes the TEMP objects. The sources must be attached.
     func install(_ moves: [Move]) throws {
         hiddenByTemporaryTables.removeAll()
         let temporary = moves.isEmpty ? [] : try temporaryNames()
@@ -20,14 +20,15 @@ extension Overlay {
         }
         try watchAccesses()
         try findTemporaryTriggers()
-        // A rollback may bring the union tables of drained ones back. The others were known for being dropped.
+        // A rollback may bring back the union tables of drained tables. Tables that are neither moving nor drained had to be
+        // known only until their union tables were dropped.
         let known = (Array(byName.values) + drained).flatMap(\.feeds)
         tables.byID = Dictionary(known.map { ($0.id, $0) }) { first, _ in first }
         returning = byName.values.flatMap(\.feeds).filter(\.isReturning)
         generation += 1
     }
 
-    /// Makes the TEMP triggers by which rows at the other ends of foreign keys are promoted, if the connection enforces keys.
+    /// Makes the TEMP triggers that promote rows at the other ends of foreign keys, if the connection enforces keys.
     private func installKeyActions() throws {
         let isWanted = statements.canPromote && !connection.isBorrowed && connection.isOn(.foreignKeys)
         let reader = SchemaReader(connection: connection, schema: "main")
@@ -40,7 +41,7 @@ extension Overlay {
             try $0.get(0, as: String.self)
         }
         for name in names where OwnNames.isTrigger(name) {
-            // SQLite knows none whose table another program has renamed.
+            // SQLite does not know a trigger whose table another program has renamed.
             try execute("DROP TRIGGER IF EXISTS temp.\(SQLIdentifier.quoted(name))")
         }
     }
@@ -61,15 +62,16 @@ extension Overlay {
 
     func attach(_ migration: MigrationRecord) throws {
         guard let path = migration.sourcePath, attached[migration.schema] == nil else { return }
-        // Before 3.28, BEGIN IMMEDIATE fails for a file that is read alone; where Midstream does not begin, it must not.
+        // Before 3.28, BEGIN IMMEDIATE fails if a file is attached read-only. Where other code begins the transactions, it must
+        // not fail.
         let isWritable = connection.isBorrowed && Connection.libraryVersionNumber < 3_028_000
         try SourceFile.attach(migration, to: connection, access: isWritable ? .readWrite : .readOnly, keys: keys)
         attached[migration.schema] = path
     }
 
     /// - Parameters:
-    ///   - temporary: The names of TEMP tables and views, in lower case. Those of the overlay are not there yet.
-    ///   - unions: The union tables that are to be created, which this one's come to.
+    ///   - temporary: The names of TEMP tables and views, in lower case, without those of the overlay, which are not there yet.
+    ///   - unions: The union tables that are to be created; the function adds those of this move.
     private func install(_ move: Move, besides temporary: Set<String>, _ unions: inout [SchemaRow]) throws {
         let (record, target) = (move.record, move.target)
         let name = SQLIdentifier.lowercased(target.name)
@@ -99,7 +101,7 @@ extension Overlay {
         if table.hasPendingUnion { unions.append(union(OwnNames.pending(table.id), table, "pending")) }
     }
 
-    /// Tables with rowids have one collection in common.
+    /// All tables with rowids share one collection.
     private func createKeyCollections(_ moves: [Move]) throws {
         let first = moves.first(where: \.target.hasRowID)?.record.id
         for move in moves where !move.target.hasRowID || move.record.id == first {
@@ -112,7 +114,7 @@ extension Overlay {
         return Set(try connection.fetchAll(sql).map { SQLIdentifier.lowercased(try $0.get(0)) })
     }
 
-    /// Whether a TEMP table or view has that name. Those of the overlay are not there yet.
+    /// Whether a TEMP table or view has that name. The overlay's own tables and views must not be there yet.
     func hasTemporary(_ name: String) throws -> Bool {
         let sql = "SELECT 1 FROM sqlite_temp_master WHERE name = ? COLLATE NOCASE AND type IN ('table', 'view')"
         return try connection.fetchOne(sql, [name]) != nil
@@ -128,18 +130,18 @@ extension Overlay {
         )
     }
 
-    /// SQLite connects those that are written into its schema's table when they are first named.
+    /// Creates union tables. If they are written into `sqlite_temp_master`, SQLite connects each when a statement first names it.
     private func create(_ unions: [SchemaRow]) throws {
         guard connection.isBorrowed else { return try connection.create(unions, in: "temp", execute) }
-        // Other code's authorizer may not let the schema's table be written.
+        // Other code's authorizer may not allow writes of `sqlite_temp_master`.
         for union in unions { try execute(union.create(in: "temp")) }
     }
 
-    /// Removes the TEMP objects, be they those that a rollback has brought back or a failure has left.
+    /// Removes the TEMP objects, including those that a rollback has brought back or that a failure has left.
     func removeTables() throws {
         try removeKeyTriggers()
         try removeTwins()
-        // Those that read others come after them.
+        // A union table that reads another one was created after it, and must be dropped first.
         let unions = try connection.fetchAll(
             "SELECT name FROM sqlite_temp_master WHERE type = 'table' AND sql LIKE 'CREATE VIRTUAL TABLE %' "
                 + "AND sql LIKE '% USING midstream\\_union%' ESCAPE '\\' ORDER BY rowid DESC"
@@ -151,7 +153,7 @@ extension Overlay {
     }
 
     private func remove(_ table: MovingTable) throws {
-        // Those that read others before them.
+        // A union table that reads others must be dropped before them.
         let inner = table.feeds.dropFirst().map { OwnNames.whole($0.id) }
         try dropUnions((table.isHidden ? [] : [table.name]) + inner + table.feeds.map { OwnNames.pending($0.id) })
     }
@@ -161,7 +163,7 @@ extension Overlay {
         defer { statements.isRemovingTables = false }
         for name in names {
             try execute("DROP TABLE IF EXISTS temp.\(SQLIdentifier.quoted(name))")
-            // An authorizer of other code's may have the statement do nothing.
+            // Other code's authorizer may make the statement do nothing.
             guard connection.isBorrowed, try exists(name) else { continue }
             throw SQLiteError(
                 code: .authorization,
@@ -170,13 +172,13 @@ extension Overlay {
         }
     }
 
-    /// The moving tables of the names that those have, each with all of its sources.
+    /// The moving tables that have the names of the given ones, each with all of its sources.
     func groups(of ids: Set<Int64>) -> [MovingTable] {
         Set(ids.compactMap { tables.byID[$0].map { SQLIdentifier.lowercased($0.name) } }).sorted()
             .compactMap { byName[$0] }
     }
 
-    /// Takes a table that has been drained out of the overlay, within the transaction that drained it.
+    /// Takes a drained table out of the overlay, within the transaction that drained it.
     func removeDrained(_ table: MovingTable) throws {
         try remove(table)
         byName[SQLIdentifier.lowercased(table.name)] = nil
@@ -191,9 +193,9 @@ extension Overlay {
         schemaVersion = nil
     }
 
-    /// Takes tables out of the overlay that have moved by the snapshot of the transaction that is open.
+    /// Takes those tables out of the overlay that, in the snapshot of the open transaction, have moved.
     ///
-    /// - Throws: `SQLiteError`, `LOCKED`, where a statement is reading one.
+    /// - Throws: `SQLiteError`, `LOCKED`, if a statement is reading such a table.
     func removeMoved() throws {
         if try isEmpty && drained.isEmpty || isOfSchema() { return }
         if !drained.isEmpty { try restoreAfterRollback() }
@@ -208,7 +210,7 @@ extension Overlay {
 
     /// Brings the overlay's names up to date with the TEMP objects after a ROLLBACK TO.
     func restoreAfterRollback() throws {
-        // It was made within the transaction, perhaps after the savepoint, for what may not move any more.
+        // The overlay was made within the transaction, perhaps after the savepoint, for tables that may no longer move.
         if hasResumed { return try suspended {} }
         for table in drained where try isBack(table) { byName[SQLIdentifier.lowercased(table.name)] = table }
         drained.removeAll { byName[SQLIdentifier.lowercased($0.name)] != nil }

@@ -2,39 +2,40 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension Overlay {
-    /// What a connection must know of a moving table before it shows it whole.
+    /// What a connection must know of a moving table to show all of its rows.
     struct Move {
         var record: TableRecord
         var migration: MigrationRecord
         var target: TableSchema
         var source: TableSchema
-        /// The number of the source's schema.
+        /// The version of the source's schema.
         var sourceVersion: Int64
-        /// The functions that the guard triggers name for a fence.
+        /// The functions that the guard triggers name as a fence.
         var fences: Set<String>
         /// The guard trigger for INSERT.
         var insertGuard: String?
     }
 
-    /// The moves that are under way, each of which both tables are as they were when it began. Their sources are attached.
+    /// The moves that are under way. Both tables of each must be as they were when the move began. The sources must be attached.
     ///
-    /// - Throws: ``MigrationError`` when a table or a source is another.
+    /// - Throws: ``MigrationError`` when a table or a source has become another.
     func currentMoves(_ migrations: [MigrationRecord], _ records: [TableRecord]) throws -> [Move] {
         let moving = records.filter { $0.phase == .copying }
         if moving.isEmpty { return [] }
-        // Descriptions and what they are looked up by must be of one snapshot, and so must the claims and the rows.
+        // The descriptions of tables and the texts by which they are looked up must come from one snapshot; so must the claims
+        // and the rows.
         if connection.isInTransaction { return try moves(moving, migrations) }
         return try connection.readingTransaction { try moves(moving, migrations) }
     }
 
-    /// What is read of a source once for all tables that move from it.
+    /// What is read of a source once, for all tables that move from it.
     private struct Side {
         var migration: MigrationRecord
         var version: Int64
         var tables: [String: TableSchema]
         var claims: Claims
         var staked: [Claims.Claim]
-        /// The same by their ids.
+        /// `staked`, by the claims' ids.
         var stakedByID: [Int64: Claims.Claim]
         var fenced: [Int64: String]
     }
@@ -65,11 +66,12 @@ extension Overlay {
             sides[migration.id] = try side(migration, moving)
         }
         let kept = try KeptRowIDs(connection: connection).kept()
-        // As they began: of several sources of a table, each feeds the next one's union.
+        // In the order in which the moves began: if a table has several sources, the union table of each is the next one's
+        // target.
         return try moving.compactMap { record in
             guard let side = sides[record.migration] else { return nil }
             guard let target = targets[SQLIdentifier.lowercased(record.target)] else {
-                // The application dropped it; the stepper will find that out and end its migration.
+                // The application dropped the target table; the stepper will find that out and end the table's migration.
                 try GuardedTable(record, guards).check(nil, nil)
                 return nil
             }
@@ -112,7 +114,7 @@ extension Overlay {
 }
 
 extension Overlay {
-    /// The name of the column that is the rowid of a table, if there is one.
+    /// The name of the column that is the rowid of a table; `nil` if there is none.
     func rowIDColumn(of name: ObjectName) throws -> String? {
         for schema in name.schema.map({ [$0] }) ?? ["temp", "main"] {
             if let table = try SchemaReader(connection: connection, schema: schema).table(name.name) {

@@ -5,15 +5,15 @@
 #endif
 
 extension Overlay {
-    /// The longest that a writer waits for one stage.
+    /// The longest time that a writer waits for one stage.
     private static let patience: Duration = .milliseconds(300)
 
     /// Waits before a write while the last rows of a table return to its source.
     ///
-    /// A row that is written between the collecting of its key and its return stays in the target, and whoever writes all
-    /// the while would keep some there for ever. The gate holds writers of the process back while it steps. Between steps,
-    /// and in other processes, they look at the stored stage, and wait for each once: a reader with an old snapshot may
-    /// make it long.
+    /// If a row is written after its key was collected and before it has returned, the row stays in the target. An application
+    /// that writes all the time would keep some rows there for ever. Within the process, the gate holds writers back during a
+    /// step. Between steps, and in other processes, a writer looks at the stored stage, and waits for each stage once: a reader
+    /// with an old snapshot may make a stage long.
     func awaitReturn() {
         for table in returning {
             let start = ContinuousClock.now

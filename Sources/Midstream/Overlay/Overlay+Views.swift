@@ -8,8 +8,8 @@ extension Overlay {
         twins.removeAll()
     }
 
-    /// The twins that there are, be they those that a rollback has brought back. The application may have made TEMP views of the
-    /// names of others.
+    /// The twins that exist, including those that a rollback has brought back. The application may have made TEMP views with the
+    /// names of other twins.
     func twinsInPlace() throws -> [String] {
         let views: [(name: String, sql: String)] = try connection.fetchAll(
             "SELECT name, sql FROM sqlite_temp_master WHERE type = 'view'"
@@ -26,7 +26,7 @@ extension Overlay {
             "SELECT name, sql FROM main.sqlite_master WHERE type = 'view' ORDER BY rowid"
         ).map { (try $0.get(0), try $0.get(1)) }
         if views.isEmpty { return }
-        // First which views there must be twins of, then the twins: one may name a view that is found after it.
+        // First the views that need twins, then the twins: a twin may name a view that is found after it.
         var mentioned = Set(byName.keys)
         let described = try byName.keys + strayNames()
         var affected: [(name: String, sql: String)] = []
@@ -34,7 +34,7 @@ extension Overlay {
             try ViewTwin(sql: $0.sql, mentioning: mentioned, described: described, tables: byName) != nil
         }) {
             let view = views.remove(at: position)
-            // A program without Midstream may have made it since rows began to move.
+            // A program without Midstream may have made the view since rows began to move.
             if LegibleSchema.mayBeRepaired(view.sql) {
                 try LegibleSchema.checkTexts(connection, in: "main", where: "type = 'view' AND name = ?1", [view.name])
             }
@@ -61,21 +61,23 @@ extension Overlay {
         }
     }
 
-    /// The views that a statement names, and that these name.
+    /// The views that a statement names, and the views that these name.
     func viewsNamed(by outline: StatementOutline) throws -> [StatementOutline] {
         try viewTexts.update(statements, schemaVersion, attached: attachedFiles.schemas)
         return viewTexts.named(by: outline)
     }
 
-    /// Whether one of the views that a statement names, and that these name, reads moving tables, or views of them, past the
-    /// overlay: one of `main` that was made in the open transaction, and has no twin, or a TEMP view that says `main`. Where it
-    /// asks for no column SQLite does not tell.
+    /// Whether one of the views reads moving tables, or views of them, past the overlay. This is a view of `main` that was made
+    /// in the open transaction and has no twin, or a TEMP view that names `main`. If the view asks for no column, SQLite does not
+    /// report the read.
+    ///
+    /// - Parameter views: The views that a statement names, and the views that these name.
     func isPassed(by views: [StatementOutline]) -> Bool {
         views.contains { view in
             guard let name = view.target?.name, !twins.contains(where: { SQLIdentifier.equal($0, name) }) else {
                 return false
             }
-            // Those that were there when the twins were made have theirs if they need one.
+            // A view that was there when the twins were made has a twin if it needs one.
             if viewTexts.isOfMain(name) {
                 return statements.definitions != definitionsBeforeTwins && view.mentions(names)
             }
@@ -93,7 +95,7 @@ extension Overlay {
         return Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
     }
 
-    /// The tables still moving that a foreign key ties to that table.
+    /// The moving tables that a foreign key ties to the named table.
     func tablesTied(to name: String) -> Set<Int64> {
         let tied = foreignKeys.tables(of: name)
         return tied.isEmpty ? [] : tied.intersection(byName.values.map(\.id))

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// What the watch of the connection is told.
+// What the overlay tells the connection's watch.
 extension Overlay {
     func noteMovingTables() {
         watch.twins = twins
@@ -19,16 +19,17 @@ extension Overlay {
         watchWhatIsNeeded()
     }
 
-    /// A name that a transaction has taken from the target would mean a table of a source that is still attached.
+    /// Switches the watch on while tables move or sources are attached. If a transaction has dropped a name from the target, the
+    /// name would mean a table of a source that is still attached.
     func watchWhatIsNeeded() {
         let isNeeded = !byName.isEmpty || hasSources
         guard watch.isWatching != isNeeded else { return }
         watch.isWatching = isNeeded
-        // It expires the statements that were prepared before.
+        // Setting the authorizer expires the statements that were prepared before.
         authorize()
     }
 
-    /// Looks which virtual tables read moving ones. The connection may make more of them at any time.
+    /// Finds the virtual tables that read moving tables. The connection may make more of them at any time.
     func readContentTables() throws {
         let copies = watch.contents.copies
         watch.contents = ContentTables(copies: copies)
@@ -37,14 +38,14 @@ extension Overlay {
         watch.contents = try ContentTables(connection: connection, moving: byName, views: views, copies: copies)
     }
 
-    /// Has the watch asked about what statements do. The owner of a borrowed connection has an authorizer of its own, or none.
+    /// Makes the watch the connection's authorizer. The owner of a borrowed connection has an authorizer of its own, or none.
     func authorize() {
         if connection.isBorrowed { return }
         connection.setAuthorizer { [watch, statements] event in
             if statements.fired.isFiring { return statements.fired.decide(event) }
             if statements.isPreparing || !watch.isActive {
-                // A row that is moved or promoted is not a new row: triggers' programs stay empty. What a virtual table prepares
-                // while a statement runs may read a view.
+                // A row that is moved or promoted is not a new row, so the programs of triggers stay empty. A view that a virtual
+                // table's own statement reads, prepared while another statement runs, must not stay empty.
                 guard watch.isWatching, let accessor = event.accessor, accessor != CountedRows.numbers else {
                     return .allow
                 }

@@ -1,10 +1,10 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The TEMP objects by which one connection sees moving tables whole, and the functions that their writes need.
+/// The TEMP objects by which one connection sees moving tables whole, and the functions that writes of these tables need.
 ///
-/// SQLite resolves an unqualified name in `temp` before `main`: a union table of the same name takes the place of each
-/// moving table in whatever reads it. The overlay dies with the connection.
+/// SQLite resolves an unqualified name in `temp` before `main`, so whatever reads a moving table reads the union table of the
+/// same name instead. The overlay ends with the connection.
 final class Overlay {
     let connection: Connection
     let statements: InternalStatements
@@ -13,20 +13,22 @@ final class Overlay {
     let store: StateStore
     let keys: Keyring
 
-    /// The moving tables by their names' lower case.
+    /// The moving tables by their names in lower case.
     var byName: [String: MovingTable] = [:] { didSet { knownNames = nil } }
-    /// The functions that the guard triggers of those name, and of tables that have moved.
+    /// The functions that the guard triggers of moving tables name, and those that the triggers of moved tables named.
     var fences: Set<String> = []
-    /// What the overlay was made for.
+    /// The moves that the overlay was made for.
     private var installed: [Move] = []
-    /// Raised with every change of the overlay: what was routed before must be routed anew.
+    /// Raised with every change of the overlay: a statement that was routed before must be routed again.
     var generation = 0
-    /// The target's schema version that the overlay was made for; `nil` before the first time.
+    /// The target's schema version that the overlay was made for; `nil` before the first time, and when the overlay must be made
+    /// anew.
     var schemaVersion: Int64?
-    /// The same, also when it has to be made anew for what this connection has done.
+    /// The target's schema version that the overlay was last made for. Unlike `schemaVersion`, it stays when the overlay must be
+    /// made anew because of what this connection has done.
     private var madeFor: Int64?
     var attached: [String: String] = [:]
-    /// Those of them that no table needs any more.
+    /// The schemas of attached sources that no table needs any more.
     private var unneeded: Set<String> = []
     /// The views that have twins, by their names as SQLite spells them.
     var twins: Set<String> = [] { didSet { knownNames = nil } }
@@ -34,38 +36,40 @@ final class Overlay {
     var viewTexts = ViewTexts()
     /// See ``InternalStatements/definitions``.
     var definitionsBeforeTwins = 0
-    /// Whether a statement has had the overlay taken down, and it is not back yet.
+    /// Whether a statement has had the overlay taken down and the overlay is not back yet.
     private(set) var isSuspended = false
-    /// Whether it was put back in the open transaction.
+    /// Whether the overlay was put back in the open transaction.
     var hasResumed = false
-    /// Whether a transaction in which it was read what moves could not be ended.
+    /// Whether the transaction in which the overlay read what moves could not be ended.
     private var hasBegun = false
-    /// Tables that the open transaction drained.
+    /// The tables that the open transaction drained.
     var drained: [MovingTable] = []
     var moduleName = UnionModule.name
-    /// What statements being prepared would do to moving tables without the overlay.
+    /// Watches what statements being prepared would do to moving tables past the overlay.
     let watch = AccessWatch()
-    /// What `changes()` is to say when writes of the engine's own have changed it since the application's last one.
+    /// What `changes()` must return if the engine's own writes have changed the number since the application's last write; `nil`
+    /// otherwise.
     var changesToReport: Int64?
-    /// The moving tables with TEMP triggers of the application's on them or on a view of them. SQLite would take the
-    /// triggers for the overlay's when it reads the schema again, and lose them.
+    /// The moving tables that have TEMP triggers of the application, on themselves or on a view of them. When SQLite reads the
+    /// schema again, it would bind these triggers to the overlay's objects, and lose them.
     var boundByTemporaryTriggers: Set<Int64> = []
-    /// The moving tables whose names, or those of views of them, mean TEMP tables or views of the application's.
+    /// The moving tables that a TEMP table or view of the application hides: it has the name of the table, or of a view of the
+    /// table.
     var hiddenByTemporaryTables: Set<Int64> = []
-    /// Those of them whose rows return to their sources.
+    /// The moving tables whose rows return to their sources.
     var returning: [MovingTable] = []
-    /// The stages of returning tables that have been waited for long enough: see `awaitReturn`.
+    /// By a returning table's id, the stage that writers have waited for long enough: see `awaitReturn`.
     var awaitedStages: [Int64: Int64] = [:]
-    /// What the application has attached itself.
+    /// The files that the application itself has attached.
     var attachedFiles: AttachedFiles
-    /// What foreign keys tie to moving tables.
+    /// The foreign keys that tie other tables to moving tables.
     var foreignKeys = ForeignKeyTies()
-    /// What is done for keys that are enforced.
+    /// Promotes rows for foreign keys that are enforced.
     let keyActions: KeyActions
 
-    /// Asked before the overlay is made for these migrations: an error keeps the overlay as it is.
+    /// Called before the overlay is made for these migrations: an error keeps the overlay as it is.
     var admission: (([MigrationRecord], [TableRecord]) throws -> Void)?
-    /// Called when their sources are attached.
+    /// Called when the sources of the moves are attached.
     var admissionOfSources: (([Move]) throws -> Void)?
 
     init(connection: Connection, canPromote: Bool, keys: Keyring, knownTables: KnownTables) throws {
@@ -81,13 +85,14 @@ final class Overlay {
         try defineFunctions()
         authorize()
         try createModule()
-        // SQLite has no virtual tables without rowids that can be written, if their key has several columns.
+        // SQLite does not support writable virtual tables without rowids whose key has several columns.
         if !connection.isBorrowed {
             try connection.createModule(UnionModule.keyedName, UnionModule(tables: tables), isReadOnly: true)
         }
     }
 
-    /// Before 3.30 a module cannot be replaced, as when other code's connection has had an overlay before.
+    /// Creates the module under a name that is free. Before 3.30, SQLite does not replace a module, and other code's connection
+    /// has one already if it has had an overlay before.
     private func createModule() throws {
         var number = 1
         while let error = errorOfModule() {
@@ -106,7 +111,7 @@ final class Overlay {
         }
     }
 
-    /// Lets go of everything that was prepared on the connection, which is about to be closed.
+    /// Releases every statement that was prepared on the connection, which is about to be closed.
     func close() {
         byName.removeAll()
         returning.removeAll()
@@ -124,9 +129,9 @@ final class Overlay {
         knownNames = made
         return made
     }
-    /// Whether sources are attached, be their tables drained in the open transaction.
+    /// Whether sources are attached, even if the open transaction has drained their tables.
     var hasSources: Bool { !attached.isEmpty }
-    /// The schemas that sources are attached as.
+    /// The schemas under which sources are attached.
     var attachedSources: some Sequence<String> { attached.keys }
 
     func table(named name: String) -> MovingTable? {
@@ -135,7 +140,7 @@ final class Overlay {
 
     // MARK: Making it current
 
-    /// What must be drained before the next statement, since the overlay cannot be made for it.
+    /// The tables that must be drained before the next statement, since the overlay cannot be made for them.
     var needsDraining: (tables: Set<Int64>, reason: MigrationStatistics.Reason) {
         if hiddenByTemporaryTables.isEmpty, boundByTemporaryTriggers.isEmpty { return ([], .temporaryTable) }
         let moving = Set(byName.values.map(\.id))
@@ -144,15 +149,15 @@ final class Overlay {
         return (boundByTemporaryTriggers.intersection(moving), .temporaryTrigger)
     }
 
-    /// Whether the overlay was made for the target's schema as it is in the current snapshot, and serves.
+    /// Whether the overlay was made for the target's schema in the current snapshot, and no table must be drained.
     func isCurrent() throws -> Bool { try needsDraining.tables.isEmpty && reads(schemaVersion) }
 
-    /// Whether the overlay was last made for the target's schema as it is in the current snapshot, whatever this connection
-    /// has taken out of it since.
+    /// Whether the overlay was last made for the target's schema in the current snapshot, whatever this connection has taken out
+    /// of the overlay since.
     func isOfSchema() throws -> Bool { try reads(madeFor) }
 
-    /// A statement that reads the target, and so holds a snapshot of it until it is reset; `nil` where the overlay does not fit
-    /// that.
+    /// A statement that reads the target, and so holds a snapshot of the target until the statement is reset; `nil` if the
+    /// overlay does not fit that snapshot.
     func snapshot() throws -> Statement? {
         try needsDraining.tables.isEmpty ? snapshot(of: schemaVersion) : nil
     }
@@ -165,14 +170,14 @@ final class Overlay {
         return isCurrent ? statement : nil
     }
 
-    /// Whether the target's schema has that number in the current snapshot.
+    /// Whether the target's schema has that version in the current snapshot.
     private func reads(_ version: Int64?) throws -> Bool {
         guard let snapshot = try snapshot(of: version) else { return false }
         snapshot.reset()
         return true
     }
 
-    /// The engine's own tables in a file's current snapshot. Each move has some of its own.
+    /// The engine's own tables in a file's current snapshot. Each move has some tables of its own.
     func ownTables(in schema: String) throws -> Set<String> {
         Set(
             try connection.fetchAll(
@@ -182,11 +187,11 @@ final class Overlay {
         )
     }
 
-    /// Looks whether the sources are there, and are what they were. Nothing has been read yet.
+    /// Checks that the sources are there and are the files that rows move from. Call it before anything has been read.
     ///
-    /// As long as nobody has changed a schema since all tables were looked at last, the overlay is made before the first statement.
+    /// If no schema has changed since all tables were last checked, this makes no overlay: it is made before the first statement.
     func open() throws {
-        // Another process may end a move meanwhile, and what was to be found is rightly gone.
+        // An error may only mean that another process has ended a move meanwhile, so that what was looked for is rightly gone.
         if (try? isAsSeen()) != true { try refresh() }
     }
 
@@ -220,16 +225,16 @@ final class Overlay {
     /// - Throws: ``MigrationError`` when a source cannot be reached: then the tables would silently lack rows.
     func refresh() throws {
         if connection.isBorrowed {
-            // Nobody tells what other code attaches.
+            // Nothing reports what other code attaches.
             try attachedFiles.note()
             try attachedFiles.check()
         }
-        // What could not be rolled back, for want of memory, when it was tried last.
+        // The last try could not roll back, for want of memory.
         if hasBegun { try connection.rollBack() }
         hasBegun = false
         var tries = 0
         while true {
-            // A change that comes in between is seen the next time, by its number.
+            // If the schema changes in between, the next comparison of versions finds the change.
             let version = try connection.schemaVersion()
             guard version != schemaVersion else { return try detachUnneeded() }
             schemaVersion = nil
@@ -240,14 +245,14 @@ final class Overlay {
                 return
             } catch {
                 hasBegun = connection.isInTransaction
-                // What does not fit may be of two snapshots.
+                // What does not fit together may come from two snapshots.
                 tries += 1
                 guard !hasBegun, tries < 10, try connection.schemaVersion() != version else { throw error }
             }
         }
     }
 
-    /// Runs `body`, which changes `temp` alone, also where the application has the connection write nothing.
+    /// Runs `body`, which changes only `temp`, even if the application has set `PRAGMA query_only`.
     func allowingWrites(_ body: () throws -> Void) throws {
         guard try connection.fetchValue(Int64.self, "PRAGMA query_only") == 1 else { return try body() }
         try connection.execute("PRAGMA query_only = 0")
@@ -255,7 +260,7 @@ final class Overlay {
         try body()
     }
 
-    /// What is known of the state may be true no longer.
+    /// Forgets what is known of the stored state, which may no longer hold.
     func forgetState() {
         statements.epoch += 1
     }
@@ -270,12 +275,12 @@ final class Overlay {
         let needed = Set(moving.compactMap { sources[$0.migration] }.filter { $0.sourcePath != nil })
         try detachReplaced(needed)
         unneeded = Set(attached.keys).subtracting(needed.map(\.schema))
-        // The overlay stays as it was where a source cannot be reached, or is not what it was: what other code runs on its connection
-        // would find a part of the rows without it.
+        // If a source cannot be reached, or is not what it was, the overlay stays as it was: without an overlay, the statements
+        // that other code runs on its connection would find only a part of the rows.
         do {
             for migration in needed { try attach(migration) }
         } catch {
-            // SQLite may have attached as many files as it can.
+            // SQLite may have reached its limit of attached files.
             guard !unneeded.isEmpty else { throw error }
             releaseStatements()
             try detachUnneeded()
@@ -295,7 +300,7 @@ final class Overlay {
         hasResumed = false
     }
 
-    /// Lets go of sources in whose place there are other files, which are attached then.
+    /// Detaches sources in whose place there are now other files; the other files are attached afterwards.
     private func detachReplaced(_ migrations: Set<MigrationRecord>) throws {
         let replaced = migrations.filter { attached[$0.schema] != nil && SourceFile.isReplaced($0, on: connection) }
         if replaced.isEmpty { return }
@@ -311,21 +316,23 @@ final class Overlay {
         installed = moves
     }
 
-    /// Puts an overlay back that could not be replaced; where that fails as well, the connection cannot write moving tables.
+    /// Puts the former overlay back after it could not be replaced. If that fails too, the connection can no longer write moving
+    /// tables.
     private func restore(_ moves: [Move]) {
         do { try replace(by: moves) } catch { removeFences() }
     }
 
-    /// Has writes of moving tables fail: other code's connection has no overlay.
+    /// Makes writes of moving tables fail, because other code's connection has no overlay.
     private func removeFences() {
         for fence in fences { try? connection.removeFunction(fence, argumentCount: 0) }
         fences.removeAll()
     }
 
-    /// Whether sources can be detached that stayed when they were needed no more.
+    /// Whether sources that no table needs any more, and that had to stay attached, can be detached now.
     var canDetach: Bool { !unneeded.isEmpty && !connection.hasBusyStatement }
 
-    /// SQLite detaches no file that was read in a transaction while a statement still runs that began in it: those files stay.
+    /// Detaches the sources that no table needs any more. SQLite does not detach a file that was read in a transaction while a
+    /// statement that began in the transaction still runs: such a file stays.
     private func detachUnneeded() throws {
         for schema in unneeded {
             do {
@@ -340,10 +347,11 @@ final class Overlay {
         watchWhatIsNeeded()
     }
 
-    /// Runs a statement without the overlay: ALTER TABLE looks up the names in the text of the whole schema, and finds
-    /// TEMP tables first.
+    /// Runs a statement without the overlay: ALTER TABLE looks up the names in the text of the whole schema, and would find TEMP
+    /// tables first.
     ///
-    /// The next statement puts it back, since that may fail: within the transaction by ``resume()``, else by ``refresh()``.
+    /// The next statement puts the overlay back, since putting it back may fail: within the transaction by ``resume()``,
+    /// otherwise by ``refresh()``.
     func suspended<Result>(_ body: () throws -> Result) throws -> Result {
         schemaVersion = nil
         generation += 1
@@ -352,7 +360,7 @@ final class Overlay {
         return try body()
     }
 
-    /// Puts the overlay back that a statement of the open transaction has had taken down.
+    /// Puts the overlay back after a statement of the open transaction has had it taken down.
     func resume() throws {
         do {
             try allowingWrites {
@@ -377,23 +385,23 @@ final class Overlay {
         schemaVersion = nil
     }
 
-    /// The moving tables that a new TEMP table or view of one of those names would hide, themselves or a view of them.
+    /// The moving tables that a new TEMP table or view with one of those names would hide: the table itself, or a view of it.
     func tablesHidden(by names: [String]) -> Set<Int64> {
         let isTwin = twins.contains { twin in names.contains { SQLIdentifier.equal($0, twin) } }
         return Set((isTwin ? Array(byName.values) : names.compactMap(table(named:))).map(\.id))
     }
 
-    /// Has the overlay made anew when it is refreshed next.
+    /// Makes the next refresh make the overlay anew.
     func forgetSchemaVersion() {
         schemaVersion = nil
     }
 
-    /// The table of an attached source that one of those names fell through to, since neither `temp` nor `main` has it.
+    /// The first of those names that means a table of an attached source, because neither `temp` nor `main` has the name.
     func strayTable(among names: Set<String>) throws -> String? {
         if attached.isEmpty { return nil }
         func exists(_ name: String, in master: String) throws -> Bool {
-            // The application's own statement is being prepared meanwhile, and may not read there.
-            // One that is kept might be prepared anew as it begins, and be taken for a part of that one.
+            // The application's own statement is being prepared meanwhile, and the authorizer may deny it this read. A kept
+            // statement might be prepared again as it begins, and be taken for a part of the application's statement.
             let statement = try statements.prepare("SELECT 1 FROM \(master) WHERE name = ? COLLATE NOCASE")
             try statement.bind(SQLiteValue.text(name), at: 1)
             return try statement.step()
@@ -408,7 +416,7 @@ final class Overlay {
         }
     }
 
-    /// The names, in lower case, of what only an attached source has.
+    /// The names, in lower case, that only an attached source has.
     func strayNames() throws -> [String] {
         try attached.keys.flatMap { schema -> [String] in
             let sql =
@@ -418,29 +426,30 @@ final class Overlay {
         }
     }
 
-    /// REINDEX of each of the target's tables.
+    /// One REINDEX for each of the target's tables.
     func tablesToReindex() throws -> [String] {
         let names = try SchemaReader(connection: connection, schema: "main").tableNames()
         return names.map { "REINDEX main.\(SQLIdentifier.quoted($0))" }
     }
 
-    /// Whether the union tables exist: `PRAGMA temp_store` removes all of `temp`.
+    /// Whether the union tables still exist: `PRAGMA temp_store` removes all of `temp`.
     func isInPlace() throws -> Bool {
         guard let table = byName.values.first else { return true }
         return try isBack(table)
     }
 
-    /// Runs SQL of the engine's own, past the watch.
+    /// Runs the engine's own SQL, past the watch.
     func execute(_ sql: String) throws {
         try statements.prepare(sql).run()
     }
 
     // MARK: Leaving
 
-    /// Removes everything from a connection that goes on without the overlay. Outside transactions.
+    /// Removes everything from a connection that goes on without the overlay. Call it outside transactions, while no statement of
+    /// the connection is running.
     ///
-    /// While no statement of the connection is running. Where it fails all the same, as for want of memory, the guard triggers'
-    /// functions are gone, so that nothing is written where a part of the rows is seen alone.
+    /// If the removal fails all the same, for instance for want of memory, the guard triggers' functions are gone. So the
+    /// connection, which sees only a part of the rows, cannot write.
     func dismantle() throws {
         for (name, count) in Self.functions { try connection.removeFunction(name, argumentCount: count) }
         for fence in fences { try connection.removeFunction(fence, argumentCount: 0) }
@@ -463,7 +472,7 @@ final class Overlay {
         installed.removeAll()
     }
 
-    /// Lets go of the statements that can be prepared again.
+    /// Releases the statements that can be prepared again.
     func releaseStatements() {
         statements.removeAll()
         connection.clearStatementCache()

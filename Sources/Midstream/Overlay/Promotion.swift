@@ -1,6 +1,6 @@
 internal import SQLText
 
-/// The statement that finds the rows which an UPDATE or DELETE means, made of its own clauses.
+/// Forms the statement that finds the rows which an UPDATE or DELETE affects, from that statement's own clauses.
 struct Promotion {
     let outline: StatementOutline
     let text: String
@@ -11,14 +11,14 @@ struct Promotion {
         SQLIdentifier.quoted(outline.targetAlias?.name ?? outline.target?.name ?? table.name)
     }
 
-    /// The target's key by that name.
+    /// The columns of the target's key, qualified by `alias`.
     private var key: [String] { table.key.target.map { "\(alias).\($0)" } }
 
     /// `WITH … SELECT alias.key FROM temp.relation AS alias, … WHERE … ORDER BY … LIMIT …`
     ///
     /// - Parameters:
-    ///   - relation: The union table, or the one that has the pending rows alone.
-    ///   - redirect: The edits of the statement's reads.
+    ///   - relation: The union table, or the union table of the pending rows alone.
+    ///   - redirect: Makes the edits that redirect the statement's reads.
     func keys(from relation: String, redirect: (inout SQLEdits) throws -> Void) rethrows -> String? {
         var edits = SQLEdits()
         try redirect(&edits)
@@ -43,7 +43,8 @@ struct Promotion {
         }
     }
 
-    /// What FROM adds to the target as SQLite does it: several tables are joined with each other first.
+    /// The text that joins FROM to the target as SQLite does: if FROM has several tables, SQLite joins these with each other
+    /// first.
     private func joined(_ from: String) -> String {
         let bytes = Array(from.utf8)
         var depth = 0
@@ -58,15 +59,15 @@ struct Promotion {
         return "\n, \(from)"
     }
 
-    /// Puts a list of keys in the place of WHERE, ORDER BY and LIMIT.
+    /// Replaces WHERE, ORDER BY and LIMIT by a list of keys.
     func restrict(_ edits: inout SQLEdits, toKeysIn keyTable: String) {
         var condition = "\(table.key.tupleOfSought(key)) IN (SELECT \(KeySQL.list(table.key.ledger)) FROM \(keyTable))"
-        // The parameters that go with the clause stay in sight, so that those after it keep their numbers.
+        // The condition mentions the parameters of the removed clause, so that the parameters after it keep their numbers.
         let gone = outline.parameters.filter { outline.whereClause?.contains($0.range.lowerBound) ?? false }
         if !gone.isEmpty {
             condition += " AND (1 OR 0 IN (\(gone.map { outline.text($0.range) }.joined(separator: ", "))))"
         }
-        // The keys are found by their own index.
+        // SQLite finds the keys by the key's own index.
         if let index = outline.indexedBy, outline.nameOfIndex(index).map(table.target.hasIndex) ?? true {
             edits.remove(index)
         }
@@ -86,18 +87,18 @@ struct Promotion {
     }
 }
 
-/// The TEMP table into which a rowid is inserted for `last_insert_rowid()` alone.
+/// The TEMP table into which a rowid is inserted only for `last_insert_rowid()`.
 enum InsertedRowID {
     static let create = "CREATE TEMP TABLE IF NOT EXISTS midstream_rowid(key INTEGER PRIMARY KEY)"
     static let insert = "INSERT INTO temp.midstream_rowid(key) VALUES (?1)"
     static let clear = "DELETE FROM temp.midstream_rowid"
 }
 
-/// The TEMP table that rows are counted in for `changes()` alone.
+/// The TEMP table into which rows are inserted only for `changes()`.
 enum CountedRows {
     static let create = "CREATE TEMP TABLE IF NOT EXISTS midstream_count(key INTEGER PRIMARY KEY)"
     static let clear = "DELETE FROM temp.midstream_count"
-    /// A common table, which the authorizer is told of as of a trigger.
+    /// A common table. SQLite gives its name to the authorizer as it would a trigger's.
     static let numbers = "midstream_numbers"
     /// Inserts one row ?1 times, with the rowid ?2.
     static let replace =
@@ -105,7 +106,7 @@ enum CountedRows {
         + "(SELECT 1 UNION ALL SELECT i + 1 FROM \(numbers) WHERE i < ?1) SELECT ?2 FROM \(numbers)"
 }
 
-/// The TEMP table in which keys of a table's rows are collected. Rowids of all tables are in the same.
+/// The TEMP table in which the keys of a table's rows are collected. All tables with rowids share one.
 struct KeyCollection {
     let table: String
     private let key: KeySQL

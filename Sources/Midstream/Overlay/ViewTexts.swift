@@ -1,17 +1,18 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The views of `main`, `temp` and the files that the application has attached, which say what a statement that names them does besides what its own text says.
+/// The views of `main`, of `temp` and of the files that the application has attached. If a statement names a view, the view's
+/// text says what the statement does besides what the statement's own text says.
 struct ViewTexts {
-    /// When it was read.
+    /// The moment at which the texts were read.
     private var moment: Moment?
-    /// The texts by the views' names in lower case: of a view that has a twin, both.
+    /// The texts by the views' names in lower case. A view that has a twin has both texts here.
     private var texts: [String: [ExactString]] = [:]
     private var outlines: [String: [StatementOutline]] = [:]
-    /// The names of those of `main`, in lower case.
+    /// The names of the views of `main`, in lower case.
     private var namesOfMain: Set<String> = []
 
-    /// A change that is rolled back takes its number back, and another may get it.
+    /// Versions of schemas do not suffice to tell moments apart: a rollback takes a version back, and another change may get it.
     private struct Moment: Equatable {
         var main: Int64
         var temporary: Int64
@@ -19,10 +20,10 @@ struct ViewTexts {
         var rollbacks: Int
     }
 
-    /// Reads them anew if a schema has changed.
+    /// Reads the texts again if a schema has changed.
     ///
     /// - Parameters:
-    ///   - version: The number of the schema of `main`; `nil` where the connection has changed that itself.
+    ///   - version: The version of the schema of `main`; `nil` if the connection itself has changed that schema.
     ///   - attached: The schemas of the files that the application has attached.
     mutating func update(_ statements: InternalStatements, _ version: Int64?, attached: [String]) throws {
         let pragma = try statements.statement("PRAGMA temp.schema_version")
@@ -36,7 +37,7 @@ struct ViewTexts {
                 rollbacks: statements.rollbacks
             )
         }
-        // What others roll back on their connections is not told.
+        // Nothing reports what other code rolls back on its connection.
         if let now, now == moment, !statements.isBorrowed, attached.isEmpty { return }
         let masters =
             ["main.sqlite_master", "sqlite_temp_master"]
@@ -58,12 +59,12 @@ struct ViewTexts {
         (texts, moment) = (found, now)
     }
 
-    /// Those that a statement names, and that these name.
+    /// The views that a statement names, and the views that these name.
     ///
-    /// - Complexity: O(n) in their texts, for each view once.
+    /// - Complexity: O(n) in the views' texts, each read once.
     mutating func named(by statement: StatementOutline) -> [StatementOutline] {
         if texts.isEmpty { return [] }
-        // What cannot be read completely may name any.
+        // A text that cannot be read completely may name any view.
         var names = statement.isComplete ? statement.namesOfTables : Set(texts.keys)
         var unread = Array(names)
         var found: [StatementOutline] = []

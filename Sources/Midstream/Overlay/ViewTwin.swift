@@ -1,20 +1,21 @@
 internal import SQLText
 
-/// The TEMP view that takes the place of a view of `main`, so that its names resolve to the union tables.
+/// The TEMP view that takes the place of a view of `main`, so that the names in the view's text resolve to the union tables.
 struct ViewTwin {
     let sql: String
-    /// What tells a twin from a TEMP view of the application's that has got its name.
+    /// Distinguishes a twin from a TEMP view of the application that now has the twin's name.
     static let mark = "/* midstream_twin */"
     /// The view's own text.
     let outline: StatementOutline
 
-    /// Makes the twin of a view that mentions one of those tables or views; `nil` when it mentions none.
+    /// Makes the twin of a view; `nil` if the view mentions none of the given tables and views.
     ///
-    /// - Parameter others: What else is in `main`, in lower case: it must not be found in `temp` first.
-    ///
-    /// - Parameter described: The tables and views that functions such as `pragma_table_info` are to describe in `main`.
+    /// - Parameter names: The tables and views that a twin must find in `temp`, in lower case.
+    /// - Parameter others: Everything else in `main`, in lower case. The twin must not find it in `temp` first.
+    /// - Parameter described: The tables and views that functions such as `pragma_table_info` must describe as they are in
+    ///   `main`.
     /// - Parameter tables: The moving tables by their names in lower case.
-    /// - Parameter rowIDColumn: The column that is the rowid of a table that does not move.
+    /// - Parameter rowIDColumn: Gives the column that is the rowid of a table that does not move.
     init?(
         sql: String,
         mentioning names: Set<String>,
