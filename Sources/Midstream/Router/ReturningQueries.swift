@@ -1,11 +1,11 @@
 internal import SQLiteConnection
 
-/// How SQLite evaluates a subquery of RETURNING that reads the table which is written.
+/// How SQLite evaluates a subquery of RETURNING that reads the table being written.
 ///
-/// Newer versions evaluate it for each row, and older ones once. They know it by the table, and so not in a redirected
-/// statement, whose subqueries read the union table.
+/// Newer versions evaluate such a subquery for each row, older ones once. SQLite recognises the subquery by the table that it
+/// reads. In a redirected statement SQLite does not, since there the subqueries read the union table.
 enum ReturningQueries {
-    /// Whether the linked SQLite evaluates it for each row.
+    /// Whether the linked SQLite evaluates such a subquery for each row.
     static let areEvaluatedForEachRow: Bool = {
         guard let connection = try? Connection(path: ":memory:") else { return true }
         defer { connection.close() }
@@ -15,7 +15,7 @@ enum ReturningQueries {
             let rows = try connection.fetchAll("DELETE FROM t RETURNING (SELECT count(*) FROM t)")
             return Set(rows.map { $0[0] }).count > 1
         } catch {
-            // It has no RETURNING.
+            // This SQLite has no RETURNING.
             return false
         }
     }()

@@ -29,7 +29,7 @@ extension Router {
         "integrity_check", "quick_check", "table_list",
     ])
 
-    /// Pragmas that without a schema are of all attached files.
+    /// Pragmas that apply to all attached files if they name no schema.
     private static let pragmasOfAllFiles: Set<String> = [
         "optimize", "wal_checkpoint", "journal_mode", "journal_size_limit", "locking_mode",
     ]
@@ -41,7 +41,7 @@ extension Router {
         if Self.pragmasOfTables.contains(name), target.schema == nil, try describesOther(outline) {
             return inMain(target, route, outline, text)
         }
-        // Not the sources, which are attached, and read alone.
+        // Without a schema, the pragma would also apply to the sources, which are attached, and only for reading.
         if Self.pragmasOfAllFiles.contains(name), target.schema == nil {
             return inMain(target, route, outline, text)
         }

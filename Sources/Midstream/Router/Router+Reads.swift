@@ -3,7 +3,7 @@ internal import SQLiteConnection
 
 // Statements that read moving tables.
 extension Router {
-    /// Whether a source is as the overlay knows it. Where it is not, the union table tells.
+    /// Whether a source is as the overlay knows it. If it is not, the union table reports that.
     private func isAsKnown(_ source: KnownSource) throws -> Bool {
         do {
             try source.confirm()
@@ -13,8 +13,8 @@ extension Router {
         }
     }
 
-    /// Whether a table has moved that a statement of other code keeps in the overlay. The ledger is gone then, which
-    /// `MoveSQL.wholeCount` reads. Where no other code runs, the overlay is up to date.
+    /// Whether a table has moved, but a statement of other code keeps it in the overlay. The ledger, which `MoveSQL.wholeCount`
+    /// reads, is then gone. On a connection where no other code runs, the overlay is up to date.
     private func isBorrowedAndOver(_ table: MovingTable) throws -> Bool {
         try overlay.statements.isBorrowed && table.state().lowerBound == nil
     }
@@ -38,7 +38,7 @@ extension Router {
         }
         var transferred = route
         var route = try edited(route, outline, text) {
-            // The view's own triggers are what writes it; its twin has none.
+            // Only the view's own triggers carry out the write; the view's twin has none.
             if [.insert, .update, .delete].contains(outline.kind), let target = outline.target, target.schema == nil,
                 isTwin(target)
             {
@@ -50,7 +50,7 @@ extension Router {
             if route.isEvaluatedOnce { _ = evaluateOnce(outline, text, &$0) }
         }
         (route.ignoresChecks, route.isOfMoment) = (transferred.ignoresChecks, transferred.isOfMoment)
-        // A view is a query of its own.
+        // A view that the statement names is a query of its own.
         let namesView = outline.tableReferences.contains { movingTable($0.name) == nil }
         let isOneTable = !namesView && outline.tableReferences.count == 1 && outline.scopes.count <= 2
         route.traits.isSimple =
@@ -69,17 +69,17 @@ extension Router {
         )
     }
 
-    /// Whether a condition may compare one column with another: after `a = 1`, SQLite gives `b > a` as `b > 1`, and yet
-    /// compares with the affinity of `a`.
+    /// Whether a condition may compare one column with another. After `a = 1`, SQLite hands `b > a` to the union table as `b >
+    /// 1`, and yet compares with the affinity of `a`.
     private func mayCompareColumns(_ outline: StatementOutline) -> Bool {
         guard let range = outline.whereClause else { return false }
         guard let table = outline.tableReferences.first.flatMap({ movingTable($0.name) }) else { return true }
         let names = outline.columnNames(in: range).map(table.target.ownName)
-        // What is no column may be the name of a result that is one.
+        // A name that is no column may be the name of a result that is a column.
         return Set(names).count < names.count || !names.allSatisfy(table.target.hasColumn)
     }
 
-    /// Has reads that spell `main.T` read the union table, and leaves out an index that it does not have.
+    /// Makes reads that spell `main.T` read the union table, and removes an INDEXED BY, since the union table lacks the index.
     func redirectReads(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) throws {
         let functions = DescribingFunctions(outline, in: text)
         if !functions.isEmpty {
@@ -88,7 +88,7 @@ extension Router {
         for reference in outline.tableReferences where reference.context != .target {
             guard isOverlaid(reference.name) else { continue }
             if reference.isTableFunction {
-                // A table is no function, but a virtual table may be.
+                // A plain table is no function, but a virtual table may be.
                 let name = reference.name
                 if name.schema == nil { edits.insertWord("main.", at: name.nameRange.lowerBound, of: outline) }
                 continue
@@ -99,7 +99,7 @@ extension Router {
                 continue
             }
             if let index = reference.indexedBy, mayLeaveOut(index, of: reference, outline) {
-                // In a text that is no SQL, SQLite is to find the same mistake.
+                // In a text that is not valid SQL, SQLite must find the same mistake.
                 if outline.isComplete { edits.remove(index) } else { edits.replace(index, with: "NOT INDEXED") }
             }
         }
@@ -112,7 +112,7 @@ extension Router {
         ResultNames(outline: outline).keep(&edits, in: text)
     }
 
-    /// Whether `INDEXED BY i` names an index that there is: else SQLite is to say that there is none.
+    /// Whether `INDEXED BY i` names an index that exists. If it does not, SQLite must report that there is no such index.
     private func mayLeaveOut(_ index: Range<Int>, of reference: TableReference, _ outline: StatementOutline) -> Bool {
         guard let name = outline.nameOfIndex(index) else { return true }
         return movingTable(reference.name)?.target.hasIndex(name) ?? false

@@ -3,7 +3,8 @@ internal import SQLiteConnection
 
 // Statements that write moving tables.
 extension Router {
-    /// Refuses on a connection that reads what SQLite refuses when it runs, before anything is done for it.
+    /// Refuses a write on a connection that only reads, before anything is done for the write. SQLite would refuse it only when
+    /// it runs.
     func checkWritable() throws {
         guard overlay.statements.canPromote else {
             throw SQLiteError(code: .readOnly, message: "attempt to write a readonly database")
@@ -17,11 +18,11 @@ extension Router {
         let unread = route.draining([table.id], .unreadText)
         guard outline.isComplete, let target = outline.target else { return unread }
         if overlay.watch.triggers.unsilenced.contains(table.id) { return route.draining([table.id], .program) }
-        // What a new row could collide with can only be told when it is made.
+        // What a new row could collide with is known only when the row is made.
         if table.feeds.contains(where: \.hasOtherKeys), outline.kind != .delete {
             return route.draining([table.id], .otherKeys)
         }
-        // With ORDER BY or LIMIT, SQLite takes the target for a common table of its name.
+        // With ORDER BY or LIMIT, SQLite takes the target's name for a common table of that name.
         if outline.kind != .insert, outline.isHiddenByCommonTable(target.name, scope: 0) { return unread }
         if returningReadsOverlay(outline), ReturningQueries.areEvaluatedForEachRow {
             return route.draining([table.id], .returning)
@@ -37,7 +38,7 @@ extension Router {
             if isVolatile, !evaluateOnce(outline, text, &edits) { return route.draining([table.id], .chosenRows) }
             if let transfer = try transfer(outline) { try apply(transfer, to: &edits, &route, outline) }
         } else {
-            // The statement that finds the rows calls the target by its name alone.
+            // The statement that finds the rows names the target without a schema.
             if hasNamesake(outline, target) { return unread }
             let promotion = Promotion(outline: outline, text: text, table: table)
             let isVolatile = route.views.map { VolatileTerms(outline: outline, views: $0).isFound } ?? true
@@ -45,8 +46,8 @@ extension Router {
             let mayChange =
                 table.firesTriggers && asksOtherTables(outline)
                 || outline.from == nil && asksForSome(outline, route.views ?? [])
-            // Which rows of FROM meet a row is evaluated again by the statement; and it visits the rows by their keys,
-            // which a trigger may tell from the order that it would have.
+            // The statement that runs evaluates again which rows of FROM meet a row. It also visits the rows in the order of
+            // their keys, and a trigger may notice that this is not the order of the application's statement.
             let isInOrder = isChosen && overlay.watch.triggers.tables.contains(table.id)
             let isCollected = isChosen || mayChange
             if isInOrder || isCollected && outline.from != nil { return route.draining([table.id], .chosenRows) }
@@ -77,8 +78,8 @@ extension Router {
         }
     }
 
-    /// Whether what an UPDATE or DELETE means depends on a subquery with LIMIT: which rows that gives may depend on how SQLite comes
-    /// to them, in either of two statements.
+    /// Whether the rows that an UPDATE or DELETE affects depend on a subquery with LIMIT. Which rows such a subquery gives may
+    /// depend on how SQLite finds them, and so may differ between the statement that finds the keys and the statement that runs.
     private func asksForSome(_ outline: StatementOutline, _ views: [StatementOutline]) -> Bool {
         guard let start = outline.with == nil ? outline.whereClause?.lowerBound : outline.range.lowerBound else {
             return false
@@ -86,7 +87,8 @@ extension Router {
         return outline.mentions(["limit"], from: start) || views.contains { $0.mentions(["limit"]) }
     }
 
-    /// Whether what an UPDATE or DELETE means depends on other tables: triggers that its promotions fire may write them.
+    /// Whether the rows that an UPDATE or DELETE affects depend on other tables: triggers that the statement's promotions fire
+    /// may write these tables.
     private func asksOtherTables(_ outline: StatementOutline) -> Bool {
         outline.tableReferences.contains { reference in
             reference.context != .target && outline.set.map { !$0.contains(reference.name.range.lowerBound) } ?? true
@@ -94,7 +96,7 @@ extension Router {
         }
     }
 
-    /// Whether a subquery of RETURNING reads what may be the table that is written.
+    /// Whether a subquery of RETURNING reads what may be the table being written.
     private func returningReadsOverlay(_ outline: StatementOutline) -> Bool {
         guard let returning = outline.returning else { return false }
         return outline.tableReferences.contains { reference in
@@ -102,8 +104,8 @@ extension Router {
         }
     }
 
-    /// Whether the values of an INSERT's later rows may tell of its earlier ones: with a trigger, SQLite computes all rows
-    /// first.
+    /// Whether the values of an INSERT's later rows may depend on its earlier rows: if the table has a trigger, SQLite computes
+    /// all rows first.
     func asksForEarlierRows(_ outline: StatementOutline, _ views: [StatementOutline]?) -> Bool {
         if case .values(let rows, _)? = outline.source, rows.count == 1 { return false }
         guard let views else { return true }
@@ -112,17 +114,18 @@ extension Router {
         }
     }
 
-    /// Turns one row of VALUES into a SELECT: with a trigger, SQLite evaluates the expressions of VALUES once for the
+    /// Turns one row of VALUES into a SELECT. If the table has a trigger, SQLite evaluates the expressions of VALUES once for the
     /// trigger and once for the row, and a function may give two values.
     ///
-    /// - Returns: `false` where that cannot be: a SELECT takes aggregates, which VALUES does not.
+    /// - Returns: `false` if that is not possible because a value calls an aggregate: a SELECT accepts aggregates, and VALUES
+    ///   does not.
     func evaluateOnce(_ outline: StatementOutline, _ text: String, _ edits: inout SQLEdits) -> Bool {
         guard case .values(let rows, let range)? = outline.source, rows.count == 1, let first = rows[0].first,
             let last = rows[0].last
         else { return true }
         if AggregateCalls.areIn(outline, text) { return false }
         edits.replace(range.lowerBound..<first.lowerBound, with: "SELECT (")
-        // In parentheses none of them can have an alias.
+        // Within parentheses, no value can have an alias.
         for (value, next) in zip(rows[0], rows[0].dropFirst()) {
             edits.replace(value.upperBound..<next.lowerBound, with: "), (")
         }

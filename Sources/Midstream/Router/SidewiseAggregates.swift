@@ -1,57 +1,57 @@
 internal import SQLText
 
-/// `SELECT a, count(*), max(b) FROM T WHERE … GROUP BY a` and the like, whose rows need not be brought together one by one:
-/// SQLite counts each side by itself, and what it finds is put together.
+/// `SELECT a, count(*), max(b) FROM T WHERE … GROUP BY a` and the like. Their rows need not be brought together one by one:
+/// SQLite evaluates the query on each side, and then on the two results.
 ///
-/// Only where that gives the very same values: `sum()` and its like could add up in another order, a column of several
-/// collations could show another of the values that it takes for equal.
+/// A statement is taken apart only if this gives the very same values. `sum()` and its like could add up in another order. A
+/// column whose collation takes different values for equal could show another of these values.
 struct SidewiseAggregates {
     private enum Item {
-        /// A column of GROUP BY, by its place there.
+        /// A column of GROUP BY, by its place in GROUP BY.
         case group(Int)
-        /// An aggregate, by its place among them.
+        /// An aggregate, by its place among the aggregates.
         case aggregate(Int)
     }
 
     private struct Aggregate {
-        /// `count(*)`, `max("b")`.
+        /// The text of the call: `count(*)`, `max("b")`.
         var text: String
-        /// What puts the two sides' results together.
+        /// The aggregate function that combines the two sides' results.
         var union: String
-        /// The column that it is asked of.
+        /// The column that the aggregate takes; `nil` for `count(*)`.
         var column: Int?
     }
 
     private let table: MovingTable
     private let alias: String
     private var items: [(item: Item, name: String)] = []
-    /// The columns among the items, as they are written.
+    /// The columns among the items, by the items' places, as the statement spells them.
     private var columnsOfItems: [Int: String] = [:]
-    /// The columns of GROUP BY, by their places in the table.
+    /// The columns of GROUP BY, by their indexes in the table.
     private var groups: [Int] = []
     private var aggregates: [Aggregate] = []
     private var condition = ""
     private var conditionColumns: [Int] = []
     private var ending = ""
-    /// The columns of GROUP BY, by their places there, that ORDER BY has.
+    /// The places in GROUP BY of the columns that ORDER BY has.
     private var orderedGroups: Set<Int> = []
 
     // MARK: Reading the statement
 
-    /// How many words and operators a condition may have, lists of values aside. What is written anew is a little deeper, and SQLite
-    /// takes 1000 levels.
+    /// How many words and operators a condition may have, lists of values aside. The rewritten condition nests a little deeper,
+    /// and SQLite allows 1000 levels.
     private static let largestCondition = 900
 
     private static let groupWords = SQLNameSet(["group"])
 
-    /// What may stand nowhere in it.
+    /// A statement with one of these words anywhere is not taken apart.
     private static let otherWords = SQLNameSet([
         "having", "over", "filter", "distinct", "union", "except", "intersect", "values", "window", "exists", "indexed",
         "rowid",
         "_rowid_", "oid", "join", "match", "collate", "raise", "nulls",
     ])
 
-    /// - Returns: `nil` for any other statement, and for tables whose columns are not the source's as they are.
+    /// - Returns: `nil` for any other statement, and for a table whose columns are not the source's columns as they are.
     init?(_ outline: StatementOutline, _ table: MovingTable) {
         guard outline.kind == .select, outline.isComplete, outline.with == nil, outline.scopes.count <= 2,
             outline.tableReferences.count == 1, let reference = outline.tableReferences.first,
@@ -84,8 +84,8 @@ struct SidewiseAggregates {
         guard words.isAtEnd, hasOneOrder, !isSought else { return nil }
     }
 
-    /// Whether SQLite finds the largest value, which is all that is asked for, at the end of an index of the union, or of its
-    /// rowids. For the smallest one it goes through the rows that have moved.
+    /// Whether the statement asks only for the largest value, and SQLite finds that at the end of an index or of the rowids of
+    /// the union table. For the smallest value SQLite goes through the rows that have moved.
     private var isSought: Bool {
         guard groups.isEmpty, aggregates.count == 1, aggregates[0].union == "max", let column = aggregates[0].column
         else { return false }
@@ -97,7 +97,8 @@ struct SidewiseAggregates {
             }
     }
 
-    /// Whether groups come in the order that SQLite gives them in a whole table: ascending, unless an index has them otherwise.
+    /// Whether the groups come in the order that SQLite gives them in a whole table: ascending, unless an index has another
+    /// order.
     private var hasOneOrder: Bool {
         if groups.count < 2 {
             return !table.target.indexes.contains { index in
@@ -107,7 +108,7 @@ struct SidewiseAggregates {
         return Set(groups.indices).isSubset(of: orderedGroups)
     }
 
-    /// Whether a column means the same on both sides, and a row of the source can be told by its rowid to be pending.
+    /// Whether each column means the same on both sides, and the rowid of a row of the source tells whether the row is pending.
     private static func canCompare(_ table: MovingTable) -> Bool {
         let (target, source) = (table.target, table.source)
         return table.inner == nil && !table.isHidden && !table.isReturning && table.destination == nil
@@ -165,7 +166,7 @@ struct SidewiseAggregates {
         return words.name() != nil
     }
 
-    /// Whether a name is that of an item, and of no column.
+    /// Whether a name is that of an item, and not that of a column.
     private func isNameOfResult(_ name: String) -> Bool {
         table.target.columnIndex(name) == nil && items.contains { SQLIdentifier.equal($0.name, name) }
     }
@@ -187,7 +188,7 @@ struct SidewiseAggregates {
         return groups.allSatisfy { table.target.columns[$0].isUnmistakable }
     }
 
-    /// Whether the name is that of an item which is another column, or an aggregate.
+    /// Whether the name is that of an item which is an aggregate, or is another column.
     private func isOtherName(_ name: String) -> Bool {
         items.enumerated().contains { index, item in
             SQLIdentifier.equal(item.name, name)
@@ -195,7 +196,9 @@ struct SidewiseAggregates {
         }
     }
 
-    /// Has columns mean those of GROUP BY. There may be no others.
+    /// Makes the columns among the items refer to the columns of GROUP BY.
+    ///
+    /// - Returns: `false` if an item is a column that GROUP BY does not have.
     private mutating func resolveItems() -> Bool {
         for index in items.indices {
             guard case .group(let column) = items[index].item else { continue }
@@ -205,7 +208,7 @@ struct SidewiseAggregates {
         return true
     }
 
-    /// Whether a whole table has an index, or its rowids, along which the groups of one column come.
+    /// Whether the groups of one column come in order in a whole table: along an index, or along the rowids.
     private var comeInOrder: Bool {
         groups[0] == table.target.rowIDColumn
             || table.target.indexes.contains { $0.isPlain && $0.terms.first?.column == groups[0] }
@@ -232,7 +235,8 @@ struct SidewiseAggregates {
             if !isDescending { _ = words.skip("asc") }
             terms.append("\(number)" + (isDescending ? " DESC" : ""))
         } while words.skip(",")
-        // Where both have one term, SQLite sorts groups in the direction of ORDER BY, but those that come along an index.
+        // If GROUP BY and ORDER BY have one term each, SQLite sorts the groups in the direction of ORDER BY, unless they come
+        // along an index.
         if isDescending, terms.count == 1, groups.count == 1, orderedGroups.isEmpty, condition.isEmpty, comeInOrder {
             terms.append("midstream_group0")
         }
@@ -271,25 +275,26 @@ struct SidewiseAggregates {
             + (groups.isEmpty ? "" : " GROUP BY \(KeySQL.list(groups))") + ending
     }
 
-    /// By its own name, which the condition may use.
+    /// The source's table by its own name, which the condition may use.
     private var sourceName: String { SQLIdentifier.quoted(table.source.name) }
 
-    /// Whether a row of the source is pending. An index that serves the statement is worth more than the bound.
+    /// SQL that is true for a pending row of the source. An index that serves the statement is worth more than a search by the
+    /// bound.
     private var isPending: String {
         let (sql, key) = (table.sql, table.key.source[0])
         return "\(isServedByIndex ? "+" : "")\(sourceName).\(key) >= (SELECT ifnull(watermark + 1, \(Int64.min)) "
             + "FROM main.midstream_tables WHERE id = \(table.id) AND phase = \(MigrationPhase.copying.rawValue)) "
-            // Asked once, where the ledger is empty.
+            // If the ledger is empty, SQLite asks it only once.
             + "AND ((SELECT 1 FROM \(sql.ledger) LIMIT 1) IS NULL OR NOT \(sql.isSettled))\(sql.condition)"
     }
 
-    /// Whether SQLite would read an index of the source rather than the table: one that begins with a column by which rows
-    /// are grouped or chosen, or has all columns that are asked for.
+    /// Whether SQLite would read an index of the source rather than the table. Such an index begins with a column by which the
+    /// statement groups or chooses rows, or has all columns that the statement asks for.
     private var isServedByIndex: Bool {
         let used = groups + aggregates.compactMap(\.column) + conditionColumns
         let wanted = Set(used.compactMap { table.sql.columns[$0].plain }).subtracting([table.source.rowIDColumn ?? -1])
         let first = Set((groups + conditionColumns).compactMap { table.sql.columns[$0].plain })
-        // The rowid alone is sought by the bound.
+        // If the statement uses only the rowid, SQLite searches by the bound.
         if wanted.isEmpty { return false }
         return table.source.indexes.filter(\.isPlain).contains { index in
             let columns = index.terms.compactMap(\.column)
@@ -304,10 +309,10 @@ private struct Words {
     private let parameters: [Int]
     private(set) var place = 0
     private var parametersRead = 0
-    /// The names in the last expression.
+    /// The names in the expression that was read last.
     private(set) var names: [String] = []
 
-    /// - Returns: `nil` where there are comments, which show in the names of columns.
+    /// - Returns: `nil` if the statement has comments, since these show in the names of the result's columns.
     init?(_ outline: StatementOutline) {
         let text = outline.text(outline.range)
         if SQLTokenizer(text).contains(where: { $0.kind == .comment }) { return nil }
@@ -325,7 +330,7 @@ private struct Words {
 
     func isAny(of others: [String]) -> Bool { others.contains(words[place]) }
 
-    /// A name, without its quotes.
+    /// Reads a name, and returns it without its quotes.
     mutating func name() -> String? {
         guard !isAtEnd, [.identifier, .quotedIdentifier].contains(words.tokens[place].kind) else { return nil }
         defer { place += 1 }
@@ -340,10 +345,10 @@ private struct Words {
         return number
     }
 
-    /// What has been read since a place, as it is written.
+    /// The text that has been read since a place, as it is written.
     func written(from start: Int) -> String { words.text(start...place - 1) }
 
-    /// An expression up to one of those words, or the end, in which parameters have their numbers.
+    /// Reads an expression up to one of those words, or to the end. In the result, parameters have their numbers.
     mutating func expression(until ends: [String], of table: TableSchema) -> String? {
         var parts: [String] = []
         var depth = 0
@@ -355,7 +360,7 @@ private struct Words {
             case .rightParen: depth -= 1
             case .semicolon, .illegal: return nil
             case .identifier: names.append(words.text(place...place))
-            // A name that is no column would be a text.
+            // SQLite takes a quoted name that is no column for a text.
             case .quotedIdentifier:
                 let name = words.name(place)
                 if table.columnIndex(name) == nil { return nil }

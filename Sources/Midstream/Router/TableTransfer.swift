@@ -2,25 +2,25 @@ internal import SQLText
 internal import SQLiteConnection
 
 /// `INSERT INTO x SELECT * FROM y`, of two tables that are defined alike. SQLite copies such rows as they are stored, which
-/// shows: they keep their rowids, generated columns are no columns too many, and no CHECK is looked at. It does so with plain
-/// tables alone, so a statement that names a moving one is written as what that comes to.
+/// shows: the rows keep their rowids, generated columns do not count as columns too many, and SQLite checks no CHECK. SQLite does
+/// so only with plain tables, so Midstream rewrites a statement that names a moving table to one with the same effect.
 ///
 /// Source: `xferOptimization` in <https://www.sqlite.org/src/file/src/insert.c>. The manual does not describe it.
 struct TableTransfer {
-    /// When SQLite copies the rows so.
+    /// When SQLite copies the rows as they are stored.
     enum Occasion {
         /// Always.
         case any
-        /// When the table that takes them is empty.
+        /// When the table that receives the rows is empty.
         case empty
     }
 
-    /// A table with what says how it is made.
+    /// One of the two tables, with the texts that define it.
     struct Side {
         var table: TableSchema
-        /// The texts of its CREATE TABLE and CREATE INDEX.
+        /// The texts of the table's CREATE TABLE and CREATE INDEX.
         var definitions: [String]
-        /// The name by which its rows are read.
+        /// The name by which the statement reads the table's rows.
         var name: String
     }
 
@@ -28,7 +28,7 @@ struct TableTransfer {
     let source: Side
     let occasion: Occasion
 
-    /// The table that a statement of that shape copies: `SELECT *` of one table, and nothing else.
+    /// The table that such a statement copies, if the statement is `SELECT *` of one table and nothing else; otherwise `nil`.
     static func source(of outline: StatementOutline) -> TableReference? {
         guard outline.kind == .insert, outline.isComplete, case .select(let range)? = outline.source,
             outline.with == nil, outline.columns == nil, outline.returning == nil, outline.upsert.isEmpty,
@@ -46,9 +46,9 @@ struct TableTransfer {
     }
 
     /// - Parameters:
-    ///   - conflict: What the statement says to do about a conflict.
+    ///   - conflict: The word of the statement's OR clause, if there is one.
     ///   - enforcesForeignKeys: Whether the connection enforces foreign keys.
-    /// - Returns: `nil` where SQLite would not copy the rows so.
+    /// - Returns: `nil` if SQLite would not copy the rows as they are stored.
     init?(from source: Side, into target: Side, conflict: String?, enforcesForeignKeys: Bool) {
         guard let occasion = Self.occasion(source, target, conflict, enforcesForeignKeys) else { return nil }
         self.target = target
@@ -56,11 +56,11 @@ struct TableTransfer {
         self.occasion = occasion
     }
 
-    /// Asks SQLite, by two empty tables of the same definitions.
+    /// Asks SQLite when it copies rows as they are stored, by means of two empty tables of the same definitions.
     private static func occasion(_ source: Side, _ target: Side, _ conflict: String?, _ enforcesForeignKeys: Bool)
         -> Occasion?
     {
-        // What calls functions or collations of the application's cannot be made here.
+        // A definition that calls the application's functions or collations cannot be made here.
         guard let scratch = try? Connection(path: ":memory:") else { return nil }
         defer { scratch.close() }
         do {
@@ -73,7 +73,7 @@ struct TableTransfer {
             let steps = try scratch.fetchAll(
                 "EXPLAIN \(into) SELECT * FROM other.\(SQLIdentifier.quoted(source.table.name))"
             ).map { try $0.get("opcode", as: String.self) }
-            // Before 3.20, the rows of a table without rowids are copied by an opcode of their own.
+            // Before 3.20, SQLite copies the rows of a table without rowids by a different opcode.
             guard !Set(steps).isDisjoint(with: ["RowData", "RowCell", "RowKey"]) else { return nil }
             return steps.contains("InitCoroutine") ? .empty : .any
         } catch {
@@ -89,21 +89,21 @@ struct TableTransfer {
         return (try? edits.apply(to: definition)) ?? definition
     }
 
-    /// Whether the rows keep their rowids.
+    /// Whether the copied rows keep their rowids.
     private var keepsRowIDs: Bool {
         target.table.hasRowID && target.table.rowIDColumn == nil && !target.table.indexes.isEmpty
     }
 
-    /// Whether SQLite would look at a CHECK of the rows that it inserts.
+    /// Whether the target has a CHECK, which SQLite would check for rows that it inserts one by one.
     var passesChecks: Bool {
         let words = SQLTerms(target.table.sql)
         return words.list(in: 0..<target.table.sql.utf8.count).joined().contains { words.word($0) == "check" }
     }
 
-    /// Whether the statement, as it is, comes to something else.
+    /// Whether the statement would have another effect if it ran as it is.
     var isNeeded: Bool { keepsRowIDs || passesChecks || target.table.columns.contains { $0.generation != nil } }
 
-    /// Names the columns.
+    /// Writes the columns' names into the statement.
     func apply(to edits: inout SQLEdits, in outline: StatementOutline) {
         guard let target = outline.target, let arm = outline.queries.first?.arms.first ?? nil else { return }
         let stored = self.target.table.columns.indices.filter { self.target.table.columns[$0].generation == nil }
@@ -119,8 +119,8 @@ struct TableTransfer {
 }
 
 extension Router {
-    /// What a statement is that copies all rows of a table into another, where one of them moves and SQLite would take a way of
-    /// its own.
+    /// The transfer that a statement makes: it copies all rows of a table into another, one of the two moves, and SQLite would
+    /// copy plain tables as they are stored. `nil` if the statement is none, or need not be rewritten.
     func transfer(_ outline: StatementOutline) throws -> TableTransfer? {
         guard let reference = TableTransfer.source(of: outline), let name = outline.target,
             let target = try side(name), let source = try side(reference.name), try !hasTriggers(target.table.name)
@@ -134,7 +134,7 @@ extension Router {
         return transfer.flatMap { $0.isNeeded ? $0 : nil }
     }
 
-    /// Whether a table of that name has triggers of the application's, for which SQLite inserts row by row.
+    /// Whether a table of that name has triggers of the application. If it has, SQLite inserts row by row.
     private func hasTriggers(_ table: String) throws -> Bool {
         let schemas = try overlay.connection.fetchAll("PRAGMA database_list").map { try $0.get(1, as: String.self) }
         return try schemas.contains { schema in
@@ -164,7 +164,7 @@ extension Router {
         return nil
     }
 
-    /// Has the statement do what SQLite would, and says how it is to be run.
+    /// Rewrites the statement to do what SQLite would do with plain tables, and notes in the route how the statement must run.
     func apply(_ transfer: TableTransfer, to edits: inout SQLEdits, _ route: inout Route, _ outline: StatementOutline)
         throws
     {

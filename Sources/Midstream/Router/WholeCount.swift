@@ -1,9 +1,9 @@
 internal import SQLText
 
-/// `SELECT count(*) FROM T` and nothing else: a count that need not go through the rows one by one.
+/// `SELECT count(*) FROM T` and nothing else. This count need not go through the rows one by one.
 struct WholeCount {
     let table: ObjectName
-    /// The name that the result's column has.
+    /// The name of the result's column.
     let resultName: String
 
     init?(_ outline: StatementOutline) {
@@ -23,7 +23,7 @@ struct WholeCount {
             next += 2
         }
         guard words[next] == "from" else { return nil }
-        // A comment before FROM is part of the name.
+        // A comment before FROM is part of the column's name.
         if next == 5, words.hasComment(between: 4, and: 5) { return nil }
         next += reference.name.schema == nil ? 2 : 4
         // An alias of the table changes nothing.
