@@ -1,9 +1,9 @@
 /// The number of rows that a batch looks at, so that several fit into a step.
 struct BatchSize {
-    /// Few at first: each may be of megabytes.
+    /// Few at first, since each row may have megabytes.
     private(set) var rows: Int64 = 16
 
-    /// What a batch should take.
+    /// How long a batch should take.
     var wanted = Duration.milliseconds(1)
     var least: Int64 = 1
 

@@ -2,23 +2,25 @@ internal import Dispatch
 internal import SQLiteConnection
 internal import Synchronization
 
-/// Keeps steps and the application's write transactions of one process apart, for one target file.
+/// Keeps steps apart from the application's write transactions, within one process and for one target file.
 ///
-/// A step in the middle of a transaction that has read would make its first write fail; a write in the middle of a step
-/// would wait or fail: errors that the application would not meet without Midstream. So whoever may write holds the gate
-/// from before its first statement until its transaction is over, and a step holds it alone.
+/// If a step ran in the middle of a transaction that has read, the transaction's first write would fail. If a write ran in the
+/// middle of a step, the write would wait or fail. The application would not meet these errors without Midstream. So whoever may
+/// write holds the gate from before the first statement until the transaction is over, and a step holds the gate alone.
 final class FileGate: Sendable {
     private struct State {
         var holders = 0
         var isStepping = false
-        /// Who makes the step.
+        /// The thread that makes the step.
         var stepper: ThreadIdentity?
-        /// Steps that wait. Who comes after them waits too, or a writer that never rests would keep them out for ever.
+        /// Steps that wait. Whoever comes later waits too; otherwise a writer that never rests would keep the steps out for ever.
         var waitingSteps: [DispatchSemaphore] = []
-        /// Those that may write and wait. A step that ends lets them all in, or the next step could be faster than they.
+        /// Writers that wait. A step that ends lets them all in; otherwise the next step could enter before them.
         var waitingWriters: [DispatchSemaphore] = []
 
-        /// Lets in who can be, and returns whom to wake.
+        /// Lets in everyone who may enter now.
+        ///
+        /// - Returns: Those that must be woken.
         mutating func admit(afterStep: Bool) -> [DispatchSemaphore] {
             guard !isStepping else { return [] }
             if afterStep || waitingSteps.isEmpty {
@@ -32,7 +34,7 @@ final class FileGate: Sendable {
 
     private let state = Mutex(State())
 
-    /// Enters as one that may write; waits while a step runs, or has waited for longer.
+    /// Enters the gate to write. Waits while a step runs, or while a step waits that came first.
     ///
     /// - Throws: ``MigrationError`` with code `misuse` on the thread of the step, which would wait for itself.
     func enter() throws(MigrationError) {
@@ -53,7 +55,7 @@ final class FileGate: Sendable {
             state.waitingWriters.append(semaphore)
             return semaphore
         }
-        // Who lets it in has counted it.
+        // Whoever lets this writer in has counted it among the holders.
         semaphore?.wait()
     }
 
@@ -64,10 +66,13 @@ final class FileGate: Sendable {
         }
     }
 
-    /// Enters as a step when nobody is inside; waits until then, but not for longer than `timeout`.
+    /// Enters the gate for a step as soon as nobody is inside, but waits no longer than `timeout`.
     ///
-    /// It holds nothing while it waits. Who wants to enter to write meanwhile comes after it, or after the timeout: also
-    /// one who is waited for himself, by way of another `Database` of the same file.
+    /// The step holds nothing while it waits. A writer that wants to enter meanwhile gets in after the step, or after the
+    /// timeout. This is also so for a writer that the step itself waits for, and that enters again by way of another `Database`
+    /// of the same file.
+    ///
+    /// - Returns: `false` after the timeout.
     func enterForStep(waiting timeout: Duration) -> Bool {
         let deadline = DispatchTime.now() + .nanoseconds(timeout.nanoseconds)
         let semaphore = DispatchSemaphore(value: 0)
@@ -107,7 +112,7 @@ final class FileGate: Sendable {
         state.withLock { $0.isStepping && !($0.waitingWriters.isEmpty && $0.waitingSteps.isEmpty) }
     }
 
-    /// Whether one who waits for the step to end is going to write, and not to step as well.
+    /// Whether a writer waits for the step to end, and not only another step.
     var isAwaitedByWriters: Bool {
         state.withLock { $0.isStepping && !$0.waitingWriters.isEmpty }
     }

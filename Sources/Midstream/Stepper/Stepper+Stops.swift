@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-// Why tables are stopped is stored with the first step that fails, for other processes to tell as well.
+// The first step that fails on a table stores why the table is stopped, so that other processes can report it too.
 extension Stepper {
     /// Notes that a step has failed on a table.
     func noteStop(_ record: TableRecord, _ error: any Error) {
@@ -14,7 +14,7 @@ extension Stepper {
             unstoredStops[record.id] = nil
             return
         }
-        // The file may be what fails. Then this process alone tells of it.
+        // The file itself may be what fails. Then only this process reports the stop.
         unstoredStops[record.id] = stop
         let stored: Void?? =
             try? withoutPatience {
@@ -25,14 +25,14 @@ extension Stepper {
         if stored != nil { unstoredStops[record.id] = nil }
     }
 
-    /// Forgets why a table was stopped, since a step has got on with it.
+    /// Forgets why a table was stopped, since a step has made progress with the table.
     func noteProgress(_ record: TableRecord) {
         unstoredStops[record.id] = nil
         guard record.stop != nil else { return }
         _ = try? withoutPatience { try transaction { try Stops(connection: connection).forget(record.id) } }
     }
 
-    /// Why a table is stopped that steps find in that state; `nil` where it is not.
+    /// Why the table of that record is stopped; `nil` if the table is not stopped.
     func stop(of record: TableRecord) -> MigrationStop? {
         if let stop = unstoredStops[record.id] ?? record.stop { return stop }
         guard let lock = locked[record.id], clock.now - lock.since > Self.patienceWithLocks, record.phase != .done,
@@ -41,7 +41,7 @@ extension Stepper {
         return MigrationStop(isLocked(migration, by: lock.holder))
     }
 
-    /// The same error with a message that names the file, where that could not be written since its disk is full.
+    /// The error. If a file could not be written because its disk is full, the error gets a message that names the file.
     static func namingFullDisk(of path: String?, _ error: any Error) -> any Error {
         guard let path, var full = error as? SQLiteError, ResultCode.full ~= full.code else { return error }
         full.message =
@@ -51,17 +51,17 @@ extension Stepper {
 
     // MARK: Locks
 
-    /// Whose lock keeps a file from being written.
+    /// The transaction whose lock keeps a file from being written.
     enum LockHolder {
         /// A transaction that writes the source.
         case sourceWriter
         /// A transaction that reads the source, which has no WAL.
         case sourceReader
-        /// A transaction that writes the target; or reads it, where it has no WAL.
+        /// A transaction that writes the target, or that reads the target if this has no WAL.
         case targetWriter
     }
 
-    /// For how long a table is not called stopped since a file is locked: transactions come and go.
+    /// How long a file must be locked before its table is called stopped: transactions come and go.
     private static let patienceWithLocks: Duration = .seconds(1)
 
     /// Notes whether a lock has kept a step from a table.
@@ -93,8 +93,8 @@ extension Stepper {
         )
     }
 
-    /// Whether an error may be one table's or one source's, and others go on: not where it is the caller's, the memory's, or
-    /// whoever has interrupted it.
+    /// Whether an error may concern only one table or one source, so that the others go on. It does not if the caller has misused
+    /// a function, if memory is short, or if somebody has interrupted the step.
     static func isOfOneSource(_ error: any Error) -> Bool {
         let known = error as? MigrationError
         if known?.code == .misuse { return false }

@@ -2,10 +2,10 @@ internal import SQLiteConnection
 
 // Transactions of the target, and of a source.
 extension Stepper {
-    /// Runs `body` in a transaction of the target that keeps out the process's writers; `nil` when they, or another
-    /// process, keep it out.
+    /// Runs `body` in a transaction of the target that keeps out the process's writers.
     ///
-    /// - Parameter patience: How long to wait for the process's writers; `nil`: as long as a step does.
+    /// - Parameter patience: How long to wait for the process's writers; `nil` for as long as a step waits.
+    /// - Returns: `nil` if the process's writers, or another process, keep the transaction out.
     func transaction<Result>(
         isDurable: Bool = false,
         patience: Duration? = nil,
@@ -16,7 +16,9 @@ extension Stepper {
         } ?? nil
     }
 
-    /// Keeps out the process's writers while `body` runs; `nil` when they keep it out.
+    /// Keeps out the process's writers while `body` runs.
+    ///
+    /// - Returns: `nil` if the process's writers keep the caller out.
     func holdingGate<Result>(waiting patience: Duration? = nil, _ body: () throws -> Result) throws -> Result? {
         if isInGate { return try body() }
         guard gate.enterForStep(waiting: patience ?? max(patienceOfSteps, .milliseconds(10))) else {
@@ -31,7 +33,7 @@ extension Stepper {
         return try body()
     }
 
-    /// Runs `body`, which waits for so long where another process holds a lock.
+    /// Runs `body`, which waits for at most `patience` if another process holds a lock.
     private func waiting<Result>(_ patience: Duration, _ body: () throws -> Result) rethrows -> Result {
         let former = lockWait.patience
         lockWait.patience = patience
@@ -39,16 +41,17 @@ extension Stepper {
         return try body()
     }
 
-    /// How long a step waits for a lock: hardly, since it can be made later; but a tenth of the time for which others have kept
-    /// steps out, up to a bound. Without a WAL, readers that come and go all the while would keep them out for ever.
+    /// How long a step waits for a lock. It hardly waits, since the step can be made later. If others have kept steps out for a
+    /// time, it waits for a tenth of that time, up to a bound: without a WAL, readers that come and go all the time would
+    /// otherwise keep steps out for ever.
     private var patienceOfSteps: Duration {
         let shortest: Duration = .milliseconds(5)
         return busySince.map { min(max((clock.now - $0) / 10, shortest), .milliseconds(250)) } ?? shortest
     }
 
-    /// Runs `body`, which waits for another process's locks as long as a step does, and gives up when one cannot be had.
+    /// Runs `body`, which waits for other processes' locks as long as a step does.
     ///
-    /// - Returns: `nil` then: without a WAL, whoever commits keeps out those who read as well.
+    /// - Returns: `nil` if a lock cannot be had. Without a WAL, a connection that commits keeps out those that read as well.
     func withoutPatience<Result>(_ body: () throws -> Result) throws -> Result? {
         do {
             return try waiting(patienceOfSteps, body)
@@ -57,15 +60,15 @@ extension Stepper {
         }
     }
 
-    /// A transaction that is on the disk when it returns. Waits for writers of the process.
+    /// Runs a transaction that is on the disk when this function returns. Waits for the process's writers.
     func waitingTransaction(_ body: () throws -> Void) throws {
         try untilDone { try transaction(isDurable: true, patience: .seconds(1), body) }
     }
 
-    /// How long others' transactions are waited for.
+    /// How long to wait for other transactions.
     static let patience = Duration.seconds(30)
 
-    /// Tries until something is done, for as long as others are waited for.
+    /// Calls `body` until it gives a result, for as long as the stepper waits for other transactions.
     func untilDone<Result>(_ body: () throws -> Result?) throws -> Result {
         let deadline = clock.now + Self.patience
         repeat {
@@ -94,7 +97,7 @@ extension Stepper {
             result = try body()
             let version = try connection.schemaVersion()
             try SeenSchemas(connection: connection).raiseTarget(from: former, to: version)
-            // What it changed itself is known.
+            // The stepper knows what `body` itself has changed.
             if former == versionBefore { knownVersion = version }
             #if DEBUG
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
@@ -110,7 +113,7 @@ extension Stepper {
             walKeeper.stepped(Int(lastCommit.pages))
         } catch {
             knownVersion = versionBefore
-            // Also after a COMMIT that could not be had: it would keep readers out.
+            // Also after a COMMIT that failed: the open transaction would keep readers out.
             try? connection.rollBack()
             throw Self.namingFullDisk(of: connection.fileName(schema: "main"), error)
         }
@@ -118,7 +121,7 @@ extension Stepper {
         return result
     }
 
-    /// - Returns: `false` when readers keep it out, as they do without a WAL; then it has been rolled back.
+    /// - Returns: `false` if readers keep the COMMIT out, as they do without a WAL; the transaction has then been rolled back.
     private func commitUnlessBusy() throws -> Bool {
         do {
             try connection.execute("COMMIT")
@@ -130,10 +133,10 @@ extension Stepper {
         }
     }
 
-    /// Writes the source in a transaction that is on the disk when it returns. The target's lock is held as well, so that
-    /// `body` may rely on what it finds there; nothing of the target is written.
+    /// Writes the source in a transaction that is on the disk when this function returns. The transaction holds the target's lock
+    /// as well, so `body` may rely on what it finds in the target. It writes nothing of the target.
     ///
-    /// Where the state has gone with the last migration, there is nothing to do any more.
+    /// If the stored state has gone with the last migration, nothing is left to do, and `body` does not run.
     func writeSource(_ migration: MigrationRecord, of record: TableRecord, _ body: () throws -> Void) throws {
         do {
             try waiting(Self.longPatience) {
@@ -148,9 +151,9 @@ extension Stepper {
         try connection.sync(schema: migration.schema)
     }
 
-    /// The same in a step, which tries once.
+    /// Does within a step what ``writeSource(_:of:_:)`` does, but tries only once.
     ///
-    /// - Returns: `nil` when somebody else writes one of the files.
+    /// - Returns: `nil` if somebody else is writing one of the files.
     func writeSourceAtOnce(
         _ migration: MigrationRecord,
         of record: TableRecord,
@@ -167,8 +170,8 @@ extension Stepper {
         return done
     }
 
-    /// - Parameter patience: For how long writers of the process are waited for; `nil` for as long as a step does.
-    /// - Returns: `nil` when they keep it from the target.
+    /// - Parameter patience: How long to wait for the process's writers; `nil` for as long as a step waits.
+    /// - Returns: `nil` if the process's writers keep the stepper from the target.
     private func holdingBothLocks(
         _ migration: MigrationRecord,
         of record: TableRecord,
@@ -196,14 +199,14 @@ extension Stepper {
         }
     }
 
-    /// Keeps others from writing the source, in the transaction that is open. Where neither of the tables is there, as when
-    /// a program without Midstream has dropped one that was about to move, there is nothing to write.
+    /// Keeps others from writing the source, in the open transaction. If neither of the two tables exists, there is nothing to
+    /// write: a program without Midstream may have dropped a table that was about to move.
     private func lockSource(_ migration: MigrationRecord, of record: TableRecord) throws {
         for table in ["midstream_claims", record.source] {
             do {
                 return try WriteLock.take(connection, by: table, in: migration.schema)
             } catch {
-                // It may be a view as well.
+                // The table may be missing, or be a view.
                 guard error.code == .error else { throw error }
             }
         }

@@ -2,8 +2,8 @@ internal import Dispatch
 internal import SQLText
 internal import SQLiteConnection
 
-/// Moves rows in small transactions on a connection of its own, which has no overlay, fires no triggers unless a migration
-/// asks for it, and checks no foreign keys: the whole table satisfies them.
+/// Moves rows in small transactions on a connection of its own. The connection has no overlay, fires no triggers unless a
+/// migration asks for it, and checks no foreign keys, since the whole table satisfies them.
 final class Stepper {
     let connection: Connection
     let statements: InternalStatements
@@ -14,25 +14,25 @@ final class Stepper {
     let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
     private var moves: [Int64: MoveSQL] = [:]
-    /// The target's schema version that ``moves`` were made for. Another connection may give a table another shape.
+    /// The target's schema version that ``moves`` were made for. Another connection may change a table's shape.
     var knownVersion: Int64?
-    /// The number of the schema with which nothing was noted of a file that was copied as a whole.
+    /// The schema version at which no note was found that the file is being made as a copy of a whole file.
     private var finishedVersion: Int64?
     /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
     private var knownSources: [Int64: KnownSource] = [:]
-    /// The tables that do not go together with others, since that has failed: see `advanceTogether`.
+    /// The tables that do not move together with others, since that has failed: see `advanceTogether`.
     var apart: Set<Int64> = []
-    /// What is stored, and what it was read with.
+    /// The stored state as it was last read, and the moment at which it was read.
     private var loaded: (moment: Moment, state: (migrations: [MigrationRecord], tables: [TableRecord]))?
-    /// The entries of ledgers, and what they were counted with.
+    /// By the tables' ids, the number of entries of the ledger, and the moment at which they were counted.
     private var ledgers: [Int64: (moment: LedgerMoment, count: Int64)] = [:]
-    /// What stages remember, by their types.
+    /// The stages' memories, by their types.
     private var memories: [ObjectIdentifier: any StageMemory] = [:]
     /// The size of the target's pages, in bytes.
     let pageSize: Int64
-    /// Whether a step has just synced the WAL, so that the next one can copy it without waiting for that.
+    /// Whether a step has just synced the WAL, so that the next step can copy the WAL without waiting for a sync.
     var isWALSynced = false
-    /// For each table that waits for readers, for what, and a frame of the WAL behind that.
+    /// For each table that waits for readers: the milestone, and a frame of the WAL behind the milestone.
     var readerMarks: [WatchedFile: (milestone: Milestone, frame: Int)] = [:]
     var isInGate = false
     /// How long a COMMIT takes, on average.
@@ -40,27 +40,27 @@ final class Stepper {
     var lastCommit: (time: Duration, pages: Int64) = (.zero, 0)
     /// The application's answers to what becomes of refused rows, by the table's id.
     var refusalHandlers: [Int64: RefusedRowPolicy.Handler] = [:]
-    /// Makes a step. Whoever knows the stages sets it.
+    /// Makes a step. The code that knows the stages sets this closure.
     var makeStep: (Limit) throws -> MigrationProgress.Outcome = { _ in
         throw MigrationError(.misuse, "nobody has said how this stepper makes steps")
     }
-    /// Called with what comes to pass.
+    /// Called with each event.
     var onEvent: ((MigrationEvent) -> Void)?
-    /// Called when a source's file is to be deleted and is open: has this process's connections let go of it.
+    /// Called when a source's file is to be deleted but is open. The closure makes this process's connections let go of the file.
     var onSourceInUse: (() -> Void)?
 
-    /// How long to wait for a lock that another process holds, for all but steps.
+    /// How long everything but a step waits for a lock that another process holds.
     static let longPatience: Duration = .seconds(5)
     let lockWait: LockWait
-    /// Why tables are stopped, by their ids, where that could not be stored.
+    /// By the tables' ids, why tables are stopped, for as long as this could not be stored.
     var unstoredStops: [Int64: MigrationStop] = [:]
-    /// Who has the lock, where a source cannot be written since a file is locked.
+    /// The transaction that holds the lock, if a source cannot be written because a file is locked.
     var lockHolder = LockHolder.sourceWriter
-    /// Since when steps have been kept from tables by locks, by the tables' ids, and by whose.
+    /// By the tables' ids, since when locks have kept steps from a table, and who holds the lock.
     var locked: [Int64: (since: ContinuousClock.Instant, holder: LockHolder)] = [:]
-    /// Whether a step could not lock the target, so that it need not try another table.
+    /// Whether a step could not lock the target. The step then need not try another table.
     var isKeptFromTarget = false
-    /// Since when steps have been kept out by others, without one that was let in.
+    /// Since when others have kept out every step; `nil` if the last step was let in.
     var busySince: ContinuousClock.Instant?
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
@@ -73,18 +73,18 @@ final class Stepper {
         lockWait = LockWait(of: connection, patience: Self.longPatience)
         try StoredValue.define(on: connection)
         try RowHash.define(on: connection)
-        // No statements but the engine's own run here.
+        // Only the engine's own statements run here.
         connection.remembersSchemas = true
         try connection.configure(.foreignKeys, false)
         try connection.configure(.triggers, false)
         connection.setAuthorizer { [fired = statements.fired] event in fired.isFiring ? fired.decide(event) : .allow }
-        // Without a WAL, the source must not be ahead of what a power loss brings back.
+        // Without a WAL, the source must not be ahead of the target that a power loss brings back.
         try connection.setSynchronous("NORMAL", withoutWAL: "EXTRA")
         try connection.execute("PRAGMA main.cache_size = -8192")
-        // The journal of a batch's statement, which is a file otherwise, is at most as long as the batch.
+        // The statement journal of a batch would otherwise be a file. In memory it takes at most as much as the batch.
         try connection.execute("PRAGMA temp_store = MEMORY")
         connection.setAutomaticCheckpoint(frames: 0)
-        // SQLCipher 4 gives it as text.
+        // SQLCipher 4 gives the page size as text.
         pageSize =
             switch try connection.fetchValue(SQLiteValue.self, "PRAGMA main.page_size") {
             case .integer(let size): size
@@ -97,11 +97,12 @@ final class Stepper {
 
     func isAttached(_ migration: MigrationRecord) -> Bool { attached[migration.schema] != nil }
 
-    /// Attaches a migration's source, so that it can be written. Outside transactions.
+    /// Attaches a migration's source for writing. Call it outside transactions.
     func attach(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil else { return }
         if attached[migration.schema] != nil, try !detachReplaced(migration) { return }
-        // Under a number that another process's beginning was faster than. A file that is attached twice locks itself.
+        // The file may be attached already under another migration id: another process began first. A file that is attached twice
+        // locks itself.
         for other in attached.values where other.hasSource(migration.sourcePath) { try detach(other) }
         try SourceFile.attach(migration, to: connection, access: .readWrite, keys: keys)
         // With FULL, a journal that was deleted may be back after a power loss, and undo what the target relies on.
@@ -111,20 +112,22 @@ final class Stepper {
         attached[migration.schema] = migration
     }
 
-    /// Whether the source's file has been moved away or replaced since it was attached: what is written may go where nobody
-    /// finds it then.
+    /// Whether the source's file has been moved away or replaced since it was attached. If it has, nobody may find what is
+    /// written to it.
     private func isElsewhere(_ migration: MigrationRecord) -> Bool { connection.hasMoved(schema: migration.schema) }
 
     /// Detaches a source in whose place there is another file.
+    ///
+    /// - Returns: Whether the source has been detached.
     func detachReplaced(_ migration: MigrationRecord) throws -> Bool {
         guard !connection.isInTransaction, SourceFile.isReplaced(migration, on: connection) else { return false }
         try detach(migration)
-        // What was begun is begun anew.
+        // Stages must begin again with what they had begun.
         for memory in memories.values { memory.noteReplacedSource() }
         return true
     }
 
-    /// Makes sure, before what is written to the source counts, that others find it there.
+    /// Makes sure that others find the source's file where it was attached. Call it before a write of the source counts.
     func checkInPlace(_ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, isElsewhere(migration) else { return }
         throw MigrationError(
@@ -147,14 +150,15 @@ final class Stepper {
         try connection.detach(migration.schema)
     }
 
-    /// Detaches what could not be written when it was attached: SQLite reads it alone from then on. The next step tries again.
+    /// Detaches sources that could not be written when they were attached: SQLite only reads such a file from then on. The next
+    /// step tries again.
     func detachReadOnly() {
         for migration in attached.values where connection.isReadOnly(schema: migration.schema) ?? false {
             try? detach(migration)
         }
     }
 
-    /// Detaches what no table moves from, after a beginning that was refused: SQLite attaches ten files at most.
+    /// Detaches the sources from which no table moves, after a beginning that was refused: SQLite attaches ten files at most.
     func detachUnneeded() {
         guard let tables = try? store.load().tables else { return }
         for migration in attached.values
@@ -163,12 +167,12 @@ final class Stepper {
         }
     }
 
-    /// Where the source's file is; `nil` when it is the target's own.
+    /// The path of the source's file; `nil` if the source is the target's own file.
     func path(of migration: MigrationRecord) -> String? {
         migration.path(fromFolderOf: connection.fileName(schema: "main") ?? "")
     }
 
-    /// The file that is there; `nil` where there is none, or it is the target's own.
+    /// The identity of the file that is there now; `nil` if there is none, or if the source is the target's own file.
     func sourceFile(of migration: MigrationRecord) -> String? { path(of: migration).flatMap(FilePath.lastingIdentity) }
 
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
@@ -206,8 +210,8 @@ final class Stepper {
         return sql
     }
 
-    /// What a step of a table that was read before runs; `nil` when it does not fit since another connection has given the table
-    /// another shape in between, which the next step reads.
+    /// The SQL with which a step works on a table whose record was read before. `nil` if the SQL does not fit because another
+    /// connection has changed the table's shape in between; the next step reads the new shape.
     func currentSQL(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL? {
         do {
             return try sql(for: record, migration)
@@ -219,7 +223,7 @@ final class Stepper {
 
     /// Reads the stored state, and forgets what belongs to older shapes of the tables.
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
-        // A change that comes in between is seen by its number, in the transaction that counts.
+        // If the schema changes in between, the transaction that counts notices that by the version.
         let version = try connection.schemaVersion()
         if version != knownVersion {
             moves.removeAll()
@@ -229,13 +233,14 @@ final class Stepper {
         return try stored()
     }
 
-    /// Reads the stored state once more within a step. Tables that another connection has changed meanwhile are not taken for known:
-    /// the step goes by the records that it began with.
+    /// Reads the stored state once more within a step. Tables that another connection has changed meanwhile do not count as
+    /// known: the step goes by the records that it began with.
     func stored() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         try connection.isInTransaction ? store.load() : connection.readingTransaction(loadKnown)
     }
 
-    /// When the stored state was read. What other connections commit changes the first number, what this one does the second.
+    /// The moment at which the stored state was read. Commits of other connections change `data`, those of this connection
+    /// `changes`.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
     private struct Moment: Equatable {
@@ -244,7 +249,7 @@ final class Stepper {
         var schema: Int64
     }
 
-    /// When a ledger's entries were counted: steps change a ledger only with the rest.
+    /// The moment at which a ledger's entries were counted. Steps change a ledger only together with the other figures here.
     private struct LedgerMoment: Equatable {
         var data: Int64?
         var watermark: Int64?
@@ -252,7 +257,7 @@ final class Stepper {
         var settled: Int64
     }
 
-    /// The stored state, which is read anew if it may have changed. In a transaction that only reads.
+    /// The stored state, which is read again if it may have changed. Call it in a transaction that only reads.
     private func loadKnown() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         let schema = try connection.schemaVersion()
         let now = Moment(data: try dataVersion(), changes: connection.totalChanges, schema: schema)
@@ -287,7 +292,7 @@ final class Stepper {
         }
     }
 
-    /// What is known of a table's move may be true no longer.
+    /// Forgets what is known of a table's move, since that may no longer be true.
     func forget(_ id: Int64) {
         moves[id] = nil
         ledgers[id] = nil
@@ -295,15 +300,15 @@ final class Stepper {
         knownSources[id] = nil
     }
 
-    /// Makes sure that what was made for a source's table reads it rightly, in the transaction that is open.
+    /// Makes sure, in the open transaction, that the SQL made for a source's table still reads the table rightly.
     func confirmSource(_ record: TableRecord) throws { try knownSources[record.id]?.confirm() }
 
-    /// Makes sure, in the transaction that is open, that nobody has written a source that has no fence.
+    /// Makes sure, in the open transaction, that nobody has written a source that has no fence.
     func checkSourceUnchanged(_ record: TableRecord) throws { try knownSources[record.id]?.checkUnchanged() }
 
     // MARK: What stages remember
 
-    /// What a stage remembers.
+    /// The memory of a stage, which is made when it is first asked for.
     func memory<Memory: StageMemory>(_ type: Memory.Type) -> Memory {
         if let memory = memories[ObjectIdentifier(type)] as? Memory { return memory }
         let memory = Memory(pageSize: pageSize)
@@ -315,9 +320,9 @@ final class Stepper {
 
     /// What a step may do.
     enum Limit {
-        /// Work for that long, the commit included, at all tables or at that one.
+        /// Work for that long, the commit included, on all tables or on the named one.
         case time(Duration, table: String?)
-        /// Move so many pending rows of each table, or of that one, however long it takes.
+        /// Move that many pending rows of each table, or of the named one, however long it takes.
         case rows(Int64, table: String?)
 
         /// Whether a step may do anything for a table.
@@ -330,7 +335,7 @@ final class Stepper {
 
     // MARK: What a step relies on
 
-    /// Makes sure that the file is none that is being made of another one.
+    /// Makes sure that the file is not one that is still being made of another file.
     func checkFinished() throws {
         if try isUnfinished() { try WholeFileNote.checkFinished(connection) }
     }
@@ -345,7 +350,8 @@ final class Stepper {
 
     /// Runs `body`, which relies on what was read of a table before.
     ///
-    /// - Returns: `nil` when it fails since another process has brought the table further: what was missed is rightly gone.
+    /// - Returns: `nil` if `body` fails because another process has brought the table further: what `body` missed is rightly
+    ///   gone.
     @discardableResult
     func unlessOvertaken<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
         do {
@@ -356,7 +362,7 @@ final class Stepper {
         }
     }
 
-    /// Runs what copies rows of a table with the target's triggers on, if these are to fire.
+    /// Runs `body`, which copies rows of a table. The target's triggers are on meanwhile if they are to fire.
     func firing<Result>(_ sql: MoveSQL, _ body: () throws -> Result) throws -> Result {
         guard sql.firesTriggers else { return try body() }
         try connection.configure(.triggers, true)
@@ -364,17 +370,17 @@ final class Stepper {
         return try body()
     }
 
-    /// Whether tables have the shapes that are known, in the transaction that is open.
+    /// Whether, in the open transaction, the target's tables have the shapes that the stepper knows.
     func isCurrent() throws -> Bool {
         try connection.schemaVersion() == knownVersion
     }
 
-    /// The same, and that of one table's source.
+    /// Whether, in the open transaction, the target's tables and the source of one table have the shapes that the stepper knows.
     func isCurrent(_ record: TableRecord) throws -> Bool {
         try isCurrent() && knownSources[record.id]?.isCurrent() ?? true
     }
 
-    /// What the source of a table knows; `nil` where that is a table of the same file.
+    /// The claims in the source of a table; `nil` if the source is a table of the same file.
     func claims(of record: TableRecord) -> Claims? {
         attached.values.first { $0.id == record.migration }.map { Claims(connection: connection, migration: $0) }
     }

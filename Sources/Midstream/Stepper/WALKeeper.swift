@@ -4,47 +4,49 @@ internal import Synchronization
 
 /// Keeps the target's WAL from growing without end.
 ///
-/// SQLite starts the WAL anew when all of it has been copied into the file and nobody reads it. Where readers come and go
-/// without a pause, that moment never comes, and the WAL grows with each commit. So when it has become long, new readers
-/// of this process are held back until those that are there have left, for a few milliseconds at most.
+/// SQLite starts the WAL anew when all of it has been copied into the file and nobody reads it. If readers come and go without a
+/// pause, that moment never comes, and the WAL grows with each commit. So once the WAL is long, the keeper holds back new readers
+/// of this process until the present readers have left, for a few milliseconds at most.
 ///
 /// Source: <https://www.sqlite.org/wal.html#avoiding_excessively_large_wal_files>.
 final class WALKeeper: Sendable {
-    /// The frames from which on a commit of the application is followed by a checkpoint: SQLite's own bound.
+    /// From this many frames on, a checkpoint follows a commit of the application: SQLite's own bound.
     static let checkpointFrames = 1000
-    /// The pages that steps write before they copy the WAL into the file, 7 MB of the usual ones: what takes about as long
-    /// as a step. Steps write the same pages of an index again and again, and a checkpoint copies each once; half as many
-    /// would cost a quarter more of the processor's time.
+    /// How many pages steps write before they copy the WAL into the file: 7 MB of pages of the usual size, which take about as
+    /// long as a step. Steps write the same pages of an index again and again, and a checkpoint copies each page once. Half as
+    /// many pages would cost a quarter more of the processor's time.
     private static let stepFrames = 1700
-    /// Runs something while no reader of the process has a snapshot, if such a moment comes within a time.
+    /// Runs `body` while no reader of the process has a snapshot, if such a moment comes within `time`.
     ///
-    /// - Returns: Whether it came.
+    /// - Returns: Whether the moment came.
     typealias WithoutReaders = @Sendable (_ time: DispatchTimeInterval, _ body: () -> Void) -> Bool
 
-    /// The frames from which on readers are held back, 40 MB of the usual pages.
+    /// From this many frames on, readers are held back: 40 MB of pages of the usual size.
     private static let longFrames = 10_000
-    /// While steps follow each other by less, commits of the application leave checkpoints to them.
+    /// While steps follow each other within this time, commits of the application leave checkpoints to the steps.
     private static let steadyPace = Duration.milliseconds(250)
-    /// What is left to copy at most when a long WAL has just been copied by a step: as little as commits beside that have written.
+    /// How many frames may be left to copy after a step has just copied a long WAL: no more than commits beside the copying have
+    /// written.
     private static let fewFrames = 500
-    /// How long they are held back at most, when one of them stays: in milliseconds, twice as long after each try that
-    /// failed, up to the last.
+    /// How long readers are held back at most if one of them stays, in milliseconds. The time doubles after each try that failed,
+    /// up to the upper bound.
     private static let pauses = 10...160
 
     private struct State {
         /// The WAL's length after the last commit or checkpoint.
         var frames = 0
-        /// How many of the frames have been copied. The WAL starts anew only when all have, which commits that go on beside a
-        /// checkpoint keep it from.
+        /// How many of the frames have been copied. The WAL starts anew only when all have been copied; commits that go on beside
+        /// a checkpoint prevent that.
         var copied = 0
-        /// The WAL's length at the last checkpoint. What that has left, since somebody reads from before, the next one would leave too.
+        /// The WAL's length at the last checkpoint. Frames that this checkpoint left, because somebody reads an older snapshot,
+        /// the next checkpoint would leave too.
         var tried = 0
-        /// What of it steps have written, and will copy.
+        /// How many pages steps have written into the WAL. Steps will copy these pages.
         var stepped = 0
-        /// When a step has written last.
+        /// When a step last wrote.
         var lastStep: ContinuousClock.Instant?
         var isSteady: Bool { lastStep.map { ContinuousClock.now - $0 < WALKeeper.steadyPace } ?? false }
-        /// The length from which on readers are held back next, and for how long.
+        /// The length from which on readers are held back next; `pause` is for how long.
         var limit = WALKeeper.longFrames
         var pause = WALKeeper.pauses.lowerBound
     }
@@ -58,7 +60,7 @@ final class WALKeeper: Sendable {
 
     /// Notes the WAL's length after a commit of the application.
     ///
-    /// - Returns: Whether it is time for a checkpoint. What steps have written is left to them.
+    /// - Returns: Whether it is time for a checkpoint. Pages that steps have written are left to the steps.
     func committed(_ frames: Int) -> Bool {
         state.withLock { state in
             if frames < state.frames { (state.copied, state.tried) = (0, 0) }
@@ -78,8 +80,8 @@ final class WALKeeper: Sendable {
         }
     }
 
-    /// Whether it is time for steps to copy the WAL: for what they have written, or for the application's part that has been
-    /// left to them.
+    /// Whether it is time for steps to copy the WAL: because of what the steps have written, or because of the application's
+    /// part, which was left to the steps.
     var isDueForSteps: Bool {
         state.withLock { state in
             state.stepped >= Self.stepFrames
@@ -87,13 +89,13 @@ final class WALKeeper: Sendable {
         }
     }
 
-    /// The frames that what is written next comes behind, since the WAL cannot start anew before.
+    /// How many frames precede what is written next, because the WAL cannot start anew yet; 0 if all frames have been copied.
     var framesInTheWay: Int {
         state.withLock { $0.frames > $0.copied ? $0.frames : 0 }
     }
 
-    /// Whether the WAL has become so long that readers should be held back. While steps follow each other, the moment is awaited
-    /// when one has just copied it, so that little is left to copy.
+    /// Whether the WAL is so long that readers should be held back. While steps follow each other, the keeper first waits until a
+    /// step has just copied the WAL, so that little is left to copy.
     var isLong: Bool {
         state.withLock { state in
             guard state.frames >= state.limit else { return false }
@@ -121,7 +123,7 @@ final class WALKeeper: Sendable {
         }
     }
 
-    /// Copies the WAL into the file, as far as readers let it be.
+    /// Copies the WAL into the file, as far as readers allow.
     func copy(_ connection: Connection) {
         guard let (log, copied) = try? connection.checkpoint(mode: .passive) else { return }
         state.withLock { state in
