@@ -1,14 +1,14 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Two moves of which the second begins before the first has ended: of A to B, and now of B to C.
+/// Two moves, the second of which begins before the first has ended: A moves to B, and B now moves to C.
 ///
-/// The first goes on as a move of A to C, with its watermark and ledger: what they say has been settled is in B, and comes
-/// from there. So C has two sources, and nobody needs B to be whole.
+/// The first move goes on as a move of A to C, with its watermark and ledger: the rows that these call settled are in B, and come
+/// from B. So C has two sources, and nothing has to wait for B to be whole.
 struct Chain {
     /// The move of A to B.
     let first: TableRecord
-    /// The file of A, as that of C has it.
+    /// The migration from the file of A, as the file of C stores it.
     let origin: MigrationRecord
     let a: TableSchema
     let b: TableSchema
@@ -16,7 +16,7 @@ struct Chain {
     let second: TableRecord
     let c: TableSchema
 
-    /// Has the first move go on as that of A to C, in the transaction that is open.
+    /// Makes the first move go on as the move of A to C, in the open transaction.
     func store(_ joined: TableRecord, in store: StateStore) throws {
         let connection = store.connection
         for trigger in MoveSQL.dropTriggers(joined.id) { try connection.execute(trigger) }
@@ -31,7 +31,7 @@ struct Chain {
         try connection.create(sql.triggers(of: c), in: "main")
     }
 
-    /// Copies what the file of B knows of the first move, where that is another than C's.
+    /// Copies what the file of B stores of the first move, if that file is not the file of C.
     func copyState(_ joined: TableRecord, from schema: String, to store: StateStore) throws {
         let connection = store.connection
         try store.save(origin)
@@ -42,8 +42,8 @@ struct Chain {
         }
     }
 
-    /// No row of C, or of another source of C, may have a key of a row of A that is to come. Ledger and watermark are C's by
-    /// now.
+    /// Makes sure that no row of C, or of another source of C, has the key of a pending row of A. The ledger and the watermark
+    /// must be C's by now.
     func checkCollisions(_ joined: TableRecord, with others: [MoveSQL], _ connection: Connection) throws {
         let sql = sql(joined)
         let compatibility = Compatibility(connection: connection, target: c, source: a, sql: sql, others: others)
@@ -53,7 +53,7 @@ struct Chain {
         try beginning(joined, on: connection).checkExpressions(of: sql.isPending(after: joined.watermark))
     }
 
-    /// The first move as one that goes on to C.
+    /// The first move as the beginning of a move that goes on to C.
     func beginning(_ joined: TableRecord, on connection: Connection) -> Beginning {
         Beginning(joined, origin, target: c, source: a, on: connection)
     }
@@ -62,7 +62,7 @@ struct Chain {
         MoveSQL(record: joined, migration: origin, target: c, source: a)
     }
 
-    /// The move of A to C; `nil` where that cannot be said in SQL exactly, so that the first must end before.
+    /// The move of A to C; `nil` if SQL cannot express this move exactly, so that the first move must end before.
     func joined() -> TableRecord? {
         guard second.condition == nil, !first.firesTriggers else { return nil }
         // The checksum is of rows as they are in B.
@@ -98,7 +98,7 @@ struct Chain {
                 }
             case .expression(let text):
                 let operands = MappedColumns.operands(of: text, in: b)
-                // Of what has yet to come, no row is asked whether it has the present for a time.
+                // Nothing checks the pending rows for a text that a date function takes for the present.
                 guard ExpressionShape.names(in: text).isDisjoint(with: MappedColumns.rowIDNames),
                     ConnectionTerms(text, of: b).timeColumns.isEmpty,
                     let expression = inner.substituted(text, on: operands, of: b)
@@ -111,7 +111,7 @@ struct Chain {
             joined.columns.append(ColumnRecord(name: column.name, origin: origin))
         }
         joined.columns += ColumnRecord.left(of: a, in: c) + [.joined]
-        // Watermark and ledger are keys of A as the first move knows them.
+        // The watermark and the ledger have keys of A as the first move reads them.
         let keys = [(b, inner), (c, MappedColumns(target: c, source: a, records: joined.columns))].map {
             target,
             columns in
@@ -125,7 +125,7 @@ struct Chain {
         column.plain.map { .column(source.columns[$0].name) } ?? .expression(column.value)
     }
 
-    /// Whether rows of B and C are told apart, and are in order, by the same.
+    /// Whether the rows of B and those of C are told apart by the same key, and come in the same order.
     private func hasSameKey(_ outer: MappedColumns) -> Bool {
         guard b.hasRowID == c.hasRowID else { return false }
         if b.hasRowID {
@@ -140,7 +140,7 @@ struct Chain {
         "\(column ?? -2) \(term.isDescending) " + SQLIdentifier.lowercased(term.collation)
     }
 
-    /// Whether what is unique in C is so in B, for the rows of both sources together.
+    /// Whether what is unique in C by that index is unique in B too, across the rows of both sources.
     private func isUniqueInB(_ index: TableSchema.Index, _ outer: MappedColumns) -> Bool {
         guard index.isPlain else { return false }
         if outer.areNull(in: index) { return true }

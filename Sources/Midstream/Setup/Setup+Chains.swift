@@ -1,19 +1,19 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Sources that are targets themselves.
+// Sources that are themselves targets.
 extension Setup {
     // MARK: Finding them
 
-    /// A move into a table that moves on itself, as the file of that table has it.
+    /// A move into a table that itself moves on, as the file of that table stores it.
     private struct Former {
         let record: TableRecord
-        /// The rows' source, as this file has it; `nil` where it cannot go on with the move.
+        /// The source of the rows, as this file stores it; `nil` if this file cannot go on with the move.
         let origin: MigrationRecord?
         let isOfOtherFile: Bool
     }
 
-    /// The moves into the source of a table that have rows to come yet.
+    /// The moves into the source of a table that still have rows to come.
     private func formers(of record: TableRecord, _ migration: MigrationRecord) throws -> [Former] {
         try moves(intoSourceOf: record, migration).filter { former in
             former.record.phase == .copying || former.record.phase == .starting && former.isOfOtherFile
@@ -30,7 +30,7 @@ extension Setup {
         }
     }
 
-    /// The migration of another file with paths as seen from this one. It has the same number in both.
+    /// The migration of another file, with its path as seen from this file. The migration has the same id in both files.
     private func origin(_ theirs: MigrationRecord, in migration: MigrationRecord) throws -> MigrationRecord? {
         let main = connection.fileName(schema: "main") ?? ""
         guard let path = theirs.path(fromFolderOf: connection.fileName(schema: migration.schema) ?? ""),
@@ -66,7 +66,7 @@ extension Setup {
         return Chain(first: former.record, origin: origin, a: a, b: b, second: record, c: c)
     }
 
-    /// A move as one to the last table.
+    /// A former move, rewritten as a move into the last table of its chain.
     private func joined(
         _ former: Former,
         _ record: TableRecord,
@@ -76,8 +76,8 @@ extension Setup {
         if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
-            // That table has taken over what was to come into another one of this file; unless this one has just taken it over, for
-            // another process.
+            // The source's table has taken over the rows that were to come into another table of this file. This is no error if
+            // `record` has just taken over these rows itself, by another process.
             if try stepper.store.table(first.id) != nil,
                 try stepper.store.table(record.id)?.phase ?? .starting == .starting
             {
@@ -102,10 +102,11 @@ extension Setup {
 
     // MARK: Before anything is done
 
-    /// Makes sure that what has yet to come into the source of a table can come into the table itself. Within a file, it
-    /// comes into the source now where that cannot be.
+    /// Makes sure that the rows that have yet to come into the source of a table can come into the table itself. If they cannot,
+    /// and both tables are in one file, brings these rows into the source now.
     ///
     /// - Parameter isShared: Whether another table takes rows of the same source.
+    /// - Throws: ``Ended`` when it has brought the rows into the source.
     func checkFormers(of record: TableRecord, _ migration: MigrationRecord, isShared: Bool) throws {
         for former in try formers(of: record, migration) {
             if former.isOfOtherFile {
@@ -117,7 +118,8 @@ extension Setup {
         }
     }
 
-    /// Makes sure that no row has yet to come into a source that cannot be written: who moves on with it writes it.
+    /// Makes sure that no row has yet to come into a source that cannot be written: a move that goes on with such rows writes the
+    /// source.
     func checkNothingToCome(_ record: TableRecord, _ migration: MigrationRecord) throws {
         guard try !formers(of: record, migration).isEmpty else { return }
         throw MigrationError(
@@ -132,8 +134,10 @@ extension Setup {
         try chain(former, record, migration).map { $0.joined() != nil } ?? true
     }
 
-    /// Takes out those that cannot begin together with the others, which bring rows into their sources that have to be there
-    /// before. Within a file.
+    /// Takes out the tables that cannot begin together with the others, because the others bring rows into their sources, which
+    /// must be there before. Applies only within one file.
+    ///
+    /// - Returns: The tables that were taken out.
     func takeOutFollowing(_ begun: inout [Beginning], _ migration: MigrationRecord) throws -> [Beginning] {
         guard migration.sourcePath == nil else { return [] }
         let following = try begun.filter { following in
@@ -145,7 +149,7 @@ extension Setup {
                     && (sharing.count > 1 || !canJoin(former, record, migration))
             }
         }
-        // In a circle nobody is the first, which is told of later.
+        // In a circle no table is the first; a later check reports that.
         guard following.count < begun.count else { return [] }
         begun.removeAll { beginning in following.contains { $0.record.id == beginning.record.id } }
         return following
@@ -161,8 +165,8 @@ extension Setup {
 
     // MARK: Taking over
 
-    /// Has the sources of moves into a table of another file belong to this one. That table has been claimed, so nobody
-    /// goes on with them there.
+    /// Makes the sources of the moves into a table of another file belong to this file. That table has been claimed, so nobody
+    /// goes on with these moves in its own file.
     func takeOver(_ record: TableRecord, _ migration: MigrationRecord) throws {
         for former in try formers(of: record, migration) {
             let (_, joined) = try joined(former, record, migration)
@@ -173,15 +177,16 @@ extension Setup {
         }
     }
 
-    /// Gives them back, when the claim on that table has been withdrawn, and its own file may be going on with them.
+    /// Gives these sources back after the claim on that table has been withdrawn, so that the table's own file may go on with the
+    /// moves.
     ///
-    /// - Parameter isForgotten: Whether the target has but a note of the beginning.
+    /// - Parameter isForgotten: Whether the target has only a note of the beginning.
     func giveBack(_ record: TableRecord, _ migration: MigrationRecord, isForgotten: Bool = false) throws {
         guard migration.sourcePath != nil else { return }
         for former in try moves(intoSourceOf: record, migration) where former.record.phase != .done {
             try assign(former.record, former, migration, isForgotten: isForgotten) { claims in
                 let claim = try claims.all().first { $0.id == former.record.id }
-                // Another of this file's tables may have it.
+                // Another of this file's tables may have the source.
                 guard try isForgotten || isStarting(record), try self.claims(on: record, migration).isEmpty,
                     claim?.targetFile.hasSameBytes(as: claims.targetFile()) == true
                 else { return nil }
@@ -190,7 +195,8 @@ extension Setup {
         }
     }
 
-    /// The same for all tables of a source on which this file has no claim, as where its process has died after that was withdrawn.
+    /// Gives back what was taken over with all tables of a source on which this file has no claim. This is needed, for instance,
+    /// if the process died after the claim was withdrawn.
     func giveBackAll(_ migration: MigrationRecord) throws {
         let moves = try StateStore(connection: connection, schema: migration.schema).load().tables
         for table in Set(moves.filter { $0.phase != .done }.map { SQLIdentifier.lowercased($0.target) }) {
@@ -199,7 +205,7 @@ extension Setup {
         }
     }
 
-    /// This file's claims on the source of a table. Another process may have had to withdraw one meanwhile.
+    /// This file's claims on the source of a table. Another process may have had to withdraw a claim meanwhile.
     private func claims(on record: TableRecord, _ migration: MigrationRecord) throws -> [Claims.Claim] {
         let claims = Claims(connection: connection, migration: migration)
         return try claims.all().filter {
@@ -208,8 +214,8 @@ extension Setup {
     }
 
     /// - Parameters:
-    ///   - isForgotten: Whether the target knows nothing of the move, so that there is nothing of its own to lock.
-    ///   - owner: The file that is to have the source, unless it is to be left as it is.
+    ///   - isForgotten: Whether the target stores nothing of the move, so that the target has nothing to lock.
+    ///   - owner: Gives the file that is to have the source; `nil` to leave the source as it is.
     private func assign(
         _ record: TableRecord,
         _ former: Former,
@@ -228,13 +234,13 @@ extension Setup {
         try claims.write(assign)
     }
 
-    /// Has the moves into a table go on as moves into the one that it moves to, in the transaction that is open.
+    /// Makes the moves into a table go on as moves into the table that it moves to, in the open transaction.
     ///
     /// - Returns: Whether there are such moves.
     func join(_ record: TableRecord, _ migration: MigrationRecord) throws -> Bool {
         let formers = try formers(of: record, migration)
         if formers.isEmpty { return false }
-        // The sources of this table that have nothing to do with the one whose rows it takes now.
+        // Possible other sources of the table: the moves besides `record` and those that go on as moves into the table.
         let own = Set(formers.map(\.record.id) + [record.id])
         let strangers = try stepper.load().tables.filter { !own.contains($0.id) }
         for former in formers {

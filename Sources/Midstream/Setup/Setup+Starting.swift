@@ -1,28 +1,27 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// From the storing of what is to move to its moving.
+// From the moment that a move is stored until its rows may move.
 extension Setup {
-    /// Why tables do not begin to move after all. They have been taken back.
+    /// Why tables do not begin to move after all. Their beginning has been taken back.
     enum Refusal {
-        /// Somebody without Midstream has changed one, or its source, since it was checked.
+        /// A program without Midstream has changed a table, or its source, since Midstream checked them.
         case changed
-        /// Somebody has written a row into one that collides, or moves on what has yet to come into the source.
+        /// Somebody has written a row that collides, or moves on the rows that have yet to come into the source.
         case error(MigrationError)
 
-        /// - Parameter changed: What to throw where a table has changed.
+        /// - Parameter changed: The error to throw if a table has changed.
         func raise(_ changed: any Error) throws {
             if case .error(let error) = self { throw error }
             throw changed
         }
     }
 
-    /// Finishes what was begun: fences sources, lets tables move, and makes sure that sources are those that were
-    /// claimed.
+    /// Finishes what was begun: fences sources, lets tables move, and makes sure that the sources are those that were claimed.
     ///
-    /// - Parameter needed: The migration that must begin now. Others' tables whose beginning was cut short are left as they are
-    ///   while their source, which may have been claimed, cannot be reached, or not be written. No row has moved, and nobody
-    ///   sees its rows in the target.
+    /// - Parameter needed: The migration that must begin now. Tables of other migrations whose beginning was cut short stay as
+    ///   they are while their source cannot be reached or written. The source may have been claimed, but no row has moved, and
+    ///   nobody sees the source's rows in the target.
     @discardableResult
     func resume(needed: MigrationRecord? = nil) throws -> Refusal? {
         let (migrations, records) = try stepper.load()
@@ -33,7 +32,8 @@ extension Setup {
                 do {
                     _ = try Undo(stepper: stepper, migration: migration).release(record)
                 } catch  where Self.isUnreachable(error) && migration.id != needed?.id {
-                    // All rows are there, and nobody needs it for the target: the next step tries again, and tells.
+                    // All rows are in the source, and the target does not need the release: the next step tries again, and
+                    // reports the error.
                 }
             }
             for record in own where record.phase == .copying {
@@ -59,7 +59,7 @@ extension Setup {
 
     /// Lets tables of a migration move whose beginning was cut short.
     ///
-    /// - Throws: Why they cannot; those that do not fit any more have been taken back.
+    /// - Throws: Why they cannot move. Beginnings that no longer fit have been taken back.
     func finishBeginning(_ records: [TableRecord], _ migration: MigrationRecord) throws {
         let changed = MigrationError(
             .sourceChanged,
@@ -69,13 +69,13 @@ extension Setup {
         try resume(records, migration, isNeeded: true)?.raise(changed)
     }
 
-    /// Loads what is stored once nothing is about to begin any more but what cannot be reached: what another process is about to
-    /// begin is not seen yet, and it may have claimed the source.
+    /// Loads the stored state once no table is about to begin, except tables whose source cannot be reached. If another process
+    /// is about to begin a move, Midstream does not see the move as begun yet, and the process may have claimed the source.
     ///
-    /// - Returns: With it, the version of the schema from which on nothing has changed.
+    /// - Returns: The stored state, with the schema version from which on nothing has changed.
     func resumeAndLoad() throws -> (version: Int64, migrations: [MigrationRecord], records: [TableRecord]) {
         try stepper.untilDone {
-            // Somebody may have held the source, so that it could not be fenced.
+            // Somebody may have locked the source, so that it could not be fenced.
             let cutShort = try stepper.load().tables.filter(\.isHalfBegun).map(\.id)
             if !cutShort.isEmpty { try resume() }
             let version = try connection.schemaVersion()
@@ -97,7 +97,7 @@ extension Setup {
             stepper.detachReadOnly()
             let left = try records.filter(isStarting)
             guard left.count == records.count else {
-                // What was missed is rightly gone if another process has brought some of them further.
+                // If another process has brought some tables further, what was missed is rightly gone.
                 return left.isEmpty ? nil : try resume(left, migration, isNeeded: isNeeded)
             }
             closeForWrites(left, migration)
@@ -106,10 +106,11 @@ extension Setup {
         }
     }
 
-    /// Takes back what was about to begin and could not, unless another process lets it move.
+    /// Takes back a beginning that could not be finished, unless another process lets the table move.
     ///
-    /// - Throws: ``MigrationError`` when the source cannot be reached, which may have been claimed: a claim that the target does
-    ///   not know would be an error. Only where there is no file is it not asked: see ``Unreleased``.
+    /// - Throws: ``MigrationError`` when the source cannot be reached. The source may have been claimed, and a claim that the
+    ///   target does not know would be an error. Only if there is no file does this function not look at the source: see
+    ///   ``Unreleased``.
     func takeBack(_ record: TableRecord, _ migration: MigrationRecord) throws {
         if let path = stepper.path(of: migration), FilePath.isGone(path) {
             return try forget(record, migration)
@@ -118,9 +119,9 @@ extension Setup {
         try withdraw([record], migration, Claims(connection: connection, migration: migration))
     }
 
-    /// Takes back what has begun in a file that is withdrawn: nobody has used it, and no row has come.
+    /// Takes back what has begun in a file that is withdrawn: nobody has used the file, and no row has come.
     ///
-    /// - Parameter source: The file that it was made of.
+    /// - Parameter source: The file of which the withdrawn file was made.
     func takeBackWithdrawn(from source: String) throws {
         try setBackWithdrawn(from: source)
         let (migrations, records) = try stepper.load()
@@ -131,7 +132,7 @@ extension Setup {
         }
     }
 
-    /// Has what has begun be about to begin once more, in one transaction.
+    /// Sets the tables that have begun to move back to `starting`, in one transaction.
     func setBackWithdrawn(from source: String) throws {
         let file = FilePath.identity(source)
         try stepper.waitingTransaction {
@@ -141,22 +142,22 @@ extension Setup {
             let own = Set(migrations.filter { stepper.path(of: $0).flatMap(FilePath.identity) == file }.map(\.id))
             for record in records where record.phase == .copying && record.undoStage == nil {
                 for trigger in MoveSQL.dropTriggers(record.id) { try connection.execute(trigger) }
-                // What was taken over with a table's claim is given back with that.
+                // A move that was taken over with a table's claim is given back together with the claim.
                 guard own.contains(record.migration) else {
                     try stepper.store.remove(record)
                     stepper.forget(record.id)
                     continue
                 }
                 try TableUpdate.move(record, to: .starting, connection)
-                // It fits no table any more.
+                // The beginning fits no table any more.
                 let nothing = Definitions(target: nil, source: nil)
                 try stepper.store.save(nothing, in: WholeFileNote.copiedFile(connection), of: record)
             }
         }
     }
 
-    /// Has the target forget a table that was about to move from a source that is not there. That is noted, since the file may come
-    /// back, and may have been claimed.
+    /// Makes the target forget a table that was about to move from a source that is not there. The target notes this, since the
+    /// file may come back, and may have been claimed.
     private func forget(_ record: TableRecord, _ migration: MigrationRecord) throws {
         try stepper.waitingTransaction {
             guard try isStarting(record) else { return }
@@ -176,8 +177,8 @@ extension Setup {
         )
     }
 
-    /// Takes back the claims of what was cancelled before it had begun, or has returned, where the source's file is there again.
-    /// What cannot be reached is left to the next one who looks.
+    /// Takes back the claims of moves that were cancelled before they had begun, or whose rows have returned, if the source's
+    /// file is there again. Claims that cannot be reached are left to the next caller.
     func takeBackClaimed() throws {
         for note in try Unreleased(connection: connection).claimed() {
             let migration = MigrationRecord(id: Identifiers.next(), sourcePath: note.source)
@@ -193,20 +194,20 @@ extension Setup {
         _ = try settle(note, claim, migration)
     }
 
-    /// Takes back the claim that a note tells of, and forgets the note, unless the file that is there is another one than that which
-    /// was to be claimed: that may come back.
+    /// Takes back the claim that a note tells of, and forgets the note. Does neither if the file that is there is not the one
+    /// that was to be claimed: the other file may come back.
     ///
     /// - Returns: Whether there is no such claim any more.
     func settle(_ note: Unreleased.Note, _ claim: Claims.Claim?, _ migration: MigrationRecord) throws -> Bool {
         if let claim {
-            // It may be that of the file which this one is a copy of.
+            // The claim may be that of the file of which this file is a copy.
             let claims = Claims(connection: connection, migration: migration)
             let isOwn = claim.targetFile.hasSameBytes(as: claims.targetFile()) || claims.isStale(claim)
             guard isOwn, claim.moved == nil, !note.isAfter(claim) else { return false }
             try takeBack(claim, migration)
         } else {
             guard let file = note.file, stepper.sourceFile(of: migration) == file else { return false }
-            // Whoever has taken it back may have died before the rest.
+            // The process that took back the claim may have died before it did the rest.
             try giveBackAll(migration)
         }
         try stepper.waitingTransaction { try Unreleased(connection: connection).forget(note.id) }
@@ -222,27 +223,27 @@ extension Setup {
                 if claim.undoStage != nil { try Undo.raiseSequence(record, migration, connection) }
             }
         } catch let error as SQLiteError where error.isMissingTable {
-            // Another process has withdrawn the last one.
+            // Another process has withdrawn the last claim.
         }
         try giveBack(record, migration, isForgotten: true)
     }
 
-    /// A move that has ended needs no note any more.
+    /// Forgets the note of a move that has ended, which needs no note any more.
     func forgetNote(_ id: Int64) throws {
         try stepper.waitingTransaction { try Unreleased(connection: connection).forget(id) }
     }
 
-    /// A table, or its source, is not the one any more that was checked.
+    /// A table, or its source, is no longer the one that was checked.
     struct Changed: Error {}
 
-    /// Another target was faster to claim rows of a source.
+    /// Another target has claimed rows of a source first.
     private struct Taken: Error {
         let error: MigrationError
     }
 
     /// Fences the sources of tables that are `starting`, and lets them move: all of them, or none.
     private func start(_ records: [TableRecord], _ migration: MigrationRecord) throws -> Refusal? {
-        // Whoever stored that they are about to begin may have died before it was on the disk.
+        // The process that stored the beginning may have died before the beginning was on the disk.
         if migration.sourcePath != nil { try connection.sync(schema: "main") }
         let claims = Claims(connection: connection, migration: migration)
         let journal =
@@ -256,7 +257,7 @@ extension Setup {
         }
         do {
             try stepper.untilDone { try tryToStart(records, migration, claims) ? () : nil }
-            // What the two files know of each other is not to be in a WAL alone, which somebody may leave behind.
+            // What the two files store of each other must not be in a WAL alone: somebody may leave the WAL behind.
             for schema in try fenced(records, migration).isEmpty ? ["main"] : Set(["main", migration.schema]) {
                 _ = try? connection.checkpoint(schema: schema, mode: .passive)
             }
@@ -284,16 +285,16 @@ extension Setup {
         let fenced = try fenced(records, migration)
         if let first = fenced.first {
             try stepper.writeSource(migration, of: first) {
-                // They may be claimed in another file than the one which is there, and are not to be in two.
+                // The tables may be claimed in a file that is not the one now there, and must not be claimed in two files.
                 if try WholeFileNote.isWithdrawn(connection) { throw Changed() }
-                // Another process may have brought them to their end, or back: a claim that the target does not know would
+                // Another process may have brought the tables to their end, or back: a claim that the target does not know would
                 // be an error for ever.
                 let left = try fenced.filter(isStarting)
                 for record in left { try checkDefinitions(record, migration) }
                 try checkFile(left, claims)
                 try unlessTaken { try claims.stake(left) }
             }
-            // Not before: a beginning that is refused leaves the source as it was.
+            // Not earlier: a beginning that is refused leaves the source as it was.
             _ = try? connection.execute("PRAGMA \(migration.schema).journal_mode = WAL")
             try unlessTaken { for record in fenced { try takeOver(record, migration) } }
         }
@@ -302,7 +303,7 @@ extension Setup {
         for record in records { _ = try strangers(record, among: known) }
         var areClaimed = true
         try stepper.waitingTransaction {
-            // Another process may have been here meanwhile.
+            // Another process may have done this meanwhile.
             let left = try records.filter(isStarting)
             if migration.sourcePath != nil {
                 let claimed = Set(try claims.all().map(\.id))
@@ -315,11 +316,12 @@ extension Setup {
             for record in Self.inOrder(left, migration) {
                 let isOnward = migration.sourcePath == nil && stored[SQLIdentifier.lowercased(record.source)] != nil
                 if isOnward {
-                    // It takes the triggers off which those have that it takes over.
+                    // A table that moves on drops the guard triggers of the moves that it takes over, so these triggers must
+                    // exist.
                     try connection.create(guards, in: "main")
                     guards.removeAll()
                 }
-                // What moves on brings other moves with it.
+                // A table that moves on brings the moves into its source with it.
                 if try letMove(record, migration, claims, among: stored, number: number, &guards) {
                     stored = Self.byTargets(try stepper.load().tables)
                 }
@@ -331,8 +333,8 @@ extension Setup {
         return areClaimed
     }
 
-    /// Makes sure that the sources of tables that are about to move are in the file in which they were checked, or have their claims:
-    /// these may be in the other one, and the two are not to be claimed by one number.
+    /// Makes sure that the sources of tables that are about to move are in the file in which they were checked, or have their
+    /// claims. Otherwise the claims may be in the other file, and the two files must not be claimed under one id.
     private func checkFile(_ records: [TableRecord], _ claims: Claims) throws {
         let now = stepper.sourceFile(of: claims.migration)
         for record in records {
@@ -343,7 +345,7 @@ extension Setup {
         }
     }
 
-    /// - Throws: ``Taken`` where rows belong to another migration by now.
+    /// - Throws: ``Taken`` if the rows belong to another migration now.
     private func unlessTaken(_ body: () throws -> Void) throws {
         do {
             try body()
@@ -352,7 +354,7 @@ extension Setup {
         }
     }
 
-    /// With tables first that others move on from: these take over what those have yet to get.
+    /// Puts tables from which others move on first: the others take over the rows that the first have yet to get.
     private static func inOrder(_ records: [TableRecord], _ migration: MigrationRecord) -> [TableRecord] {
         guard migration.sourcePath == nil else { return records }
         var (left, ordered) = (records, [TableRecord]())
@@ -364,7 +366,7 @@ extension Setup {
         return ordered
     }
 
-    /// Makes sure, in the transaction that is open, that a table which is about to move, and its source, are those that were
+    /// Makes sure, in the open transaction, that a table which is about to move, and its source, are the tables that were
     /// checked.
     private func checkDefinitions(_ record: TableRecord, _ migration: MigrationRecord) throws {
         let now = try Definitions(of: record.target, from: record.source, migration, connection)
@@ -372,18 +374,18 @@ extension Setup {
         guard now == checked, now.target != nil, now.source != nil else { throw Changed() }
     }
 
-    /// Whether a table has yet to begin, in the transaction that is open.
+    /// Whether a table has yet to begin, in the open transaction.
     func isStarting(_ record: TableRecord) throws -> Bool {
         try stepper.store.table(record.id)?.phase == .starting
     }
 
-    /// Lets one move, in the transaction that is open.
+    /// Lets one table move, in the open transaction.
     ///
     /// - Parameters:
     ///   - stored: All tables that move, by their targets.
-    ///   - number: That of the guard triggers.
-    ///   - guards: Those that are to be created, which this one's come to.
-    /// - Returns: Whether others move as well since then: those that had moved into its source.
+    ///   - number: The number of the guard triggers.
+    ///   - guards: The guard triggers that are to be created; the function adds those of this table.
+    /// - Returns: Whether other tables move as well since then: the moves into this table's source now go on into this table.
     private func letMove(
         _ record: TableRecord,
         _ migration: MigrationRecord,
@@ -409,7 +411,7 @@ extension Setup {
             let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else { throw Changed() }
         let beginning = Beginning(record, migration, target: target, source: source, on: connection)
-        // Until the source is fenced, and the target has the guard triggers, others may have written rows that do not fit.
+        // Until the source is fenced and the target has the guard triggers, others may have written rows that do not fit.
         try beginning.checkRows()
         try Compatibility(
             connection: connection,
@@ -438,12 +440,12 @@ extension Setup {
         Dictionary(grouping: records) { SQLIdentifier.lowercased($0.target) }
     }
 
-    /// Has the target forget tables that are about to move, but those that another process lets move, or whose source is
-    /// claimed.
+    /// Makes the target forget tables that are about to move, except those that another process lets move and those whose source
+    /// is claimed.
     ///
     /// - Parameters:
-    ///   - isNoted: Whether that is noted, since a claim may show later.
-    ///   - withdrawn: Those whose claims have been taken back.
+    ///   - isNoted: Whether the target notes the beginning, since a claim may turn up later.
+    ///   - withdrawn: The tables whose claims have been taken back.
     func forgetUnclaimed(
         _ records: [TableRecord],
         _ migration: MigrationRecord,
@@ -453,14 +455,14 @@ extension Setup {
         let claims = Claims(connection: connection, migration: migration)
         let file = stepper.sourceFile(of: migration)
         try stepper.waitingTransaction {
-            // Nobody claims it in the meantime, since that takes the target's lock as well.
+            // Nobody claims the source meanwhile, since a claim takes the target's lock as well.
             let known = migration.sourcePath == nil ? [] : try claims.all()
             for record in try records.filter(isStarting) {
                 let isUnfenced = try isUnfenced(record)
                 let isClaimed =
                     !isUnfenced && known.contains { $0.id == record.id } && !claims.isTaken(record, among: known)
                 if isClaimed { continue }
-                // The claim may be in another file than the one which is there.
+                // The claim may be in a file that is not the one now there.
                 let isElsewhere = try !withdrawn.contains(record.id) && stepper.store.sourceFile(of: record) != file
                 if !isUnfenced, isNoted || isElsewhere {
                     try removeNoting(record, migration)
@@ -472,8 +474,8 @@ extension Setup {
         for record in records { stepper.forget(record.id) }
     }
 
-    /// Takes back what was begun, unless another process lets it move, or claims the source anew. The target forgets it
-    /// last: what the source knows of alone would be an error for ever.
+    /// Takes back what was begun, unless another process lets the table move, or claims the source anew. The target forgets the
+    /// table last: a claim that only the source knows would be an error for ever.
     private func withdraw(_ records: [TableRecord], _ migration: MigrationRecord, _ claims: Claims) throws {
         var withdrawn: Set<Int64> = []
         let fenced = try fenced(records, migration)

@@ -3,10 +3,10 @@ internal import SQLiteConnection
 
 // Sources that cannot be written: they have neither claim nor fence.
 extension Setup {
-    /// Looks whether the source can be written, before anything is stored. If it cannot, its tables move without being closed for
-    /// writes, where they are to be kept.
+    /// Checks, before anything is stored, whether the source can be written. If it cannot, its tables move without being closed
+    /// for writes, provided that they are to be kept.
     ///
-    /// - Throws: ``MigrationError`` where they are not, or where the move would have to write the source.
+    /// - Throws: ``MigrationError`` if the tables are not to be kept, or if the move would have to write the source.
     func settleAccess(_ begun: inout [Beginning], _ migration: MigrationRecord) throws {
         guard migration.sourcePath != nil, let cause = try reasonNotToWrite(migration) else { return }
         let path = stepper.path(of: migration) ?? "of the source"
@@ -26,9 +26,9 @@ extension Setup {
         for index in begun.indices { begun[index].stamp = stamp }
     }
 
-    /// Tries to write the source, and takes that back at once.
+    /// Tries to write the source, and takes the write back at once.
     ///
-    /// - Returns: Why it cannot be written; `nil` where it can, or where somebody else has it locked, who can write it then.
+    /// - Returns: Why the source cannot be written; `nil` if it can be, or if somebody else has locked it, who then can write it.
     private func reasonNotToWrite(_ migration: MigrationRecord) throws -> SQLiteError? {
         if connection.isReadOnly(schema: migration.schema) ?? false {
             return SQLiteError(code: .readOnly, message: "the file can be opened for reading alone")
@@ -37,7 +37,7 @@ extension Setup {
         do {
             _ = try stepper.withoutPatience {
                 let version: Int64 = try connection.fetchValue(pragma) ?? 0
-                // What is known of the schemas outlives this, which changes none.
+                // The write changes no schema, so what is known of the schemas stays valid.
                 let knowledge = connection.schemaKnowledge
                 try connection.execute("BEGIN")
                 defer {
@@ -58,7 +58,7 @@ extension Setup {
     /// Whether a table's source has no claim of its own.
     func isUnfenced(_ record: TableRecord) throws -> Bool { try UnfencedClaims(connection: connection).has(record.id) }
 
-    /// Those of a migration's tables whose source has a claim, or is to get one.
+    /// The tables of a migration whose source has a claim, or is to get one.
     func fenced(_ records: [TableRecord], _ migration: MigrationRecord) throws -> [TableRecord] {
         if migration.sourcePath == nil { return [] }
         let unfenced = try UnfencedClaims(connection: connection).ids()
@@ -71,10 +71,10 @@ extension Setup {
         return try isClosed || stepper.store.hasGuards(of: record.id)
     }
 
-    /// Has tables refuse new rows that have yet to begin to move and cannot: a row could take the key of one that is to come, and
-    /// they could never begin then. Where the target cannot be written either, nobody can.
+    /// Makes tables refuse new rows if the tables have yet to begin to move and cannot: a row could take the key of a row that is
+    /// to come, and the table could then never begin. If the target cannot be written either, nobody can write such a row.
     func closeForWrites(_ records: [TableRecord], _ migration: MigrationRecord) {
-        // Of a file that is not there, no row comes.
+        // No row comes from a file that is not there.
         if let path = stepper.path(of: migration), FilePath.isGone(path) { return }
         let open = records.filter { (try? isClosed($0)) == false }
         if open.isEmpty { return }

@@ -1,9 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// What is said of tables that move already.
+// Wishes about tables that are moving already.
 extension Setup {
-    /// Makes sure that what is asked for is what is stored, as far as it cannot change any more.
+    /// Makes sure that the wishes are what is stored, as far as that can no longer change.
     func checkUnchanged(
         _ wish: TableMigration,
         _ retirement: SourceRetirement,
@@ -16,22 +16,22 @@ extension Setup {
             throw Self.changed("retirement .\(record.retirement)", "retirement .\(retirement)", record)
         }
         guard !record.columns.contains(.joined) else { return }
-        // Of a table whose rows cannot all be hashed, less is stored than was asked for.
+        // If not all rows of a table can be hashed, less is stored than was asked for.
         let isLowered = wish.verification == .complete && record.verification == .batches
         if wish.verification != record.verification, !isLowered {
             throw Self.changed("verification \(record.verification)", "\(wish.verification)", record)
         }
-        // What is not said is as it was.
+        // A wish that is left out stays as it was.
         if let fires = wish.firesTriggers, fires != record.firesTriggers {
             let words = ("firesTriggers = true", "firesTriggers = false")
             throw Self.changed(fires ? words.1 : words.0, fires ? words.0 : words.1, record)
         }
-        // A source that cannot be attached now is looked at when its tables go on moving.
+        // A source that cannot be attached now is checked when its tables go on moving.
         try? attach(migration, source)
         try checkColumns(wish, record, migration)
     }
 
-    /// Makes sure that either all tables of a file that is to be deleted when it is empty began to move so, or none.
+    /// Makes sure that, of the tables of one file, either all or none began to move with `.deleteFileWhenEmpty`.
     func checkDeletion(_ retirement: SourceRetirement, _ migration: MigrationRecord, _ records: [TableRecord]) throws {
         guard let path = migration.sourcePath else { return }
         let other = records.first { record in
@@ -83,11 +83,11 @@ extension Setup {
         }
     }
 
-    /// Whether the filter, which has chosen no table, was right before: rows of the source have moved into this database, or a table
-    /// that it chooses has moved on, so that a view which refuses writes has its name.
+    /// Whether the filter, which now chooses no table, was right before. This is so if rows of the source have moved into this
+    /// database, or if a table that the filter chooses has moved on, so that a view which refuses writes has the table's name.
     ///
-    /// An application says the calls that began a migration at each launch. The first call of a chain chooses no table when the chain
-    /// has ended.
+    /// An application repeats the calls that began a migration at each launch. The first call of a chain chooses no table once
+    /// the chain has ended.
     func hasEnded(
         _ filter: (inout TableMigration) throws -> Void,
         _ migration: MigrationRecord,
