@@ -5,16 +5,16 @@ internal import Synchronization
 final class AutoMigration: Sendable {
     private struct Running {
         var timer: (any DispatchSourceTimer)?
-        /// Which one it is: a step may call for another one.
+        /// Distinguishes timers: a step may start another timer.
         var number = 0
     }
 
     private let running = Mutex(Running())
     private let queue = DispatchQueue(label: "midstream.steps", qos: .utility)
 
-    /// Calls `step` at that pace, until it returns `false`. Takes the place of a timer that runs.
+    /// Calls `step` at that pace until `step` returns `false`. Replaces a timer that runs.
     ///
-    /// - Parameter step: Is given what tells whether the timer still runs.
+    /// - Parameter step: Gets a closure that tells whether this timer still runs.
     func start(_ pace: MigrationPace, _ step: @escaping @Sendable (_ isRunning: () -> Bool) -> Bool) {
         running.withLock { running in
             running.timer?.cancel()
@@ -38,9 +38,9 @@ final class AutoMigration: Sendable {
         running.withLock { $0.number == number && $0.timer != nil }
     }
 
-    /// Cancels the timer, which may never be released while it is suspended.
+    /// Cancels the timer. A timer must not be released while it is suspended.
     ///
-    /// - Parameter number: The only one to stop; `nil` for whichever runs.
+    /// - Parameter number: The number of the only timer to stop; `nil` for whichever timer runs.
     func stop(_ number: Int? = nil) {
         running.withLock { running in
             guard number ?? running.number == running.number else { return }

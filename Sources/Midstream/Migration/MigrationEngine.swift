@@ -3,7 +3,7 @@ internal import SQLText
 internal import SQLiteConnection
 internal import Synchronization
 
-/// Runs a database's migrations: begins them, makes the steps, and tells who wants to know.
+/// Runs a database's migrations: begins them, makes the steps, and informs the listeners.
 final class MigrationEngine: Sendable {
     private let path: String
     private let gate: FileGate
@@ -11,7 +11,7 @@ final class MigrationEngine: Sendable {
     private let keys: Keyring
     /// The stepper, which is opened when there is something to move.
     private let stepper: Confined<StepperBox>
-    /// Whether the file may be one that is being made of another: by the database that this is the engine of.
+    /// Whether the file may be one that the database of this engine is making of another file.
     private let makesWholeFile: Bool
     private let listeners = Mutex(Listeners())
     private let auto = AutoMigration()
@@ -29,23 +29,23 @@ final class MigrationEngine: Sendable {
 
     private struct Listeners {
         var filters: [Filter] = []
-        /// How often tables may have been created, which tells whether one has come while a filter was added.
+        /// How often tables may have been created. This tells whether a table has come while a filter was added.
         var schemaChanges = 0
         var mayHaveNewTables = false
-        /// Whether one that was created could not begin, which the next step tries again.
+        /// Whether a table that was created could not begin to move. The next step tries again.
         var haveNewTablesFailed = false
         var event: [@Sendable (MigrationEvent) -> Void] = []
         var progress: [@Sendable (MigrationProgress) -> Void] = []
         var streams: [Int: AsyncStream<MigrationProgress>.Continuation] = [:]
         var lastStream = 0
-        /// Whether the database is closed: streams have ended, and others end at once.
+        /// Whether the database is closed: its streams have ended, and new streams end at once.
         var isClosed = false
         /// Tables whose migrations were cancelled, about which the filters are not asked again.
         var cancelled: Set<String> = []
         /// Tables that were seen to move.
         var begun: Set<String> = []
         var sourceInUse: (@Sendable () -> Void)?
-        /// The thread that uses the stepper, and calls the application in the midst of that.
+        /// The thread that uses the stepper, and that calls the application meanwhile.
         var user: ThreadIdentity?
     }
 
@@ -54,13 +54,13 @@ final class MigrationEngine: Sendable {
         var retirement: SourceRetirement
         var givenUp: Set<String>
         var body: @Sendable (inout TableMigration) throws -> Void
-        /// What it asked for when it was added, by which a filter that is added again takes the place of the first.
+        /// What the filter asked for when it was added. A filter that is added again and asks for that replaces the first.
         var asked: [String: String]
     }
 
     /// - Parameters:
     ///   - makesWholeFile: Whether the file may be one that is being made of another.
-    ///   - inspecting: A connection to tell by whether the file has migrations whose beginning or end was cut short.
+    ///   - connection: A connection with which to find out whether the file has migrations whose beginning or end was cut short.
     init(
         path: String,
         gate: FileGate,
@@ -97,7 +97,7 @@ final class MigrationEngine: Sendable {
             if box.isClosed { throw MigrationError(.misuse, "the database is closed") }
             let stepper = try box.stepper ?? makeStepper()
             box.stepper = stepper
-            // What an earlier call could not roll back, for want of memory.
+            // An earlier call could not roll back, for want of memory.
             if stepper.connection.isInTransaction || stepper.connection.isHalfUndone {
                 try stepper.connection.rollBack()
             }
@@ -111,14 +111,14 @@ final class MigrationEngine: Sendable {
             defer {
                 stepper.onEvent = nil
                 listeners.withLock { $0.user = nil }
-                // Who closes the database in the midst of this cannot close it.
+                // A caller that closed the database during `body` could not close the stepper.
                 if listeners.withLock(\.isClosed) { box.close() }
             }
             do {
                 return try body(stepper)
             } catch {
                 stepper.detachReadOnly()
-                // What could be opened for reading alone may be writable by the next call.
+                // A file that could be opened only for reading may be writable at the next call.
                 if stepper.connection.isReadOnly(schema: "main") ?? false { box.stepper = nil }
                 throw error
             }
@@ -180,11 +180,13 @@ final class MigrationEngine: Sendable {
         }
     }
 
-    /// Whether the thread runs a filter, or the answer to what becomes of a refused row, which would wait for what waits for it,
-    /// were it to write.
+    /// Whether this thread runs a filter, or decides what becomes of a refused row. If the thread wrote meanwhile, it would wait
+    /// for the very call that waits for the thread.
     var isInMidstOfStep: Bool { listeners.withLock { $0.user == .current } }
 
-    /// Has tables return to their sources; `nil` for all that move.
+    /// Makes tables return to their sources.
+    ///
+    /// - Parameter names: The tables; `nil` for all that move.
     func cancel(_ names: [String]?) throws {
         let before = listeners.withLock(\.cancelled)
         do {
@@ -206,8 +208,8 @@ final class MigrationEngine: Sendable {
         }
     }
 
-    /// - Parameter cancelled: The tables whose beginning an earlier try has taken back, in lower case.
-    /// - Returns: `false` when another process has let a table move meanwhile that was about to.
+    /// - Parameter cancelled: The tables, in lower case, whose beginning an earlier try has taken back.
+    /// - Returns: `false` if another process has meanwhile let a table move that was about to.
     private func tryToCancel(_ names: [String]?, _ stepper: Stepper, _ cancelled: inout Set<String>) throws -> Bool {
         let setup = Setup(stepper: stepper)
         let (_, migrations, records) = try setup.resumeAndLoad()
@@ -222,7 +224,7 @@ final class MigrationEngine: Sendable {
             )
         }
         let chosen = records.filter { record in
-            // A table that has moved may move again, when its source's table has been made anew.
+            // A table that has moved may move again, after its source's table was made anew.
             let isFormer =
                 record.phase == .done
                 && records.contains { $0.phase != .done && SQLIdentifier.equal($0.target, record.target) }
@@ -248,7 +250,7 @@ final class MigrationEngine: Sendable {
         return true
     }
 
-    /// Has `body` called when a source's file is to be deleted and is open.
+    /// Sets the closure to call when a source's file is to be deleted but is open.
     func onSourceInUse(_ body: @escaping @Sendable () -> Void) {
         listeners.withLock { $0.sourceInUse = body }
     }
@@ -265,12 +267,12 @@ final class MigrationEngine: Sendable {
         }
     }
 
-    /// Asks the filters about tables that were created since.
+    /// Asks the filters about the tables that were created since the last call.
     func considerNewTables() {
         let (filters, settled) = listeners.withLock { listeners in
             defer { listeners.mayHaveNewTables = false }
             if listeners.mayHaveNewTables { listeners.haveNewTablesFailed = false }
-            // Another process may have cancelled what this one has begun.
+            // Another process may have cancelled a move that this process has begun.
             return (listeners.mayHaveNewTables ? listeners.filters : [], listeners.cancelled.union(listeners.begun))
         }
         for filter in filters {
@@ -315,7 +317,7 @@ final class MigrationEngine: Sendable {
         }
     }
 
-    /// Tells those who listen that a step has failed, and which tables are stopped now.
+    /// Tells the listeners that a step has failed, and which tables are stopped now.
     private func tellOfFailure(_ error: MigrationError) {
         report(.failed(error))
         if error.code == .misuse { return }
@@ -346,7 +348,7 @@ final class MigrationEngine: Sendable {
         listeners.withLock { $0.progress.append(handler) }
     }
 
-    /// - Parameter now: What it begins with.
+    /// - Parameter now: Gives the progress that the stream begins with.
     func progressStream(now: () -> MigrationProgress?) -> AsyncStream<MigrationProgress> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: MigrationProgress.self,
@@ -365,7 +367,7 @@ final class MigrationEngine: Sendable {
         continuation.onTermination = { [weak self] _ in
             _ = self?.listeners.withLock { $0.streams.removeValue(forKey: id) }
         }
-        // Read when it is told of steps, or the last one could come between.
+        // The progress is read once the stream hears of steps; otherwise the last step could come between.
         if let progress = now() {
             continuation.yield(progress)
             if progress.isFinished { continuation.finish() }
@@ -392,21 +394,21 @@ final class MigrationEngine: Sendable {
         guard !listeners.withLock(\.isClosed) else { return }
         auto.start(pace) { [weak self] isRunning in
             guard let self else { return false }
-            // Steps that have little to do, such as those that sync, make room for others.
+            // A step that has little to do, such as a step that syncs, leaves time for other steps.
             let end = ContinuousClock.now + pace.budget
             var left = pace.budget
             while left >= pace.budget / 4 {
                 if let throttle, !throttle() { return true }
                 // An error has been reported; the next step tries again.
                 guard let progress = try? step(.time(left, table: nil)) else { return true }
-                // Who was told of the end may have begun another migration.
+                // A listener that was told of the end may have begun another migration.
                 if progress.isFinished { return (try? readProgress())?.isFinished == false }
                 if progress.outcome != .worked || !isRunning() || listeners.withLock(\.isClosed) { return true }
                 left = end - .now
             }
             return true
         }
-        // Who closes the database on another thread has stopped the timer that ran before this one.
+        // A thread that closed the database meanwhile has stopped only the timer that ran before this one.
         if listeners.withLock(\.isClosed) { auto.stop() }
     }
 
@@ -414,15 +416,15 @@ final class MigrationEngine: Sendable {
         auto.stop()
     }
 
-    /// Ends auto migration, and closes the stepper's connection when a step that runs has ended.
+    /// Ends auto migration, and closes the stepper's connection once a running step has ended.
     func close() {
         endStreams()
         auto.stop()
-        // Who closes it in a filter has what is going on end first.
+        // If a filter closes the database, the call that runs the filter closes the stepper when it ends.
         _ = stepper.withValueUnlessHeld { $0.close() }
     }
 
-    /// Nothing comes any more.
+    /// Ends all streams: no further progress will come.
     func endStreams() {
         let streams = listeners.withLock { listeners in
             defer { listeners.streams.removeAll() }

@@ -1,21 +1,21 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Many small tables. Each of them alone would take several transactions to its end, and each change of the schema has every
-// other connection read all of it anew: they go together as far as a step's time allows.
+// Many small tables. Each alone would take several transactions to its end, and after each change of the schema every other
+// connection reads all of the schema again. So small tables move together, as far as a step's time allows.
 extension Stepper {
     /// What tables have done together in a step.
     struct Together {
         var moved: Int64 = 0
-        /// `nil` where none could do anything together.
+        /// `nil` if no tables could do anything together.
         var outcome: MigrationProgress.Outcome?
-        /// The tables that have been seen to.
+        /// The tables that need nothing more in this step.
         var handled: Set<Int64> = []
     }
 
-    /// Does what is next for tables that can go together.
+    /// Does what is next for tables that can move or retire together.
     ///
-    /// - Parameter begun: Those that the step may do something for, in their order.
+    /// - Parameter begun: The tables for which the step may do something, in their order.
     func advanceTogether(
         _ begun: [TableRecord],
         _ migrations: [MigrationRecord],
@@ -41,7 +41,7 @@ extension Stepper {
                 together.outcome = outcome
                 if outcome == .worked { break }
             } catch  where Self.isOfOneSource(error) {
-                // Each of them tells by itself.
+                // Each of these tables reports its error when its own turn comes.
             }
         }
         return together
@@ -49,7 +49,7 @@ extension Stepper {
 
     /// Moves the rows of small tables, one table after the other, in one transaction.
     ///
-    /// - Returns: The rows; `nil` where nothing was done.
+    /// - Returns: The number of rows; `nil` if nothing was done.
     private func copyTogether(
         _ records: [TableRecord],
         _ migrations: [MigrationRecord],
@@ -65,7 +65,7 @@ extension Stepper {
                 let copying = Copying(stepper: self, migration: migration, sql: try sql(for: record, migration))
                 return try copying.isSmall() ? copying : nil
             }
-            // Where a large table comes first, it goes by itself.
+            // If a large table comes first, it moves alone.
             guard let first = records.first, try withoutPatience({ try copying(first) }) ?? nil != nil else {
                 return nil
             }
@@ -84,7 +84,7 @@ extension Stepper {
             guard let moved = moved ?? nil, moved.tables > 0 else { return nil }
             return moved.rows
         } catch  where Self.isOfOneSource(error) {
-            // All of it has been rolled back. The table goes on by itself, and tells.
+            // The whole transaction has been rolled back. The table that failed goes on alone, and reports the error.
             if let last { apart.insert(last.id) }
             return nil
         }
