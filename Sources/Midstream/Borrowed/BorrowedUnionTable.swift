@@ -1,7 +1,7 @@
 internal import SQLiteConnection
 
-/// The union table of a connection that other code opened: its statements come without a word before, so it finds out by
-/// itself what they are, and writes of it are carried out row by row.
+/// The union table of a connection that other code opened. Other code does not announce its statements, so the union table finds
+/// out by itself what they are. It carries out writes row by row.
 final class BorrowedUnionTable: UnionTable {
     private let writes: BorrowedWrites
 
@@ -11,7 +11,8 @@ final class BorrowedUnionTable: UnionTable {
         writes.connectedTables += 1
     }
 
-    /// The text is not known while SQLite plans. What it could be is looked at when it matters: ``admitNumber()``.
+    /// While SQLite plans, the text of the statement is not known. ``admitNumber()`` looks at the running statements when it
+    /// matters.
     override func traits() throws -> QueryTraits {
         QueryTraits(
             isSimple: false,
@@ -26,13 +27,14 @@ final class BorrowedUnionTable: UnionTable {
         )
     }
 
-    /// A row value before an IN comes as plain comparisons, of which SQLite would then forget the subquery's affinity.
+    /// SQLite hands a row value before an IN to the table as plain comparisons, and would then forget the affinity of the
+    /// subquery.
     override func admitNumber() throws { try writes.refuseRowMembership(on: table) }
 
     override func comparesTextAsNumber() throws -> Bool { writes.runningStatementsHaveCompound() }
 
-    /// A statement has begun. Until it ends, this connection keeps one snapshot, and nothing but its own promotions changes
-    /// where a row is.
+    /// Notes that a statement has begun. Until the statement ends, this connection keeps one snapshot, and only the connection's
+    /// own promotions change where a row is.
     override func open() throws -> VirtualTableCursor {
         try writes.noteStatement()
         return try super.open()
@@ -46,7 +48,7 @@ final class BorrowedUnionTable: UnionTable {
         do {
             return try writes.update(table, arguments)
         } catch let error as SQLiteError where error.code == .readOnlyRollback {
-            // The next one finds the source as it should be.
+            // After this, the next write finds the source as it should be.
             try? table.statements.rollBackJournals?()
             throw error
         }
@@ -60,7 +62,7 @@ final class BorrowedUnionTable: UnionTable {
     override func disconnect() {
         super.disconnect()
         writes.connectedTables -= 1
-        // The connection may be about to be closed, which statements would keep from being done.
+        // The connection may be about to be closed, and statements would keep it open.
         writes.onDisconnect?()
     }
 }

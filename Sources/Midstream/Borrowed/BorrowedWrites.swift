@@ -1,25 +1,25 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Carries out what statements do to the union tables of a connection that other code opened: each row by a statement on
-/// the target's table, within the statement that runs.
+/// Carries out what statements do to the union tables of a connection that other code opened. Each row is written by a statement
+/// on the target's table, within the statement that runs.
 final class BorrowedWrites {
     private let connection: Connection
     /// Statements that were prepared before the overlay was removed may outlive it.
     private weak var overlay: Overlay?
     private let statements: InternalStatements
-    /// What the views and triggers of the file have.
+    /// The traits of the file's views and triggers.
     var schemaTraits = QueryTraits.unknown
-    /// What the views of `temp` have, which the connection's owner may make at any time.
+    /// The traits of the views of `temp`. The connection's owner may make such views at any time.
     private var temporary: (version: Int64, traits: QueryTraits)?
-    /// The moving tables that a foreign key ties to another one.
+    /// The moving tables that a foreign key ties to another table.
     var tied: Set<Int64> = []
-    /// Called with each statement, in its snapshot; an error ends it.
+    /// Called with each statement, in the statement's snapshot. An error ends the statement.
     var checkSchema: (() throws -> Void)?
-    /// Called when a union table is let go.
+    /// Called when SQLite disconnects a union table.
     var onDisconnect: (() -> Void)?
-    /// How many union tables SQLite has. It lets them go when a change of the schema is undone, and takes them when a
-    /// statement names them.
+    /// How many union tables SQLite has connected. SQLite disconnects them when a change of the schema is undone, and connects
+    /// them when a statement names them.
     var connectedTables = 0
 
     private struct PlanKey: Hashable {
@@ -34,7 +34,7 @@ final class BorrowedWrites {
     /// Whether a statement is being opened: see ``begin(_:)``.
     private var isOpening = false
 
-    /// The statement that wrote a row last, and the connection's count of changes right after.
+    /// The statement that wrote the last row, and the connection's count of changes right after.
     private var lastRow: (statement: UInt, changes: Int64)?
 
     init(overlay: Overlay) {
@@ -54,7 +54,7 @@ final class BorrowedWrites {
         plans.removeAll()
     }
 
-    /// A statement has begun to read or write a union table, or goes on to do so.
+    /// Called when a statement begins to read or write a union table, or goes on to do so.
     func noteStatement() throws {
         statements.epoch += 1
         try checkSchema?()
@@ -62,7 +62,7 @@ final class BorrowedWrites {
 
     // MARK: Reads
 
-    /// Whether a view that a statement may name, or a trigger, has something.
+    /// Whether a view that a statement may name, or a trigger, has the trait.
     func viewsHave(_ trait: KeyPath<QueryTraits, Bool>) throws -> Bool {
         try schemaTraits[keyPath: trait] || temporaryTraits()[keyPath: trait]
     }
@@ -78,7 +78,7 @@ final class BorrowedWrites {
         while try views.step() {
             if case .text(let sql) = views.value(at: 0) { traits.add(SQLScript(sql).outline()) }
         }
-        // What a transaction has made may be undone, and its number given to something else.
+        // What a transaction has made may be undone, and another change may then get the schema version.
         if !connection.isInTransaction { temporary = (version, traits) }
         return traits
     }
@@ -96,16 +96,16 @@ final class BorrowedWrites {
 
     // MARK: The beginning of a write
 
-    /// Takes the target's write lock before the statement reads: natively it would have it by now, and a lock that is
-    /// asked for after a read is refused at once when another connection writes.
+    /// Takes the target's write lock before the statement reads. Natively SQLite would have the lock by now. If another
+    /// connection writes, SQLite refuses at once a lock that is asked for after a read.
     func begin(_ table: MovingTable) throws {
-        // A statement that was undone may be run again.
+        // A statement that was undone may run again.
         lastRow = nil
-        // Taking it sets `changes()`.
+        // Taking the lock sets `changes()`.
         let asksForChanges = connection.runningStatements(thatMayWrite: true).contains { running in
             running.sql.map { SQLScript($0).outline().functionCalls.contains { $0.name == "changes" } } ?? true
         }
-        // A TEMP trigger on the target's table that writes the union table begins it again.
+        // If a TEMP trigger on the target's table writes the union table, SQLite calls this function again meanwhile.
         if !asksForChanges, !isOpening {
             isOpening = true
             defer { isOpening = false }
@@ -114,11 +114,12 @@ final class BorrowedWrites {
         try noteStatement()
     }
 
-    /// Has SQLite note where the target stands before the statement that runs changes it, so that the statement can be
-    /// undone alone. Of itself it would do so for `temp` only, which is where the union table is.
+    /// Makes SQLite note the state of the target before the running statement changes it, so that this statement alone can be
+    /// undone. By itself, SQLite would do so only for `temp`, which is where the union table is.
     ///
-    /// What is run changes nothing. It could violate the rowid's uniqueness after other rows, so SQLite opens a statement
-    /// journal, and with it one for the statement that it is run in. (An INSERT would set the sequence of AUTOINCREMENT.)
+    /// The UPDATE that this function runs changes nothing. But since the UPDATE could violate the rowid's uniqueness after other
+    /// rows, SQLite opens a statement journal for it, and with it one for the statement within which it runs. (An INSERT would
+    /// set the sequence of AUTOINCREMENT.)
     ///
     /// Source: <https://www.sqlite.org/tempfiles.html>, section 2.3.
     private func openStatement(_ table: MovingTable) throws {
@@ -131,8 +132,8 @@ final class BorrowedWrites {
 
     /// Inserts, changes or deletes a row.
     ///
-    /// - Parameter values: The old rowid, the new one, then all columns. NULL and NULL first for an INSERT; the old rowid
-    ///   alone for a DELETE.
+    /// - Parameter values: The old rowid, the new rowid, then all columns. For an INSERT, NULL and NULL come first; for a DELETE,
+    ///   there is only the old rowid.
     /// - Returns: The rowid of an inserted row.
     func update(_ table: MovingTable, _ values: ValueReferences) throws -> Int64? {
         let operation: WritePlan.Operation =
@@ -161,7 +162,7 @@ final class BorrowedWrites {
             let isDone = try carryOut(plan, operation, table, values)
             let inserted = connection.lastInsertRowID
             if operation != .insert || !isDone { overlay?.setLastInsertRowID(lastInsertRowID) }
-            // A row that is left as it is tells nothing to those after it, and is not counted.
+            // A row that is left as it is has no effect on the rows after it, and is not counted.
             if isDone { lastRow = (writers[0].identity, connection.totalChanges) }
             if !isDone { throw try notDone(mode, table) }
             return operation == .insert ? inserted : nil
@@ -171,8 +172,9 @@ final class BorrowedWrites {
         }
     }
 
-    /// An error as the statement is to end with it. The OR clause speaks of the new row's constraints alone, and not of its
-    /// types, of what triggers raise, and of pending rows that the target does not take; but SQLite would apply it by the code.
+    /// The error with which the statement must end. The OR clause applies only to constraints of the new row. It does not apply
+    /// to the row's types, to errors that triggers raise, or to pending rows that the target does not take; but SQLite would
+    /// apply it by the error's code.
     private func outOfClause(_ error: SQLiteError, _ mode: ConflictMode) -> SQLiteError {
         guard ResultCode.constraint ~= error.code, mode != .abort, mode != .replace else { return error }
         switch error.code {
@@ -183,9 +185,10 @@ final class BorrowedWrites {
         }
     }
 
-    /// What to say of a row that was left as it is.
+    /// The error for a row that was left as it is.
     private func notDone(_ mode: ConflictMode, _ table: MovingTable) throws -> SQLiteError {
-        // SQLite goes on with the next row, and does not count this one. It would keep a message for a later error.
+        // SQLite goes on with the next row, and does not count this one. SQLite would keep a message, and report it with a later
+        // error.
         if mode == .ignore { return SQLiteError(code: .constraint, message: "") }
         throw Self.refusal(of: table, "a row that the statement means is gone")
     }
@@ -203,7 +206,7 @@ final class BorrowedWrites {
             } catch let error as SQLiteError
                 where ResultCode.constraint ~= error.code && error.code != .constraintTrigger && operation == .delete
             {
-                // One that cannot be in the target goes without having been there.
+                // A pending row that cannot be in the target is deleted without having been there.
                 try table.discard(key)
                 return true
             }

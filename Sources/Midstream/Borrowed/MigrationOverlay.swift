@@ -1,8 +1,8 @@
 internal import SQLText
 public import SQLiteConnection
 
-/// Lets a connection that other code opened see and write moving tables whole: one of GRDB, SQLite.swift, FMDB, or plain
-/// C.
+/// Lets a connection that other code opened read and write moving tables whole: a connection of GRDB, SQLite.swift, FMDB, or
+/// plain C.
 ///
 ///     let database = try Database(path: "new.db")      // begins the migration, and makes steps
 ///     try database.addMigration(source: .file("old.db")) { table in … }
@@ -11,10 +11,11 @@ public import SQLiteConnection
 ///     try MigrationOverlay.install(on: connection!)
 ///     sqlite3_exec(connection, "UPDATE messages SET read = 1 WHERE id = 7", nil, nil, nil)
 ///
-/// Names without a schema mean the whole tables from then on. What cannot be done so fails with an error that names
-/// ``execute(_:_:)``, which runs a statement as a ``Database`` does. `Docs/OtherLibraries.md` has the list.
+/// From then on, names without a schema mean the whole tables. If the overlay cannot carry out a statement, the statement fails
+/// with an error that names ``execute(_:_:)``, which runs a statement as a ``Database`` does. `Docs/OtherLibraries.md` has the
+/// list.
 ///
-/// It is confined as the connection is: call it where, and when, the connection may be used.
+/// The overlay is confined as its connection is: call it only where, and when, the connection may be used.
 public final class MigrationOverlay {
     private let connection: Connection
     private let access: DatabaseAccess
@@ -29,18 +30,18 @@ public final class MigrationOverlay {
 
     // MARK: Coming and going
 
-    /// Puts the overlay on a connection, once; a connection that has it keeps it, and it is brought up to date.
+    /// Puts the overlay on a connection. A connection that has an overlay keeps it, and the overlay is brought up to date.
     ///
-    /// It stays until the connection is closed, by whatever function, or until ``uninstall()``. No setting of the connection
-    /// is changed: not its authorizer, its busy handler, its hooks.
+    /// The overlay stays until the connection is closed, by whatever function, or until ``uninstall()``. It changes no setting of
+    /// the connection: neither the authorizer, nor the busy handler, nor the hooks.
     ///
     /// - Parameters:
-    ///   - handle: A `sqlite3*` on the target's file. No transaction is open on it.
-    ///   - sourceKey: Gives the key of a source's file by its path; `nil` for files that are not encrypted.
+    ///   - handle: A `sqlite3*` on the target's file. It must have no open transaction.
+    ///   - sourceKey: Gives the key of a source's file by the file's path; `nil` for files that are not encrypted.
     /// - Returns: The overlay.
-    /// - Throws: ``MigrationError``: `sourceUnavailable`; `unsupported` when something in the schema would see a part of the
-    ///   rows alone, such as a trigger that mentions a moving table; `misuse` in a transaction, or while a statement of the
-    ///   connection is running. The connection has no overlay then, and must not read moving tables. `SQLiteError` of the file.
+    /// - Throws: ``MigrationError``: `sourceUnavailable`; `unsupported` when something in the schema would see only a part of the
+    ///   rows, such as a trigger that mentions a moving table; `misuse` in a transaction, or while a statement of the connection
+    ///   is running. The connection then has no overlay, and must not read moving tables. `SQLiteError` of the file.
     /// - Complexity: O(1) in the tables' rows.
     @discardableResult
     public static func install(
@@ -64,7 +65,7 @@ public final class MigrationOverlay {
         return overlay
     }
 
-    /// The overlay of a connection that has one.
+    /// The overlay of a connection; `nil` if the connection has none.
     public static func installed(on handle: OpaquePointer) -> MigrationOverlay? {
         registry.withValue { $0.overlays[ConnectionIdentity(handle)] }
     }
@@ -76,7 +77,7 @@ public final class MigrationOverlay {
         )
     }
 
-    /// SQLite drops no table, and removes no function, while a statement runs: what is removed is removed as a whole.
+    /// While a statement runs, SQLite drops no table and removes no function. The overlay must be removed as a whole.
     private static func checkIdle(_ connection: Connection) throws {
         guard connection.hasBusyStatement else { return }
         throw MigrationError(
@@ -99,7 +100,7 @@ public final class MigrationOverlay {
         watch = SchemaWatch(statements: overlay.statements)
         overlay.tables.borrowed = writes
         writes.checkSchema = { [weak self] in try self?.watch.check() }
-        // Statements of before may outlive all of it.
+        // Statements that were prepared before the overlay was removed may outlive it.
         overlay.admission = { [weak self, weak overlay] _, moving in
             guard let self, let overlay else { return }
             let known = Set(overlay.byName.keys).union(overlay.twins.map(SQLIdentifier.lowercased))
@@ -114,7 +115,7 @@ public final class MigrationOverlay {
         }
         writes.onDisconnect = { [weak self] in self?.access.releaseStatements() }
         let identity = connection.identity
-        // What SQLite keeps is what keeps this object.
+        // SQLite keeps this closure, and the closure keeps this object.
         try connection.whenClosed { [self] in
             Self.registry.withValue { $0.overlays[identity] = nil }
             _ = self
@@ -130,28 +131,29 @@ public final class MigrationOverlay {
         do {
             try access.overlay.refresh()
         } catch {
-            // It stays as it was, and so does what it rests on.
+            // The overlay stays as it was, and so must what it depends on.
             (watch, writes.schemaTraits, writes.tied) = former
             writes.forgetPlans()
             throw error
         }
     }
 
-    /// Brings the overlay up to date: takes tables out that have moved, and takes those in that have begun to move.
+    /// Brings the overlay up to date: removes tables that have moved, and adds tables that have begun to move.
     ///
-    /// A connection that learns late that a table has moved reads and writes it right all the same. One that learns late
-    /// that a table has begun to move reads a part of its rows. So call this when a connection is handed out, or when a
-    /// migration has been added; it costs one read of the schema's number when nothing has changed.
+    /// If a connection learns late that a table has moved, it still reads and writes the table rightly. If it learns late that a
+    /// table has begun to move, it reads only a part of the table's rows. So call this function when a connection is handed out,
+    /// or when a migration has been added. If nothing has changed, it costs one read of the schema's version.
     ///
-    /// - Throws: As ``install(on:sourceKey:)``. The overlay stays as it was, and statements that it does not fit fail.
+    /// - Throws: The errors of ``install(on:sourceKey:)``. The overlay then stays as it was, and statements that it does not fit
+    ///   fail.
     public func refresh() throws {
         try checkOpen()
         guard !connection.isInTransaction else { throw Self.inTransaction }
         try settle()
     }
 
-    /// Takes the overlay off the connection, which goes on without: it sees the target's part of moving tables alone, and
-    /// cannot write them.
+    /// Takes the overlay off the connection. Without it, the connection sees only the target's part of moving tables, and cannot
+    /// write them.
     ///
     /// - Throws: ``MigrationError`` with code `misuse` in a transaction, and while a statement of the connection is running.
     public func uninstall() throws {
@@ -184,10 +186,10 @@ public final class MigrationOverlay {
     ///     try MigrationOverlay.installed(on: handle)?.execute(
     ///         "INSERT INTO messages(id, body) VALUES (?, ?) ON CONFLICT(id) DO UPDATE SET body = excluded.body", [7, "…"])
     ///
-    /// It is for what the connection's own functions cannot do with a moving table, and can do everything else.
+    /// Use it for what the connection's own functions cannot do with a moving table. It can do everything else, too.
     ///
-    /// - Throws: `SQLiteError`, as on a table that is whole. ``MigrationError`` with code `refusedStatement` when the
-    ///   statement needs all rows in one place.
+    /// - Throws: `SQLiteError`, as on a table that is whole. ``MigrationError`` with code `refusedStatement` when the statement
+    ///   needs all rows in one place.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws {
         try running { try access.execute(sql, arguments) }
     }
@@ -214,13 +216,15 @@ public final class MigrationOverlay {
         }
     }
 
-    /// Makes the overlay anew that a statement has had taken down: nobody asks before the connection's own statements.
+    /// Makes the overlay anew after a statement has had it taken down: nothing checks for the overlay before the connection's own
+    /// statements.
     private func putBack() throws {
         guard access.overlay.isSuspended else { return }
         if connection.isInTransaction { try access.overlay.resume() } else { try settle() }
     }
 
-    /// Where SQLite has no union table, none tells when the connection is closed, which statements would keep from being done.
+    /// Releases the statements if SQLite has connected no union table: then nothing tells when the connection is closed, and the
+    /// statements would keep it open.
     private func releaseStatementsOfNobody() {
         if writes.connectedTables == 0 { access.releaseStatements() }
     }
