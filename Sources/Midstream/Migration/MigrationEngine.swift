@@ -162,7 +162,7 @@ final class MigrationEngine: Sendable {
         return chosen.moving(among: records)
     }
 
-    /// Checks what a filter asks for as ``add(_:_:givingUp:_:)`` does, and begins nothing.
+    /// Checks what a filter asks for as ``add(_:_:givingUp:allowsNoTables:_:)`` does, and begins nothing.
     func rehearse(
         _ source: MigrationSource,
         _ retirement: SourceRetirement,

@@ -50,7 +50,7 @@ final class UnionCursor: VirtualTableCursor {
     /// passed.
     @exclusivity(unchecked) var count: (left: Int64, passed: Int64)?
     /// How many rows the statement has passed without looking at any; not counted further once that no longer matters: see
-    /// ``countRest()``.
+    /// ``countRest(_:)``.
     @exclusivity(unchecked) var unseen = 0
     @exclusivity(unchecked) var isSeen = false
     /// The filter's arguments, and how much the connection had written then; `nil` if the scan can only go on as it began.
