@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// A statement that writes a moving table, and that may have to be run again from the start: if the target does not take the
+/// A statement that writes a moving table. It may have to be run again from the start, if the target does not take the
 /// type of a value.
 struct Attempt {
     let table: MovingTable
@@ -9,8 +9,8 @@ struct Attempt {
     private let changes: Int64
     private let lastInsertRowID: Int64
     private let wasInTransaction: Bool
-    /// Whether a savepoint is open, to which it can be undone. SQLite does not undo a statement in a transaction whose
-    /// error it did not foresee, as those of types.
+    /// Whether a savepoint is open, to which the statement can be undone. Within a transaction, SQLite does not undo a
+    /// statement that fails with an error which SQLite did not foresee, such as an error of types.
     private let hasSavepoint: Bool
 
     init(_ access: DatabaseAccess, _ table: MovingTable) {
@@ -24,15 +24,15 @@ struct Attempt {
         hasSavepoint = isGuarded && (try? access.connection.execute("SAVEPOINT midstream_attempt")) != nil
     }
 
-    /// Lets what it has done stand.
+    /// Lets stand what the statement has done.
     func keep() {
         guard hasSavepoint, access.isInTransaction else { return }
         try? access.connection.execute("RELEASE midstream_attempt")
     }
 
-    /// Undoes what is left of it after an error; the counts are as before it then.
+    /// Undoes what is left of the statement after an error, and sets the counts of changes back.
     ///
-    /// - Returns: `false` when that cannot be done.
+    /// - Returns: `false` if the statement cannot be undone.
     func undo() throws -> Bool {
         if wasInTransaction {
             guard access.isInTransaction else { return false }
@@ -51,7 +51,7 @@ struct Attempt {
         return true
     }
 
-    /// As with OR FAIL. SQLite need not have counted them.
+    /// Whether the failed statement has left rows behind, as with OR FAIL. SQLite need not have counted these rows.
     private func hasKeptRows() throws -> Bool {
         if access.totalChanges != totalChanges { return true }
         guard access.lastInsertRowID != lastInsertRowID else { return false }

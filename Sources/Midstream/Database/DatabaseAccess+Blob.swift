@@ -2,7 +2,8 @@ internal import SQLText
 public import SQLiteConnection
 
 extension DatabaseAccess {
-    /// Runs `body` with a handle on one value of `main`, to read and write parts of it without the whole being in memory.
+    /// Runs `body` with a handle on one value of `main`, which reads and writes parts of the value without holding all
+    /// of it in memory.
     ///
     ///     try database.write { db in
     ///         try db.execute("INSERT INTO files(id, content) VALUES (7, zeroblob(50000000))")
@@ -11,17 +12,18 @@ extension DatabaseAccess {
     ///         }
     ///     }
     ///
-    /// Of a table that moves, a row that has yet to move is read where it is, and comes over before it is written: a handle that
-    /// reads it goes with it. Outside transactions, `body` is one of its own.
+    /// In a moving table, a pending row is read in the source, and is promoted before it is written. A handle that
+    /// reads the row goes with it. Outside transactions, `body` runs in a transaction of its own.
     ///
     /// - Parameters:
     ///   - table: A table with rowids.
-    ///   - column: Its column. To be written it must be in no index and no foreign key.
-    ///   - rowID: The row.
-    ///   - isWritable: Whether it may be written.
-    ///   - body: Must not keep the handle, and not write the row by statements: that expires it.
-    /// - Throws: ``/SQLiteConnection/SQLiteError`` when there is no such row, or its value is a number or NULL;
-    ///   ``MigrationError`` when a column that is converted while it moves is read by a connection that cannot write.
+    ///   - column: The table's column. If it is to be written, it must be in no index and no foreign key.
+    ///   - rowID: The rowid of the row.
+    ///   - isWritable: Whether the value may be written.
+    ///   - body: Gets the handle. It must not keep the handle, and must not write the row by statements: that expires
+    ///     the handle.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` if there is no such row, or its value is a number or NULL;
+    ///   ``MigrationError`` if the column is converted while it moves, and the connection that reads it cannot write.
     public func withBlob<Result>(
         table: String,
         column: String,
@@ -38,7 +40,7 @@ extension DatabaseAccess {
         if !connection.isInTransaction, try !overlay.isCurrent() { try refreshOverlay() }
         try beginInEarnest()
         if overlay.isSuspended { try overlay.resume() }
-        // SQLite rolls back a transaction in which it could not read or write a page for the handle.
+        // SQLite rolls back the transaction if it could not read or write a page for the handle.
         return try notingLosses {
             try connection.withBlob(
                 rowID: rowID,
@@ -49,7 +51,7 @@ extension DatabaseAccess {
         }
     }
 
-    /// Where the value is, in a row that comes over if it must.
+    /// Where the value is. A pending row is promoted first if its value cannot be used where it is.
     private func locate(
         _ blob: Blob,
         _ table: String,
@@ -82,7 +84,8 @@ extension DatabaseAccess {
         return target
     }
 
-    /// A source refuses writes by triggers, which SQLite does not fire for parts of values.
+    /// Makes a source table refuse a write by a blob handle. A source refuses writes by triggers, and SQLite does not
+    /// fire triggers for parts of values, so this runs an UPDATE that changes nothing.
     private func checkFence(of table: String, _ column: String, _ rowID: Int64) throws {
         if try Claims.fences(of: table, in: "main", connection).isEmpty { return }
         let name = SQLIdentifier.quoted(column)
@@ -94,7 +97,8 @@ extension DatabaseAccess {
 }
 
 extension MovingTable {
-    /// The source's column that has the values of one of the target's unchanged, in the row of the same rowid.
+    /// The source's column that holds the values of a target column unchanged, in the row of the same rowid; `nil` if
+    /// there is none.
     fileprivate func place(ofColumn name: String) -> BlobPlace? {
         guard let column = target.columnIndex(name), let plain = sql.columns[column].plain, source.hasRowID,
             key.source[0] == source.rowIDName

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Tables of which a statement needs all rows in one place are moved to their end.
+/// Drains the tables of which a statement needs all rows in one place.
 extension DatabaseAccess {
     func drain(_ ids: Set<Int64>, _ reason: MigrationStatistics.Reason, for sql: String) throws {
         let tables = overlay.groups(of: ids)
@@ -43,7 +43,7 @@ extension DatabaseAccess {
             try beginWriting()
             do {
                 guard try overlay.isOfSchema() else {
-                    // Another process has changed what moves. The caller looks again what it needs.
+                    // Another process has changed what moves. The caller determines again what has to be drained.
                     try rollBack()
                     return try overlay.refresh()
                 }
@@ -60,7 +60,7 @@ extension DatabaseAccess {
         onDrain?(names, sql)
     }
 
-    /// Makes the overlay anew, and drains what it cannot be made for. Outside transactions.
+    /// Makes the overlay anew, and drains the tables for which it cannot be made. For use outside transactions.
     func refreshOverlay() throws {
         try overlay.refresh()
         while true {
@@ -90,7 +90,8 @@ extension DatabaseAccess {
         )
     }
 
-    /// Of a row that a table refuses, the caller learns why it was to come now, and not by which statement.
+    /// The error to throw if draining fails because a table refuses a row: it says why the row had to come now, and
+    /// names the application's statement instead of the one that moved the row.
     private func told(
         _ error: any Error,
         _ reason: MigrationStatistics.Reason,
@@ -114,12 +115,12 @@ extension DatabaseAccess {
         }
     }
 
-    /// Moves the rest of the tables.
+    /// Moves the remaining rows of the tables.
     private func drainHere(_ ids: Set<Int64>) throws {
         let before = connection.totalChanges
         defer { overlay.statements.internalChanges += connection.totalChanges - before }
-        // A row that is moved breaks no foreign key that it did not break before. Unlike the pragma, this works within a
-        // transaction, and leaves what the transaction has broken itself as it is.
+        // Moving a row breaks no foreign key that the row did not break before. Unlike the pragma, this setting works
+        // within a transaction, and keeps the violations that the transaction itself has caused.
         let enforces = try enforcesForeignKeys()
         if enforces { try connection.configure(.foreignKeys, false) }
         defer { if enforces { try? connection.configure(.foreignKeys, true) } }
@@ -139,8 +140,9 @@ extension DatabaseAccess {
         }
     }
 
-    /// Moves rows with triggers off, unless they are to fire. That expires statements, so none may be running; then the
-    /// watch leaves their programs empty, as far as it can.
+    /// Moves rows with triggers switched off, unless the triggers are to fire. Switching triggers off expires
+    /// statements, so it is not done while a statement runs. Then the watch leaves the triggers' programs empty, as far
+    /// as it can.
     private func withoutTriggers(of table: MovingTable, unlessFired feed: MovingTable, _ move: () throws -> Void) throws
     {
         if feed.sql.firesTriggers { return try move() }

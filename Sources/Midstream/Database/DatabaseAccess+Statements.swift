@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// How a prepared statement runs: alone, in a transaction of its own, or amid others.
+// How a prepared statement runs: alone, in a transaction of its own, or while others write.
 extension DatabaseAccess {
     func run(
         _ prepared: Prepared,
@@ -11,7 +11,7 @@ extension DatabaseAccess {
     ) throws {
         prepared.beginsTransaction = !connection.isInTransaction
         prepared.takesInWrites = connection.isAmidWrite
-        // In a block that only reads, nothing changes from its beginning to its end.
+        // In a block that only reads, the state does not change from the block's beginning to its end.
         if kind == .writer || !isInBlock || !connection.isInTransaction { overlay.forgetState() }
         if let table = prepared.route.changedTable { try MovingAway.checkChange(of: table, on: connection) }
         if let schema = prepared.route.vacuumed {
@@ -28,7 +28,7 @@ extension DatabaseAccess {
             try runAlone(prepared, onStart, onRow)
             try checkBeginning(prepared)
         case .snapshot(let isHeld):
-            // The end of that would end it.
+            // The end of a snapshot's statement would end the deferral of foreign keys.
             if defersForeignKeys, !isHeld { return try runStatement(prepared, with: [], onStart, onRow) }
             guard let snapshot = try overlay.snapshot() else { throw Stale() }
             defer { snapshot.reset() }
@@ -36,7 +36,8 @@ extension DatabaseAccess {
                 prepared,
                 with: [],
                 { statement in
-                    // Or a loop over other tables could not write what others have written since.
+                    // If the snapshot were held any longer, a loop over other tables could not write once another
+                    // connection has written.
                     if !isHeld { snapshot.reset() }
                     onStart(statement)
                 },
@@ -48,7 +49,7 @@ extension DatabaseAccess {
             } catch is Stale {
                 let schema = prepared.route.writtenSchema ?? "main"
                 guard schema != "main" else { return try runInTransaction(prepared, onStart, onRow) }
-                // It has not to wait for the target's lock.
+                // A statement that writes another file need not wait for the target's lock.
                 try overlay.attachedFiles.check()
                 try runStatement(prepared, with: [], onStart, onRow)
             }
@@ -57,7 +58,7 @@ extension DatabaseAccess {
         }
     }
 
-    /// Runs what comes before a write itself: one that fails there has changed nothing.
+    /// Runs the work that precedes a write. If that work fails, the write has changed nothing, and `changes()` is 0.
     private func beforeWrite(_ body: () throws -> Void) throws {
         do {
             try body()
@@ -67,7 +68,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// Sees to it that a statement that is not to be prepared anew as it begins was prepared for the overlay's schema.
+    /// Makes sure that a statement was prepared for the overlay's schema, if SQLite must not prepare it again as it
+    /// begins.
     func confirm(_ prepared: Prepared) throws {
         guard case .unlessPreparedAnew = prepared.route.isolation, !prepared.isOfOverlay, !connection.isInTransaction
         else { return }
@@ -75,10 +77,10 @@ extension DatabaseAccess {
         prepared.isOfOverlay = true
     }
 
-    /// Runs a statement of which SQLite, as it begins, takes the write lock, and looks whether the schema is the one that it was
-    /// prepared for.
+    /// Runs a statement for which SQLite takes the write lock as the statement begins, and then checks whether the
+    /// schema is the one that the statement was prepared for.
     ///
-    /// - Throws: ``Stale`` if it is not; nothing has been done.
+    /// - Throws: ``Stale`` if the schema is another one; nothing has been done then.
     private func runUnlessPreparedAnew(
         _ prepared: Prepared,
         _ onStart: (Statement) -> Void,
@@ -91,7 +93,7 @@ extension DatabaseAccess {
         }
     }
 
-    /// Runs a statement for which SQLite, if anything, sees to a transaction.
+    /// Runs a statement that gets no transaction from Midstream: SQLite makes one if the statement needs it.
     private func runAlone(
         _ prepared: Prepared,
         _ onStart: (Statement) -> Void,
@@ -112,8 +114,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// Runs a statement in a transaction of its own, with the promotions that it needs. What one that fails leaves done
-    /// natively, as UPDATE OR FAIL does, stays done.
+    /// Runs a statement in a transaction of its own, together with the promotions that it needs. If the statement
+    /// fails, what it leaves done natively, as UPDATE OR FAIL does, stays done.
     private func runInTransaction(
         _ prepared: Prepared,
         _ onStart: (Statement) -> Void,
@@ -132,7 +134,7 @@ extension DatabaseAccess {
             throw error
         }
         let before = connection.totalChanges
-        // The body of a loop may end this one, and begin another.
+        // The body of a loop over the rows may end this transaction, and begin another.
         let begun = transactionsBegun
         do {
             try runStatement(prepared, with: unseen, onStart, onRow)
@@ -153,30 +155,33 @@ extension DatabaseAccess {
             }
             let changes = overlay.changes
             try commitOrRollBack()
-            // A full-text table (FTS4) writes by statements of its own then.
+            // At COMMIT, a full-text table (FTS4) writes by statements of its own, which change the count.
             if prepared.route.role == .write, overlay.changes != changes { overlay.reportChanges(changes) }
         } catch {
-            // To the application the statement itself has failed. DROP TABLE deletes rows where foreign keys are enforced.
+            // To the application, the statement itself has failed. DROP TABLE counts too: it deletes rows if foreign
+            // keys are enforced.
             if prepared.route.role == .write || connection.totalChanges != before { overlay.noteUndone() }
             throw error
         }
     }
 
-    /// Undoes a statement that writes outside transactions, and in the loop over which half of something was done: it would be
-    /// committed with it.
+    /// Undoes a statement that writes outside transactions, if something was left half done in the loop over its rows.
+    /// Otherwise SQLite would commit the half that was done with the statement.
     private func undo(_ statement: Statement) {
         noteLost(nil)
         do {
             try connection.execute("BEGIN")
         } catch {
-            // What is interrupted fails as long as something runs. So does the statement, and SQLite undoes it.
+            // After an interrupt, everything fails for as long as a statement runs. The running statement fails as
+            // well, and SQLite undoes it.
             while (try? statement.step()) == true {}
         }
         statement.reset()
         try? rollBack()
     }
 
-    /// Runs a statement while another of the connection writes outside transactions: SQLite commits both when the last has ended.
+    /// Runs a statement while another statement of the connection writes outside transactions. SQLite commits both when
+    /// the last one has ended.
     private func runAmidWrite(
         _ prepared: Prepared,
         _ onStart: (Statement) -> Void,
@@ -192,8 +197,9 @@ extension DatabaseAccess {
         try runStatement(prepared, with: unseen, onStart, onRow)
     }
 
-    /// Runs a statement. Of a DELETE, the rows go too that it means and that need not be in the target: all, or none if it
-    /// fails. It still finds them pending.
+    /// Runs a statement. For a DELETE, this also deletes the pending rows in `unseen`, which the DELETE means and which
+    /// need not come into the target: all of them, or none if the DELETE fails. While the DELETE runs, these rows are
+    /// still pending.
     private func runStatement(
         _ prepared: Prepared,
         with unseen: [UnseenDelete],
@@ -226,8 +232,9 @@ extension DatabaseAccess {
         }
     }
 
-    /// Runs a statement that deletes all rows of a table. SQLite empties one without triggers by its pages, and not row by row;
-    /// the guard triggers are the only ones. Switching them off expires statements, so none may be running.
+    /// Runs a statement that deletes all rows of a table. SQLite empties a table without triggers page by page instead
+    /// of row by row, and the guard triggers are the only triggers here. Switching them off expires statements, so it
+    /// is not done while a statement runs.
     private func withoutGuards(of unseen: [UnseenDelete], _ body: () throws -> Void) throws {
         guard case .all = unseen.first, !connection.hasBusyStatement else { return try body() }
         try connection.configure(.triggers, false)
@@ -251,7 +258,7 @@ extension DatabaseAccess {
         defer {
             if isWrite, connection.isHalfUndone, !connection.isInTransaction { undo(statement) }
             statement.reset()
-            // A virtual table that is made or dropped may write its shadow tables, and SQLite counts that.
+            // Creating or dropping a virtual table may write its shadow tables, and SQLite counts these rows.
             let hasWritten = isWrite || prepared.route.role == .other && connection.totalChanges != before
             if hasWritten, !overlay.watch.isStopped { overlay.noteChanges() }
         }
@@ -264,7 +271,8 @@ extension DatabaseAccess {
             do {
                 hasRow = try overlay.watch.beginning(prepared.route) { try statement.step() }
             } catch let error as SQLiteError {
-                // The statement collides with a row that the engine could not bring over, and SQLite undoes no more than it.
+                // The statement collides with a row that could not be promoted. SQLite undoes only the statement, where
+                // natively it would roll back the transaction.
                 let refusal = overlay.statements.refusal
                 let isRefused = refusal.flatMap { rollbacks?.rollBack(after: $0) } ?? false
                 if isRefused, ResultCode.constraint ~= error.code, connection.isInTransaction {
@@ -276,9 +284,9 @@ extension DatabaseAccess {
         }
         if overlay.watch.hasPreparedAnew {
             statement.refreshColumns()
-            // It holds a snapshot of the file that has changed.
+            // The statement holds a snapshot of the file that has changed.
             if prepared.route.role == .query, !connection.isInTransaction { try overlay.attachedFiles.check() }
-            // What was made of both sides may be of another shape by now.
+            // A query that was made of both sides may meet another shape of the source's table by now.
             if prepared.route.role == .query, let id = prepared.route.redirected {
                 try overlay.tables.byID[id]?.knownSource.confirm()
             }
@@ -295,20 +303,21 @@ extension DatabaseAccess {
 
     // MARK: After a statement
 
-    /// Forgets what names meant before the statement, if they may mean something else after it.
+    /// Forgets what names meant before the statement, if they may mean something else after the statement.
     private func forgetChangedNames(_ prepared: Prepared) throws {
         guard hasChangedNames else { return }
         if prepared.route.changesNames || prepared.route.role == .rollback { try forgetNames() }
         if !connection.isInTransaction { hasChangedNames = false }
     }
 
-    /// - Throws: Where it cannot be known what names mean from now on. The transaction has been rolled back then.
+    /// - Throws: An error if Midstream cannot find out what names mean from now on. The transaction has been rolled
+    ///   back then.
     func finished(_ prepared: Prepared) throws {
         if prepared.route.role == .rollback || !prepared.beginsTransaction && !connection.isInTransaction {
             overlay.statements.rollbacks += 1
         }
         defer { if !connection.isInTransaction { freshTransaction = nil } }
-        // They are of the snapshot that has ended.
+        // The copies are of the snapshot that has ended.
         if !connection.isInTransaction { try overlay.dropCopies() }
         if prepared.route.unsettlesOverlay { overlay.forgetSchemaVersion() }
         if defersForeignKeys || prepared.route.mayDeferForeignKeys {

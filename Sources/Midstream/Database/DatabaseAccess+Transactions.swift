@@ -1,9 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Transactions: the blocks', and those that the application begins by statements of its own.
+/// Transactions: those of blocks, and those that the application begins by its own statements.
 extension DatabaseAccess {
-    // MARK: Lost ones
+    // MARK: Lost transactions
 
     func noteLost(_ error: (any Error)?) {
         guard lostTransaction == nil else { return }
@@ -14,12 +14,12 @@ extension DatabaseAccess {
         )
     }
 
-    /// - Throws: What came before is lost, and what follows would be committed without it; or half of something was done, and
-    ///   could not be undone.
+    /// - Throws: The error that has rolled the transaction back: what came before is lost, and what follows would be
+    ///   committed without it. Also throws if something was left half done and could not be undone.
     func checkTransaction() throws {
         if connection.isHalfUndone { noteLost(nil) }
         guard let lostTransaction else { return }
-        // What a running statement writes outside transactions is undone when its loop ends.
+        // Outside transactions, the writes of a statement that is still running are undone when the loop over it ends.
         if !isInBlock, !connection.isAmidWrite {
             try rollBack()
             self.lostTransaction = nil
@@ -27,7 +27,7 @@ extension DatabaseAccess {
         throw lostTransaction
     }
 
-    /// Rolls the open transaction back, if there is one. Open scans look again where a row is.
+    /// Rolls back the open transaction, if there is one. Open scans then look again on which side a row is.
     func rollBack() throws(SQLiteError) {
         defer {
             overlay.statements.rollbacks += 1
@@ -37,8 +37,8 @@ extension DatabaseAccess {
         try connection.rollBack()
     }
 
-    /// Forgets the statements that were routed by what they named, and looks again which virtual tables there are. Where these
-    /// cannot be read, the transaction is rolled back, and the overlay made anew before the next statement.
+    /// Forgets the statements that were routed by the names in them, and reads again which virtual tables exist. If
+    /// these cannot be read, this rolls back the transaction, and the next statement makes the overlay anew.
     func forgetNames() throws {
         forgetPrepared()
         overlay.statements.definitions += 1
@@ -52,8 +52,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// Brings the overlay's names up to date after a ROLLBACK TO. Where that cannot be, the transaction is rolled back: they
-    /// would mean what is not there.
+    /// Brings the overlay's names up to date after a ROLLBACK TO. If that fails, this rolls back the transaction: the
+    /// names would mean objects that no longer exist.
     func restoreOverlay() throws {
         do {
             try overlay.restoreAfterRollback()
@@ -65,8 +65,8 @@ extension DatabaseAccess {
 
     // MARK: The snapshot
 
-    /// Sees to it that the overlay fits the snapshot that the statement will read. In a fresh transaction that is seen when it is
-    /// known what the statement does.
+    /// Makes sure that the overlay fits the snapshot that the statement will read. In a fresh transaction,
+    /// `beginInEarnest(for:)` checks that later, when it is known what the statement does.
     func makeCurrent(before piece: Piece) throws {
         if connection.isInTransaction {
             if overlay.isSuspended { try resumeOverlay(before: piece) }
@@ -75,24 +75,27 @@ extension DatabaseAccess {
             if !tables.isEmpty { try drain(tables, reason, for: piece.text) }
             return
         }
-        // What mends it must be run.
+        // A DETACH must run in any case: it takes away the file that the check refuses.
         if piece.isDetach { return }
         try overlay.attachedFiles.check()
         if try !overlay.isCurrent() || overlay.canDetach { try refreshOverlay() }
     }
 
-    /// Takes out of the overlay what has moved before the transaction began, which other code did. An INSERT into such a table from
-    /// its union would find its own rows: SQLite sees two tables, and no guard trigger, for which it would read to the end first.
+    /// In a transaction that other code began, takes out of the overlay the tables whose rows had all moved before the
+    /// transaction began. An INSERT into such a table from its own union table would find the rows that it inserts:
+    /// SQLite sees two different tables, and no guard trigger, which would make SQLite read the union table to its end
+    /// first.
     private func forgetMoved(before piece: Piece) throws {
         do {
             try overlay.removeMoved()
         } catch let error as SQLiteError where error.code.primary == .locked {
-            // A statement is reading it.
+            // Another statement is reading the union table.
             if piece.outline.kind == .insert { throw error.naming(piece.text) }
         }
     }
 
-    /// What ends the transaction needs no overlay, and must not fail for want of it.
+    /// Puts the overlay back for a statement that needs it. A statement that ends the transaction needs no overlay, and
+    /// must not fail because it is missing.
     private func resumeOverlay(before piece: Piece) throws {
         switch piece.role {
         case .end, .rollback, .savepoint: break
@@ -100,9 +103,9 @@ extension DatabaseAccess {
         }
     }
 
-    // MARK: Those of the application's own
+    // MARK: The application's own transactions
 
-    /// - Throws: ``SQLiteError``, `BUSY`, while a statement writes outside a transaction.
+    /// - Throws: ``SQLiteError`` with code `BUSY`, while a statement writes outside a transaction.
     private func checkMayBegin() throws {
         guard connection.isAmidWrite else { return }
         throw SQLiteError(
@@ -112,13 +115,14 @@ extension DatabaseAccess {
         )
     }
 
-    /// Begins the application's own transaction. Where BEGIN IMMEDIATE and EXCLUSIVE would lock every attached file (before
-    /// SQLite 3.28), they fail for a source, which is read alone; what they are meant for is the target's lock.
+    /// Begins the application's own transaction. Before SQLite 3.28, BEGIN IMMEDIATE and BEGIN EXCLUSIVE lock every
+    /// attached file, and so fail if a source is attached that is only read. The application means the target's lock,
+    /// so this takes that lock alone.
     func begin(_ statement: () throws -> Void) throws {
         do {
             try statement()
         } catch let error as SQLiteError where error.code == .readOnly {
-            // In a transaction, any BEGIN fails as it would natively.
+            // Within a transaction, any BEGIN fails with SQLite's own error.
             if connection.isInTransaction { return try connection.execute("BEGIN") }
             guard !overlay.isEmpty else { throw error }
             try beginWriting()
@@ -139,29 +143,32 @@ extension DatabaseAccess {
 
     // MARK: Deferred foreign keys
 
-    /// SQLite ends this when a statement that reads a file ends outside transactions, be it one of the engine's own.
+    /// Whether foreign keys are deferred. SQLite ends the deferral when a statement that reads a file ends outside
+    /// transactions, even a statement of Midstream's own.
     func areForeignKeysDeferred() throws -> Bool {
         try connection.fetchValue(Int64.self, "PRAGMA defer_foreign_keys") == 1
     }
 
-    /// Sets it again, if the application has. The pragma expires statements, so none may be running.
+    /// Sets `defer_foreign_keys` again, if the application has set it. The pragma expires statements, so it is not run
+    /// while a statement runs.
     func deferForeignKeys(_ isWanted: Bool) throws {
         if isWanted, !connection.hasBusyStatement { try connection.execute("PRAGMA defer_foreign_keys = 1") }
     }
 
     // MARK: Blocks
 
-    /// Runs `body` with what is refused left uncounted, since the caller runs it elsewhere then.
+    /// Runs `body` without counting the statements that are refused, since the caller then runs them on another
+    /// connection.
     func repeatedElsewhere<Result>(_ body: (DatabaseAccess) throws -> Result) rethrows -> Result {
         isRepeated = true
         defer { isRepeated = false }
         return try body(self)
     }
 
-    /// Holds the gate while `body` runs, and for as long as a transaction is open after it.
+    /// Holds the gate while `body` runs, and until a transaction that is open afterwards has ended.
     func insideGate<Result>(_ body: () throws -> Result) throws -> Result {
         guard let gate, !isInside else { return try body() }
-        // Within the gate it would keep out whoever makes the steps.
+        // This waits before it enters the gate: inside, it would keep out the thread that makes the steps.
         overlay.awaitReturn()
         try gate.enter()
         isInside = true
@@ -175,13 +182,14 @@ extension DatabaseAccess {
         gate?.leave()
     }
 
-    /// Begins a transaction that holds the target's write lock: no other file's while tables move.
+    /// Begins a transaction that holds the target's write lock. While tables move, it locks no other file.
     func beginWriting() throws {
         try checkMayBegin()
         do {
             try takeWriteLock()
         } catch let error as SQLiteError where error.code == .readOnly && !connection.isInTransaction {
-            // Before 3.28 BEGIN IMMEDIATE fails where a source is attached, be it needed no longer.
+            // Before SQLite 3.28, BEGIN IMMEDIATE fails if a source is attached, even a source that is no longer
+            // needed.
             try overlay.refresh()
             try takeWriteLock()
         }
@@ -195,7 +203,7 @@ extension DatabaseAccess {
         }
     }
 
-    /// Runs `body` in a transaction whose snapshot the overlay fits.
+    /// Runs `body` in a transaction with a snapshot that the overlay fits.
     func withTransaction<Result>(_ body: (DatabaseAccess) throws -> Result) throws -> Result {
         guard !isInBlock, !connection.isInTransaction else {
             throw MigrationError(.misuse, "a transaction is already open on this connection")
@@ -210,10 +218,10 @@ extension DatabaseAccess {
             defer { lostTransaction = nil }
             do {
                 let result = try body(self)
-                // The block may have caught the error.
+                // The block may have caught the error that rolled back the transaction.
                 try checkTransaction()
                 isInBlock = false
-                // A rollback takes them as well.
+                // A rollback takes away the copies as well.
                 do { try overlay.dropCopies() } catch { try rollBack() }
                 if connection.isInTransaction { try commitOrRollBack() }
                 afterBlock()
@@ -240,14 +248,14 @@ extension DatabaseAccess {
         try HotJournal.rollingBack(rollBackJournals, begin)
     }
 
-    /// Rolls back the journals that keep this connection from reading a file which it may not write: of the sources, and where it
-    /// only reads, of the target.
+    /// Rolls back the journals that keep this connection from reading files which it may not write: those of the
+    /// sources and, on a connection that only reads, that of the target.
     func rollBackJournals() throws {
         if kind == .reader { try HotJournal.rollBack(connection.path, keys.target) }
         try SourceFile.rollBackJournals(of: overlay.attachedSources, connection, keys)
     }
 
-    /// Begins a transaction, unless the overlay does not fit its snapshot.
+    /// Begins a transaction. Returns `false`, with no transaction open, if the overlay does not fit the snapshot.
     private func beginIfCurrent() throws -> Bool {
         try overlay.attachedFiles.check()
         try checkMayBegin()
@@ -262,8 +270,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// Rolls back what a block without a transaction of its own has left open, or what could not be rolled back before for
-    /// want of memory.
+    /// Rolls back a transaction that a block without a transaction of its own has left open, or that could not be
+    /// rolled back before because there was no memory.
     func endUnattended() {
         try? rollBack()
         if !connection.isInTransaction { lostTransaction = nil }

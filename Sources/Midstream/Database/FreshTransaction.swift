@@ -1,22 +1,23 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A transaction that the application has begun by a statement of its own, until the first one in it that reads or writes a
-/// file.
+/// A transaction that the application has begun by its own statement, before the first statement in it that reads or
+/// writes a file.
 ///
-/// SQLite takes neither a lock nor a snapshot before that. So it is seen then whether the overlay fits; where it does not, it
-/// is made anew, and the transaction is begun again.
+/// Until that first statement, SQLite takes neither a lock nor a snapshot. So Midstream checks only then whether the
+/// overlay fits. If it does not, Midstream makes the overlay anew, and begins the transaction again.
 struct FreshTransaction {
-    /// What began it, and the savepoints in it.
+    /// The statement that began the transaction, and the savepoint statements in it.
     var statements: [String]
-    /// Whether it has taken in what a statement has written that was still running. It cannot be begun again then.
+    /// Whether the transaction has taken in the writes of a statement that was still running when it began. Such a
+    /// transaction cannot be begun again.
     let isWritten: Bool
-    /// Whether it was begun by BEGIN, and not by SAVEPOINT.
+    /// Whether the transaction was begun by BEGIN, and not by SAVEPOINT.
     let isByBegin: Bool
 }
 
 extension DatabaseAccess {
-    /// Notes what begins a transaction of the application's.
+    /// Notes that the application's statement has begun a transaction.
     func noteBeginning(_ prepared: Prepared) {
         switch prepared.route.role {
         case .begin where prepared.beginsTransaction, .savepoint where prepared.beginsTransaction:
@@ -31,30 +32,32 @@ extension DatabaseAccess {
         }
     }
 
-    /// Whether it is time to see whether the overlay fits when the transaction's first statement comes. It is not where the
-    /// transaction could not be begun again then, since it has a lock, or another library may run statements of its own in it.
+    /// Whether the check that the overlay fits can wait for the transaction's first statement. It cannot if the
+    /// transaction could not be begun again then: because the transaction has a lock, or because another library may
+    /// run its own statements in it.
     private func isSeenLater(_ prepared: Prepared) -> Bool {
         !connection.isBorrowed && (prepared.takesInWrites || prepared.statement.isReadOnly)
     }
 
-    /// Sees to it that a transaction that has just begun has an overlay that fits, if it is to be seen at once.
+    /// Makes sure that the overlay fits a transaction that has just begun, if the check cannot wait for its first
+    /// statement.
     func checkBeginning(_ prepared: Prepared) throws {
         guard prepared.beginsTransaction, connection.isInTransaction, !isSeenLater(prepared) else { return }
         do {
             guard try overlay.isCurrent() else { throw Stale() }
         } catch {
-            // What another library's statement writes is its own.
+            // The transaction holds writes of another library's statement, so Midstream must not roll it back.
             guard !prepared.takesInWrites else { throw error is Stale ? Self.changed(prepared.text) : error }
             try rollBack()
             throw error
         }
     }
 
-    /// Has a fresh transaction begin in earnest for its first statement, with the target's write lock where that writes the
-    /// target.
+    /// Checks the overlay in a fresh transaction before its first statement. If that statement writes the target, the
+    /// transaction is begun again with the target's write lock.
     ///
-    /// - Throws: ``Stale`` if the overlay does not fit; `SQLiteError`, `BUSY` where the lock is waited for in vain. The
-    ///   transaction is as fresh as it was.
+    /// - Throws: ``Stale`` if the overlay does not fit; `SQLiteError` with code `BUSY` if the wait for the lock was in
+    ///   vain. The transaction is then as fresh as it was.
     func beginInEarnest(for prepared: Prepared) throws {
         switch prepared.route.role {
         case .begin, .savepoint, .end, .rollback: return
@@ -67,14 +70,14 @@ extension DatabaseAccess {
     /// - Parameter isWriting: Whether the target is written.
     func beginInEarnest(writing isWriting: Bool) throws {
         guard let fresh = freshTransaction, connection.isInTransaction else { return }
-        // A statement that still reads has a snapshot, by which the lock can be had at once or not at all.
+        // A statement that still reads holds a snapshot. With that, SQLite gives the lock at once or not at all.
         if isWriting, !fresh.isWritten, !connection.hasBusyStatement { try lockTarget(fresh) }
         guard try overlay.isCurrent() else { throw Stale() }
         overlay.forgetState()
         freshTransaction = nil
     }
 
-    /// The same for what the engine itself does in it, with an overlay that fits.
+    /// Checks the overlay in a fresh transaction for Midstream's own work, and makes the overlay anew until it fits.
     func beginInEarnest() throws {
         while freshTransaction != nil, connection.isInTransaction {
             do {
@@ -85,8 +88,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// Begins the transaction again with the target's write lock. What was read to prepare the statement is a snapshot, with
-    /// which SQLite would not wait for it.
+    /// Begins the transaction again with the target's write lock. Preparing the statement has read the file, and with
+    /// the snapshot of that read, SQLite would not wait for the lock.
     private func lockTarget(_ fresh: FreshTransaction) throws {
         let areDeferred = try areForeignKeysDeferred()
         try rollBack()
@@ -107,7 +110,8 @@ extension DatabaseAccess {
         }
     }
 
-    /// A table to take the lock by where nothing moves. In a file that has none, nothing can begin to.
+    /// A table by which to take the write lock while nothing moves; `nil` if the file has no table. In such a file,
+    /// nothing can begin to move.
     private func anyTable() throws -> String? {
         try connection.fetchValue(
             String.self,
@@ -119,13 +123,13 @@ extension DatabaseAccess {
         do {
             try overlay.unnoticed { try WriteLock.take(connection, by: table, in: "main") }
         } catch let error as SQLiteError where error.code == .error {
-            // It has gone, or begun to move, which is seen next.
+            // The table has been dropped or has begun to move, which the next check finds.
         }
     }
 
-    /// Runs `body` with a fresh transaction rolled back, if there is one, and begins that again.
+    /// Rolls back the fresh transaction, if there is one, runs `body`, and begins the transaction again.
     ///
-    /// - Throws: `SQLiteError`, `SCHEMA`, where it cannot be begun again.
+    /// - Throws: `SQLiteError` with code `SCHEMA` if the transaction cannot be begun again.
     func outsideFreshTransaction<Result>(_ body: () throws -> Result) throws -> Result {
         guard let fresh = freshTransaction, connection.isInTransaction else { return try body() }
         guard !fresh.isWritten else { throw Self.changed(fresh.statements[0]) }

@@ -1,21 +1,21 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A statement of the application with what must be done before it.
+/// A statement of the application, together with what must be done before it.
 final class Prepared {
-    /// The statement's own text, without what stands around it.
+    /// The statement's own text, without the text around it.
     let text: String
     let route: Route
     let statement: Statement
-    /// Finds the keys of the rows that the statement means.
+    /// The query for the keys of the rows that the statement affects.
     let keys: Statement?
-    /// The parameters of the application's own text, when what is run are parts of it.
+    /// The parameters of the application's own text; empty unless the key query is run beside the statement.
     let parameters: [Parameter]
-    /// Whether no transaction was open when it was last run.
+    /// Whether no transaction was open when the statement was last run.
     var beginsTransaction = false
-    /// Whether something of the connection wrote outside transactions when it was last run.
+    /// Whether another statement of the connection was writing outside transactions when this one was last run.
     var takesInWrites = false
-    /// Whether SQLite is known to have prepared it for no newer schema than the overlay was made for.
+    /// Whether the statement is known not to be prepared for a newer schema than the overlay was made for.
     var isOfOverlay = false
 
     init(text: String, route: Route, statement: Statement, keys: Statement?, parameters: [Parameter]) {
@@ -26,10 +26,10 @@ final class Prepared {
         self.parameters = parameters
     }
 
-    /// Binds the values, as SQLite numbers the parameters of the application's own text, to the statement, and to the one
-    /// that finds its keys. Neither need have all of them.
+    /// Binds the values to the statement and to the key query, by the numbers that SQLite gives to the parameters of
+    /// the application's own text. Neither of the two need have all parameters.
     ///
-    /// - Throws: `SQLiteError` when the values do not fit the parameters.
+    /// - Throws: `SQLiteError` if the values do not fit the parameters.
     func bind(_ arguments: Arguments) throws {
         guard let keys else { return try statement.bind(arguments) }
         let numbered = try numbered(arguments)
@@ -61,7 +61,7 @@ final class Prepared {
         throw SQLiteError.noValues(for: names.sorted { $0.key < $1.key }.map(\.value), sql: text)
     }
 
-    /// Whether it is worth keeping for the next time.
+    /// Whether the prepared statement is worth keeping for the next run.
     var isKept: Bool {
         (route.role == .query || route.role == .write) && route.drained.isEmpty && !route.isOfMoment
     }
@@ -69,7 +69,7 @@ final class Prepared {
 
 /// One statement of a text that the application gave.
 enum Piece {
-    /// The text has been prepared before, whole.
+    /// A whole text that is in the cache of prepared statements.
     case cached(String)
     /// The part of the text that the outline describes.
     case outlined(StatementOutline, in: String)
@@ -81,7 +81,8 @@ enum Piece {
         }
     }
 
-    /// What the prepared statement is kept under: a text that is one statement under all of it.
+    /// The key under which the prepared statement is kept: the whole text if it is one statement, otherwise the
+    /// statement's part of it.
     var key: String {
         switch self {
         case .cached(let text): text
@@ -97,7 +98,7 @@ enum Piece {
         }
     }
 
-    /// Whether it detaches a file. No such text is kept.
+    /// Whether the statement detaches a file. No DETACH is in the cache.
     var isDetach: Bool {
         if case .outlined(let outline, in: _) = self { outline.kind == .detach } else { false }
     }
@@ -105,12 +106,14 @@ enum Piece {
     var role: Route.Role { Router.role(of: outline) }
 }
 
-/// The statements prepared on one connection, by the application's text, for as long as the overlay stays as it is.
+/// The prepared statements of one connection, by the application's text. They are valid for as long as the overlay
+/// stays as it is.
 struct PreparedCache {
     private var entries: [ExactString: Prepared] = [:]
     private var generation = 0
     private static let capacity = 200
-    /// What was found last: a statement is looked for twice in each run, and loops run the same one again and again.
+    /// The entry that was found last. Each run looks for its statement twice, and loops run one statement again and
+    /// again.
     private var last: (text: String, prepared: Prepared)?
 
     mutating func contains(_ text: String, _ overlay: Overlay) -> Bool {
@@ -135,7 +138,7 @@ struct PreparedCache {
         entries.removeAll()
     }
 
-    /// Whether it is to be emptied before another is kept.
+    /// Whether the cache must be emptied before it keeps another statement.
     func isFull(_ overlay: Overlay) -> Bool {
         generation != overlay.generation || entries.count >= Self.capacity
     }
@@ -148,7 +151,8 @@ struct PreparedCache {
 }
 
 extension SQLiteError {
-    /// The error as it would be of the application's own text, where the schema is spelt otherwise in what was prepared.
+    /// The error as SQLite would word it for the application's own text, if the prepared text names the schema in
+    /// another way.
     func inTheTermsOf(_ outline: StatementOutline) -> SQLiteError {
         var error = self
         if outline.target?.schema == nil, message.hasPrefix("table main.") {
@@ -173,7 +177,7 @@ extension SQLiteError {
         return error
     }
 
-    /// The same error with the application's own text in the place of the one that was run.
+    /// The error with the application's own text in place of the text that was run.
     func naming(_ text: String) -> SQLiteError {
         var error = self
         if error.sql.map({ !$0.hasSameBytes(as: text) }) ?? true { error.offset = nil }

@@ -1,10 +1,10 @@
 internal import Dispatch
 internal import SQLiteConnection
 
-/// The connections that read, each used by one block at a time.
+/// The connections that read. One block at a time uses each of them.
 ///
-/// Unchecked: a `DatabaseAccess` is confined; it is in the hands of one block, or idle in the pool, and both change
-/// under the lock.
+/// Unchecked Sendable: a `DatabaseAccess` is confined. It is used by one block, or is idle in the pool, and passes from
+/// one to the other under the lock.
 final class ReaderPool: @unchecked Sendable {
     private enum Waiter {
         case thread(DispatchSemaphore)
@@ -13,12 +13,12 @@ final class ReaderPool: @unchecked Sendable {
 
     private let lock = Lock()
     private var idle: [DatabaseAccess] = []
-    /// The threads whose blocks read, with what they read by.
+    /// The threads whose blocks are reading, and the connection of each.
     private var busy: [(thread: ThreadIdentity, reader: DatabaseAccess)] = []
     private var count = 0
     private var waiters: [Waiter] = []
     private var isClosed = false
-    /// Signalled when the last reader has come back while the pool is paused.
+    /// Signalled when the last reader has come back, while the pool is paused.
     private var pause: DispatchSemaphore?
     private let capacity: Int
     private let open: () throws -> DatabaseAccess
@@ -28,14 +28,15 @@ final class ReaderPool: @unchecked Sendable {
         self.open = open
     }
 
-    /// Runs `body` with a connection, on the calling thread; waits for one.
+    /// Runs `body` with a connection, on the calling thread. Waits for a connection if none is free.
     ///
-    /// - Parameter beyondCapacity: Whether one more is opened where all are in use: by who may be waited for by all who read.
+    /// - Parameter beyondCapacity: Whether to open one more connection if all are in use: for a caller whom all readers
+    ///   may be waiting for.
     func withReader<Result>(
         beyondCapacity: Bool = false,
         _ body: (DatabaseAccess) throws -> Result
     ) throws -> Result {
-        // A block that reads by another connection within one would wait for itself.
+        // A block that reads by another connection within a reading block would wait for itself.
         let mayExceed = beyondCapacity || current != nil
         while true {
             if let reader = try take(mayExceed) {
@@ -49,15 +50,16 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` on a thread of the pool's when a connection is free. No thread waits for one.
+    /// Runs `body` on a thread of the pool once a connection is free. No thread is blocked while it waits.
     func schedule(_ body: @escaping @Sendable (Swift.Result<Box, any Error>) -> Void) {
         let attempt: @Sendable () -> Void = { [self] in schedule(body) }
         let mayExceed = current != nil
         do {
             if let reader = try take(mayExceed) {
                 let box = Box(reader)
-                // A serial queue has a thread of its own. A concurrent one shares as many as there are cores with all
-                // that uses Dispatch, Swift's tasks too, and a long statement would keep them from being run.
+                // A serial queue has a thread of its own. A concurrent queue would share as many threads as there are
+                // cores with everything that uses Dispatch, including Swift's tasks, and a long statement would keep
+                // those from running.
                 DispatchQueue(label: "midstream.reader").async { @Sendable [self] in
                     note(box.access)
                     body(.success(box))
@@ -75,19 +77,19 @@ final class ReaderPool: @unchecked Sendable {
         lock.withLock { busy.append((.current, reader)) }
     }
 
-    /// What the calling thread's innermost block reads by; `nil` outside of blocks.
+    /// The connection of the calling thread's innermost reading block; `nil` outside such blocks.
     var current: DatabaseAccess? {
         let thread = ThreadIdentity.current
         return lock.withLock { busy.last { $0.thread == thread }?.reader }
     }
 
-    /// A connection on its way to the thread that uses it. Unchecked: it is in nobody else's hands.
+    /// A connection on its way to the thread that uses it. Unchecked Sendable: nobody else has it.
     struct Box: @unchecked Sendable {
         let access: DatabaseAccess
         init(_ access: DatabaseAccess) { self.access = access }
     }
 
-    /// Runs `body` with each connection that nobody uses.
+    /// Runs `body` with each idle connection.
     func withIdle(_ body: (DatabaseAccess) -> Void) {
         let readers = lock.withLock {
             if pause != nil { return [DatabaseAccess]() }
@@ -118,7 +120,7 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    /// Notes a waiter; `false` when a connection has become free meanwhile, or none will.
+    /// Notes a waiter. Returns `false` if a connection has become free meanwhile, or if the pool is closed.
     private func wait(_ waiter: Waiter, _ mayExceed: Bool) -> Bool {
         lock.withLock {
             let isFull = idle.isEmpty && count >= capacity && !mayExceed
@@ -130,7 +132,7 @@ final class ReaderPool: @unchecked Sendable {
 
     private func giveBack(_ reader: DatabaseAccess) {
         reader.endUnattended()
-        // One whose transaction cannot be ended, for want of memory, is of no more use.
+        // If its transaction cannot be ended, because there is no memory, the connection is of no more use.
         if reader.isInTransaction {
             lock.withLock { busy.removeAll { $0.reader === reader } }
             reader.close()
@@ -140,7 +142,7 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    /// Notes that a connection has come back, or is no more, and lets the next one in who waits.
+    /// Notes that a connection has come back or has been closed, and lets in the next waiter.
     private func leave(_ reader: DatabaseAccess?) {
         let waiter: Waiter? = lock.withLock {
             if let reader, let index = busy.firstIndex(where: { $0.reader === reader }) { busy.remove(at: index) }
@@ -162,9 +164,10 @@ final class ReaderPool: @unchecked Sendable {
         }
     }
 
-    /// Runs `body` while nobody reads: readers that come wait, and those that are there are waited for.
+    /// Runs `body` while nobody reads. New readers wait, and `body` waits for the present ones.
     ///
-    /// - Returns: Whether it was run: not when a reader stays for longer than the timeout, or another such call runs.
+    /// - Returns: Whether `body` was run. It is not run if a reader stays for longer than the timeout, or if another
+    ///   such call runs.
     func withoutReaders(for timeout: DispatchTimeInterval, _ body: () -> Void) -> Bool {
         let semaphore = DispatchSemaphore(value: 0)
         let isPaused = lock.withLock {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Counts what becomes of statements, for all connections of a database.
+/// Counts drains and refusals of statements, for all connections of a database.
 final class StatementCounters: Sendable {
     private let counts = Mutex(MigrationStatistics())
 
