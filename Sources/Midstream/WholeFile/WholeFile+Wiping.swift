@@ -1,18 +1,19 @@
 internal import SQLiteConnection
 
-// The end of a source that has moved as a whole, and what keeps it.
+// The end of a source that has moved as a whole, and what prevents that end.
 extension WholeFile {
-    /// What a file is called that is being overwritten: under its own name it would be found, and be no database.
+    /// The name of a file while it is being overwritten. Under its own name others would find the file, and it would be
+    /// no database.
     private static func wipedName(_ path: String) -> String { FilePath.resolved(path) + "-midstream_wiped" }
 
-    /// Overwrites and deletes what a process that ended amid it has left of a file.
+    /// Overwrites and deletes what is left of a file when the process that was wiping it has ended half way.
     ///
-    /// - Returns: Whether there was anything.
+    /// - Returns: Whether there was such a file.
     @discardableResult
     static func finishWiping(_ path: String) throws -> Bool {
         let wiped = wipedName(path)
         guard FilePath.exists(wiped) else { return false }
-        // What is beside the former name by now is another file's.
+        // The files that now stand beside the former name belong to another file.
         try overwriteAndRemove(wiped)
         if FilePath.isLink(path), FilePath.isGone(path) { _ = FilePath.remove(path) }
         return true
@@ -20,7 +21,7 @@ extension WholeFile {
 
     private static func overwriteAndRemove(_ path: String) throws {
         guard FilePath.exists(path) else { return }
-        // Another process may be faster.
+        // Another process may have removed the file first.
         guard FilePath.overwrite(path) || FilePath.isGone(path) else {
             throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
         }
@@ -43,7 +44,7 @@ extension WholeFile {
         defer { connection.close() }
         connection.setBusyTimeout(milliseconds: 1000)
         try connection.checkReadable()
-        // Empties the WAL, and shows whether anybody else has the file.
+        // Empties the WAL, and shows whether anybody else has the file open.
         try connection.execute("PRAGMA locking_mode = EXCLUSIVE")
         try connection.execute("PRAGMA journal_mode = DELETE")
         try connection.execute("BEGIN EXCLUSIVE")
@@ -65,7 +66,8 @@ extension WholeFile {
             )
         }
         let file = FilePath.resolved(path)
-        // With `journal_mode = PERSIST` it has pages of the file. Nobody can begin one while the file is locked.
+        // A journal of `journal_mode = PERSIST` holds pages of the file. Nobody can begin a journal while the file is
+        // locked.
         try overwriteAndRemove(file + "-journal")
         guard FilePath.isWritable(file), FilePath.rename(file, to: wipedName(file)) else {
             throw SQLiteError(code: .ioError, message: "\(path) cannot be overwritten")
@@ -73,7 +75,7 @@ extension WholeFile {
         try finishWiping(path)
     }
 
-    /// What a source has that the file has not which it has moved into, in the transaction that is open.
+    /// What a source has and the file into which it has moved lacks. Runs in the open transaction.
     static func remainder(
         _ source: Connection,
         movedTo file: (path: String, key: EncryptionKey?),
@@ -97,10 +99,11 @@ extension WholeFile {
         }
     }
 
-    /// Makes sure that all of a file can move into another one: one that is new or empty, or was made of it.
+    /// Makes sure that all of a file can move into another file: one that is new or empty, or that was made of the
+    /// first.
     ///
-    /// - Parameter names: What of the source may be lost, where the other file was made of it.
-    /// - Returns: Whether it has what was made of the source, or is equal.
+    /// - Parameter names: What of the source may be lost, if the other file was made of it.
+    /// - Returns: Whether the other file has what was made of the source, or is equal to it.
     /// - Throws: ``MigrationError`` that names what the other file would not get.
     @discardableResult
     static func checkTarget(

@@ -3,10 +3,10 @@ internal import SQLiteConnection
 
 /// What moving a whole file needs besides the migration of its tables.
 enum WholeFile {
-    /// Makes a file with all of another's schema, in one transaction. A process that dies leaves no file, or an empty one
-    /// that is made anew.
+    /// Makes a file with all of another file's schema, in one transaction. A process that dies half way leaves no file,
+    /// or an empty one that is made anew.
     ///
-    /// - Returns: The objects that were made; `nil` where the file has some already, be it that another process has just
+    /// - Returns: The objects that were made; `nil` if the file already has objects, even if another process has just
     ///   made them.
     static func create(
         _ path: String,
@@ -23,7 +23,8 @@ enum WholeFile {
         from sourcePath: String,
         _ sourceKey: EncryptionKey?
     ) throws -> Set<String>? {
-        // What has a journal may have been cut short; and another process may have opened the file before there was anything in it.
+        // If there is a journal, a process may have died while it made the file. Another process may also have opened
+        // the file before there was anything in it.
         let hasContent = FilePath.hasContent(path)
         if hasContent, !FilePath.exists(path + "-journal"), try !isEmpty(path, key) { return nil }
         guard FilePath.exists(sourcePath) else {
@@ -37,8 +38,8 @@ enum WholeFile {
         }
         let source = try open(sourcePath, sourceKey)
         defer { source.close() }
-        // What cannot be copied is told before there is a file: one that is there may not be removed any more, since others may
-        // have it open and make it by then.
+        // An error about what cannot be copied must come before there is a file. Once the file is there, it may not be
+        // removed any more, since other processes may have it open and be making it.
         let scratch = try Connection(path: ":memory:")
         defer { scratch.close() }
         try source.transaction { try copySchema(source, scratch) }
@@ -53,7 +54,7 @@ enum WholeFile {
         try target.execute("PRAGMA main.encoding = '\(encoding)'")
         let vacuum: Int64 = try source.fetchValue("PRAGMA main.auto_vacuum") ?? 0
         try target.execute("PRAGMA main.auto_vacuum = \(vacuum)")
-        // Who makes it at the same time is waited for.
+        // This waits for a process that makes the file at the same time.
         try target.execute("BEGIN EXCLUSIVE")
         do {
             guard try objects(target).isEmpty else {
@@ -77,7 +78,7 @@ enum WholeFile {
         }
     }
 
-    /// Whether a file has nothing of anybody's, once what was cut short is rolled back.
+    /// Whether a file has no objects, after a transaction that was cut short has been rolled back.
     private static func isEmpty(_ path: String, _ key: EncryptionKey?) throws -> Bool {
         let connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: key))
         defer { connection.close() }
@@ -87,19 +88,19 @@ enum WholeFile {
 
     static func isEmpty(_ connection: Connection) throws -> Bool { try objects(connection).isEmpty }
 
-    /// Opens a source, which is there.
+    /// Opens a source that exists.
     static func open(_ path: String, _ key: EncryptionKey?) throws -> Connection {
         do {
             return try SourceFile.open(path, key)
         } catch let error as SQLiteError {
-            // Else it would be taken for the target's.
+            // Without the source's path, the caller would take the error for the target's.
             let message = error.message.contains(path) ? error.message : "\(path): \(error.message)"
             throw SQLiteError(code: error.code, message: message, sql: error.sql)
         }
     }
 
-    /// The tables that a file has, and those that it had before their rows moved to another one; none where another process has just
-    /// deleted it.
+    /// The tables that a file has, and those that it had before their rows moved to another file. Empty if another
+    /// process has just deleted the file.
     static func tableNames(_ path: String, _ key: EncryptionKey?, movingTo target: String) throws -> SQLNameSet {
         do {
             let source = try open(path, key)
@@ -125,7 +126,7 @@ enum WholeFile {
         }
     }
 
-    /// The tables that move in steps: all but those that virtual tables keep their content in.
+    /// The tables that move in steps: all except the shadow tables of virtual tables.
     static func tableNames(of source: Connection) throws -> [String] {
         let virtual = try VirtualTables(source, "main")
         return try SchemaReader(connection: source, schema: "main").tableNames().filter { !virtual.isShadow($0) }
@@ -133,7 +134,7 @@ enum WholeFile {
 
     // MARK: What has been copied
 
-    /// All that is copied of a file at once.
+    /// A text of all that is copied of a file at once.
     private static func summary(of connection: Connection) throws -> String {
         var parts = try SchemaImage.objects(connection).map { "\($0.type) \($0.name): \($0.sql)" }.sorted()
         for pragma in ["user_version", "application_id"] {
@@ -145,12 +146,13 @@ enum WholeFile {
         return parts.joined(separator: "\n")
     }
 
-    /// Looks whether a source is still what was copied. Where it is not, the file is withdrawn.
+    /// Checks whether a source is still what was copied. If it is not, the file is withdrawn.
     ///
     /// - Parameters:
-    ///   - finishing: Whether all tables have begun to move: none was changed then since it was fenced, and the file is finished.
-    ///   - stepper: The new file's.
-    /// - Returns: Whether it is, or another process has found so.
+    ///   - finishing: Whether all tables have begun to move. Then none has changed since it was fenced, and the file is
+    ///     finished.
+    ///   - stepper: The stepper of the new file.
+    /// - Returns: Whether the source is still what was copied, or another process has found that it is.
     static func compare(
         _ sourcePath: String,
         _ key: EncryptionKey?,
@@ -181,7 +183,7 @@ enum WholeFile {
         defer { if hasVirtual { try? connection.detach(copySchema) } }
         var result = false
         try stepper.waitingTransaction {
-            // Another process may have looked before, and steps have retired tables since.
+            // Another process may have compared before, and steps may have retired tables since.
             let now = try WholeFileNote.readInTransaction(connection)
             guard now == .copied(copied) else { return result = now == .none }
             let tables = try stepper.load().tables
@@ -193,7 +195,7 @@ enum WholeFile {
                 return
             }
             if finishing {
-                // One may have had another name when it was asked which there are.
+                // A table may have had another name when the migration asked for the tables.
                 let moving = SQLNameSet(tables.map(\.target))
                 guard tables.allSatisfy({ $0.phase != .starting }), all.allSatisfy(moving.contains) else { return }
                 try connection.execute("DROP TABLE main.\(WholeFileNote.table)")
@@ -204,12 +206,13 @@ enum WholeFile {
         return result
     }
 
-    /// What the source is attached as while its virtual tables are copied.
+    /// The name under which the source is attached while its virtual tables are copied.
     private static let copySchema = "midstream_copied"
 
-    /// Has the virtual tables of a source refuse writes, if it is what was copied and all of its other tables have begun to move.
+    /// Makes the virtual tables of a source refuse writes, if the source is what was copied and all of its other tables
+    /// have begun to move.
     ///
-    /// - Returns: Whether there are any.
+    /// - Returns: `false` if the source has no virtual tables, or is not what was copied.
     private static func fenceVirtualTables(_ source: Connection, _ copied: String, _ stepper: Stepper) throws -> Bool {
         if try VirtualTables(source, "main").tables.isEmpty { return false }
         let target = FilePath.resolved(stepper.connection.fileName(schema: "main") ?? "")
@@ -223,12 +226,12 @@ enum WholeFile {
             try source.sync(schema: "main")
             return isSame
         } catch let error as SQLiteError where SourceFile.cannotWrite(error) {
-            // Nor can others. Its tables have begun to move, so it is kept.
+            // Others cannot write the source either. Its tables have begun to move, so the source is kept.
             return try source.transaction { try summary(of: source) == copied }
         }
     }
 
-    /// Has the virtual tables of a source be written again, whose new file is taken back.
+    /// Lets the virtual tables of a source be written again, because the new file is taken back.
     ///
     /// - Parameter path: The new file.
     static func unfenceVirtualTables(_ sourcePath: String, _ key: EncryptionKey?, of path: String) throws {
@@ -239,9 +242,10 @@ enum WholeFile {
         try source.sync(schema: "main")
     }
 
-    /// Withdraws a file that was made of another one than the one which is there by now, and has not been claimed.
+    /// Withdraws a file that was made of another source than the file that is there now, if that file has not been
+    /// claimed.
     ///
-    /// - Parameter stepper: The new file's.
+    /// - Parameter stepper: The stepper of the new file.
     static func checkSource(_ sourcePath: String, _ key: EncryptionKey?, _ stepper: Stepper) throws {
         let connection = stepper.connection
         let file = FilePath.lastingIdentity(sourcePath)
@@ -252,7 +256,7 @@ enum WholeFile {
         guard try connection.holdingSnapshots(of: ["main"], isOfAnother) else { return }
         let source = try open(sourcePath, key)
         defer { source.close() }
-        // A copy of it has its claims.
+        // A copy of the source has the source's claims.
         let claimed = Set(try Claims.all(in: "main", source).map(\.id))
         try stepper.waitingTransaction {
             guard try isOfAnother(), try !stepper.load().tables.contains(where: { claimed.contains($0.id) }) else {
@@ -279,7 +283,7 @@ enum WholeFile {
         )
     }
 
-    /// What a file has, but for notes of claims, which outlive it.
+    /// The names of a file's objects, without notes of claims, which outlive the other objects.
     private static func objects(_ connection: Connection) throws -> Set<String> {
         let names = try connection.fetchAll("SELECT name FROM main.sqlite_master").map {
             try $0.get(0, as: String.self)
@@ -289,21 +293,21 @@ enum WholeFile {
 
     // MARK: Taking it back
 
-    /// Removes a file that was made, and whose migration could not begin, unless anything else has come into it, or somebody
-    /// has it open.
+    /// Removes a file that was made and whose migration could not begin. The file stays if anything else has come into
+    /// it, or if somebody has it open.
     ///
     /// - Parameters:
-    ///   - made: What was made; `nil` where that is not known any more.
-    ///   - note: What it is to have noted.
+    ///   - made: The objects that were made; `nil` if they are not known any more.
+    ///   - note: The note that the file must have.
     static func takeBack(_ path: String, _ key: EncryptionKey?, made: Set<String>?, noted note: WholeFileNote) {
         guard let connection = try? Connection(path: path, options: OpenOptions(access: .readWrite, key: key)) else {
             return
         }
         defer { connection.close() }
-        // Where it fails, the file stays, and the next launch goes on with it.
+        // If this fails, the file stays, and the next launch goes on with it.
         _ = try? SourceFile.delete(path, attachedTo: connection, as: "main", lockingBy: WholeFileNote.table) {
             let now = try objects(connection)
-            // What tells of moves may tell of claims as well.
+            // A table that records moves may record claims as well.
             let isMoving = now.contains { OwnNames.tellsOfRows($0) && $0 != WholeFileNote.table }
             guard now == made ?? now, !isMoving, try WholeFileNote.readInTransaction(connection) == note else {
                 return false
@@ -317,7 +321,7 @@ enum WholeFile {
         }
     }
 
-    /// Removes all that was made, and keeps the notes of claims.
+    /// Removes all objects that were made, and keeps the notes of claims.
     private static func removeObjects(_ connection: Connection) throws {
         let objects = try connection.fetchAll(
             "SELECT type, name FROM main.sqlite_master WHERE type IN ('view', 'table') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' "
@@ -346,7 +350,7 @@ enum WholeFile {
                     "tables of the source are still moving themselves: wait until they have moved"
                 )
             }
-            // Claims and fences of moves out of the source, which stay behind.
+            // These are claims and fences of moves out of the source, which stay behind.
             let type = SchemaObject.Kind(rawValue: try object.get(0)) ?? .table
             if OwnNames.has(type, name, on: table), name != OwnNames.upgrades {
                 guard type != .table || !OwnNames.isReport(name) else {
@@ -367,7 +371,7 @@ enum WholeFile {
             let value: Int64 = try source.fetchValue("PRAGMA main.\(pragma)") ?? 0
             try target.execute("PRAGMA main.\(pragma) = \(value)")
         }
-        // Nobody moves these rows later.
+        // No step moves the rows of this table later.
         if try source.fetchOne("SELECT 1 FROM sqlite_master WHERE name = ?", [OwnNames.upgrades]) != nil {
             try copyRows(of: OwnNames.upgrades, source, target)
         }
