@@ -2,11 +2,12 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension Database {
-    /// What would bring this file to a declared schema.
+    /// The changes that would bring this file to a declared schema.
     ///
-    /// It is a rehearsal: the upgrade is carried out in a transaction, which is taken back. So what it passes, ``upgrade(to:options:)``
-    /// does as well, unless rows change in between. It takes as long as that, and waits for other writers likewise. Of a file that
-    /// cannot be written, it is made by the schema alone.
+    /// This is a rehearsal: it carries the upgrade out in a transaction, and takes the transaction back. So an upgrade
+    /// that passes here also passes in ``upgrade(to:options:)``, unless rows change in between. A rehearsal takes as
+    /// long as the upgrade, and waits for other writers likewise. If the file cannot be written, the plan is made by
+    /// the schema alone.
     ///
     /// - Throws: As ``upgrade(to:options:)``.
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
@@ -23,7 +24,7 @@ extension Database {
         return plan
     }
 
-    /// Takes a rehearsal back.
+    /// Thrown to take a rehearsal back.
     private struct Rehearsed: Error {}
 
     /// Brings this file to a declared schema, in one transaction: see ``DatabaseAccess/upgrade(to:options:)``.
@@ -35,11 +36,11 @@ extension Database {
 }
 
 extension DatabaseAccess {
-    /// What would bring this file to a declared schema, as far as the schema tells. Nothing is changed.
+    /// The changes that would bring this file to a declared schema, as far as the schema tells. Nothing is changed.
     ///
     /// ``Database/plan(for:options:)`` also tells whether the rows fit.
     ///
-    /// - Throws: ``MigrationError`` when something must be said by `options` first; ``/SQLiteConnection/SQLiteError`` when a
+    /// - Throws: ``MigrationError`` if `options` must say something first; ``/SQLiteConnection/SQLiteError`` if a
     ///   statement does not compile.
     public func plan(for schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
         let wanted = try schema.image()
@@ -88,8 +89,8 @@ extension DatabaseAccess {
         return plan
     }
 
-    /// Makes sure that columns of tables which are being rebuilt are not to be made of something else than the rebuild began with; and
-    /// where that is asked for, that nothing is left out of what columns are to be made of.
+    /// Makes sure that the columns of a table that is being rebuilt are not asked to be made of something else than
+    /// when the rebuild began. If `options` ask for it, also makes sure that no column mapping is left unused.
     private func checkColumns(_ options: SchemaOptions, besides plan: SchemaPlan, unused: [UnusedMapping]) throws {
         if options.columns.isEmpty { return }
         let rebuilds = try StateStore(connection: connection).load().tables.filter {
@@ -103,7 +104,7 @@ extension DatabaseAccess {
                 case .expression(let text):
                     if CreateTable.words(text).hasSameBytes(as: CreateTable.words(asked)) { continue }
                 case .column: break
-                // Whoever declares a schema may keep what earlier changes needed.
+                // A schema that is declared anew may keep the mappings that earlier changes needed.
                 case nil, .left: if !options.refusesUnusedColumns { continue }
                 }
                 throw MigrationError(
@@ -115,7 +116,7 @@ extension DatabaseAccess {
                 )
             }
         }
-        // What has brought the file where it is may be said once more.
+        // The mappings that have brought the file to its present schema may be given once more.
         guard options.refusesUnusedColumns, rebuilds.isEmpty, !plan.changes.isEmpty, let mapping = unused.first else {
             return
         }
@@ -134,8 +135,8 @@ extension DatabaseAccess {
         )
     }
 
-    /// Makes sure that the names of the file's objects and of declared ones can be told apart. Those of columns matter where a
-    /// table is rebuilt.
+    /// Makes sure that the names of the file's objects and of the declared ones can be told apart. The names of columns
+    /// are checked when a table is rebuilt.
     private func checkNames(_ wanted: SchemaImage, _ present: SchemaImage) throws {
         func names(_ image: SchemaImage) -> [String] {
             image.tables.map(\.name) + image.views.map(\.name) + image.allTriggers.map(\.name)
@@ -143,7 +144,8 @@ extension DatabaseAccess {
         try LegibleSchema.checkNames(names(wanted), besides: names(present), "tables, views or triggers")
     }
 
-    /// - Throws: ``MigrationError`` where a TEMP table or view of the application's has a table's name: statements would mean that.
+    /// - Throws: ``MigrationError`` if a TEMP table or view of the application has a table's name, since statements
+    ///   would mean the TEMP one.
     func checkTemporaryNames(_ names: [String]) throws {
         let temporary = Set(
             try connection.fetchAll("SELECT name FROM sqlite_temp_master WHERE type IN ('table', 'view')").map {
@@ -163,9 +165,9 @@ extension DatabaseAccess {
         }
     }
 
-    /// Brings the file to a declared schema by the cheapest exact way: tables, indexes, views and triggers are created, what
-    /// ALTER TABLE can do without looking at the rows is done by it, and other tables are rebuilt, online where they are not
-    /// small: see ``rebuild(_:_:)``.
+    /// Brings the file to a declared schema by the cheapest exact way. Tables, indexes, views and triggers are created.
+    /// Where ALTER TABLE can make a change without looking at the rows, it does. Other tables are rebuilt, online if
+    /// they are not small: see ``rebuild(_:_:)``.
     ///
     /// What is not declared stays, unless ``SchemaOptions/allowsDrops`` says so. The order of columns does not count.
     ///
@@ -173,7 +175,8 @@ extension DatabaseAccess {
     ///   - schema: What the file is to have.
     ///   - options: What may be dropped, and what is renamed.
     /// - Returns: What was done, and in ``SchemaPlan/rebuilt`` how rows come into the new shapes.
-    /// - Throws: ``MigrationError`` when something must be said by `options` first; ``/SQLiteConnection/SQLiteError`` when a
+    /// - Throws: ``MigrationError`` if `options` must say something first; ``/SQLiteConnection/SQLiteError`` if a
+    ///   statement does not compile. Nothing has been changed then.
     ///   statement does not compile. Nothing has been changed then.
     @discardableResult
     public func upgrade(to schema: DatabaseSchema, options: SchemaOptions = SchemaOptions()) throws -> SchemaPlan {
@@ -182,19 +185,19 @@ extension DatabaseAccess {
         }
         try beginInEarnest()
         var plan = try plan(for: schema, options: options)
-        // What is not declared may be made anew by its text.
+        // An object that is not declared may be made anew by its text.
         if !plan.isEmpty { try LegibleSchema.checkTexts(connection, in: "main") }
         do {
             plan.rebuilt = try notingLosses {
                 try withoutForeignKeys {
-                    // What names a table or column is to follow its renaming, as it does on the copy.
+                    // Whatever names a table or column must follow its renaming, as it does on the copy.
                     try connection.setting("legacy_alter_table", to: 0) {
                         try connection.savepoint("midstream_schema") { try plan.changes.compactMap(make) }
                     }
                 }
             }
         } catch {
-            // Its TEMP objects are those from before.
+            // The savepoint has brought back the TEMP objects from before it. Suspending the overlay takes them down.
             if connection.isInTransaction { try? overlay.suspended {} }
             throw error
         }

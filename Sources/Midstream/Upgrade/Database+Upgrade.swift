@@ -1,18 +1,19 @@
 internal import SQLiteConnection
 
 extension Database {
-    /// Runs the steps that this file has not run yet, each in a transaction of its own together with the record of it.
+    /// Runs the steps that this file has not run yet. Each step and its record are one transaction.
     ///
     ///     let database = try Database(path: "app.db")
     ///     try database.upgrade(upgrades)
     ///     database.startAutoMigration()
     ///
-    /// Call it at each launch, before all else. Tables that steps rebuild have their new shape when it returns, and their rows
-    /// move after that: see ``DatabaseAccess/rebuild(_:_:)``. Where nothing is to be done, the file is read alone.
+    /// Call this at each launch, before all else. When it returns, tables that steps rebuild have their new shape, and
+    /// their rows move after that: see ``DatabaseAccess/rebuild(_:_:)``. If there is nothing to do, the file is only
+    /// read.
     ///
     /// - Returns: What was done.
-    /// - Throws: What a step throws: it is undone then, and those before it stay. ``MigrationError`` with
-    ///   ``MigrationError/Code/newerSchema`` when a newer build has upgraded the file.
+    /// - Throws: Whatever a step throws: that step is undone, and the steps before it stay. ``MigrationError`` with
+    ///   ``MigrationError/Code/newerSchema`` if a newer build has upgraded the file.
     @discardableResult
     public func upgrade(_ upgrades: SchemaUpgrades) throws -> UpgradeReport {
         try upgrades.check()
@@ -27,9 +28,9 @@ extension Database {
         return report
     }
 
-    /// Runs the steps that this file has not run yet in one transaction, and takes everything back.
+    /// Runs the steps that this file has not run yet in one transaction, and takes the whole transaction back.
     ///
-    /// What they do besides writing this database is done.
+    /// Anything that the steps do besides writing this database is not taken back.
     ///
     /// - Returns: What ``upgrade(_:)`` would do.
     /// - Throws: As ``upgrade(_:)``.
@@ -47,20 +48,20 @@ extension Database {
         return report
     }
 
-    /// Takes a rehearsal back.
+    /// Thrown to take a rehearsal back.
     private struct Rehearsed: Error {}
 }
 
-/// The steps of an upgrade, in the transaction that is open.
+/// The steps of an upgrade, in the open transaction.
 private struct UpgradeRun {
     let access: DatabaseAccess
     let upgrades: SchemaUpgrades
 
     private static let savepoint = "midstream_step"
 
-    /// Runs the next step that has not run yet.
+    /// Runs the first step that this file has not run yet.
     ///
-    /// - Returns: Whether there may be another.
+    /// - Returns: Whether there may be another step.
     func runNext(_ report: inout UpgradeReport) throws -> Bool {
         let records = UpgradeRecords(access: access, upgrades: upgrades)
         let state = try records.state()
@@ -80,7 +81,7 @@ private struct UpgradeRun {
         guard let step = upgrades.steps.first(where: { !state.names.contains($0.name) }) else { return false }
         access.rebuilt = []
         defer { access.rebuilt = nil }
-        // A transaction that the step ends takes it along, be another begun after it.
+        // If the step ends the transaction, the savepoint goes with it, even if the step begins another transaction.
         try access.connection.execute("SAVEPOINT \(Self.savepoint)")
         try step.body(access)
         do {

@@ -2,7 +2,7 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension DatabaseAccess {
-    /// Gives a table another shape, which is read and written at once, while its rows move into it in steps.
+    /// Gives a table another shape. The new shape is read and written at once, while the rows move into it in steps.
     ///
     ///     try database.write { access in
     ///         try access.rebuild("messages") { table in
@@ -12,23 +12,24 @@ extension DatabaseAccess {
     ///     }
     ///     database.startAutoMigration()
     ///
-    /// Columns of equal name are taken over, others as in a migration. Indexes and triggers of the table are made anew; views,
-    /// other tables' triggers and foreign keys go on naming it, as after the rebuild that SQLite's manual describes. Within the
-    /// transaction the table already has its new shape. A table whose rows are still moving can be rebuilt again.
+    /// Columns of equal name are taken over; other columns are mapped as in a migration. Indexes and triggers of the
+    /// table are made anew. Views, and the triggers and foreign keys of other tables, go on naming the table, as after
+    /// the rebuild that SQLite's manual describes. Within the transaction the table already has its new shape. A table
+    /// whose rows are still moving can be rebuilt again.
     ///
-    /// A small table, and one whose new shape rows cannot move into in steps, is copied at once.
+    /// A small table is copied at once, and so is a table whose rows cannot move into the new shape in steps.
     ///
     /// Source: <https://www.sqlite.org/lang_altertable.html>.
     ///
     /// - Parameters:
-    ///   - table: The table.
-    ///   - change: Says what it becomes. It may read the database.
-    /// - Returns: How its rows come into the new shape.
-    /// - Throws: ``MigrationError`` when columns of one shape alone are not accounted for, or outside a `write` block;
-    ///   ``/SQLiteConnection/SQLiteError`` when a definition does not compile, or rows that are copied at once do not fit.
-    ///   Nothing has been changed then.
-    /// - Complexity: O(1) in rows where they move in steps, O(n log n) where there is a unique index that the present shape
-    ///   has not, O(n) where they are copied.
+    ///   - table: The table's name.
+    ///   - change: Says what the table becomes. It may read the database.
+    /// - Returns: How the rows come into the new shape.
+    /// - Throws: ``MigrationError`` if columns that only one of the two shapes has are not accounted for, or outside a
+    ///   `write` block; ``/SQLiteConnection/SQLiteError`` if a definition does not compile, or if rows that are copied
+    ///   at once do not fit. Nothing has been changed then.
+    /// - Complexity: O(1) in rows if they move in steps, O(n log n) if there is a unique index that the present shape
+    ///   lacks, O(n) if they are copied.
     @discardableResult
     public func rebuild(_ table: String, _ change: (inout TableRebuild) throws -> Void) throws -> RebuiltTable {
         guard kind == .writer, isInBlock else {
@@ -55,7 +56,8 @@ extension DatabaseAccess {
         )
         try change(&wish)
         try check(wish, old)
-        // An earlier statement of the block may have had the overlay taken down, by which sources are known.
+        // An earlier statement of the block may have had the overlay taken down. The sources are known through the
+        // overlay.
         if overlay.isSuspended { try overlay.resume() }
         for feed in overlay.table(named: old.name)?.feeds ?? [] { try feed.knownSource.confirmWhole() }
         let rebuild = Rebuild(connection: connection, statements: overlay.statements, wish: wish, old: old)
@@ -118,7 +120,7 @@ extension DatabaseAccess {
 
     private static func isTrigger(_ kind: StatementKind) -> Bool { kind == .createTrigger }
 
-    /// Runs `body` with foreign keys switched off, also in a transaction, where the pragma does nothing.
+    /// Runs `body` with foreign keys switched off. This works in a transaction too, where the pragma does nothing.
     func withoutForeignKeys<Result>(_ body: () throws -> Result) throws -> Result {
         let enforces = connection.isConfigured(.foreignKeys) ?? false
         if enforces { try connection.configure(.foreignKeys, false) }

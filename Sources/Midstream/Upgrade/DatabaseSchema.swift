@@ -1,7 +1,8 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The tables that an application wants, virtual ones among them, with their indexes, views and triggers, as statements of SQL.
+/// The tables that an application wants, including virtual tables, with their indexes, views and triggers, as
+/// statements of SQL.
 ///
 ///     let schema = DatabaseSchema(
 ///         sql: """
@@ -12,12 +13,12 @@ internal import SQLiteConnection
 ///     print(try database.plan(for: schema))
 ///     try database.upgrade(to: schema)
 public struct DatabaseSchema: Sendable, Hashable {
-    /// A CREATE statement each.
+    /// One CREATE statement for each object.
     public var statements: [String]
 
     /// The statements of a script.
     ///
-    /// An error of one of them begins with its line and column, as `line 3, column 7: near ",": syntax error`.
+    /// An error in one of them begins with its line and column, as `line 3, column 7: near ",": syntax error`.
     public init(sql: String) {
         let script = SQLScript(sql)
         let outlines = script.filter { $0.kind != .empty }
@@ -26,11 +27,12 @@ public struct DatabaseSchema: Sendable, Hashable {
         starts = Dictionary(zip(statements, outlines.map(\.range.lowerBound))) { first, _ in first }
     }
 
-    /// The script that the statements were given in, and at which byte of it each begins.
+    /// The script that gave the statements, and the byte of it at which each statement begins.
     private var origin = ""
     private var starts: [String: Int] = [:]
 
-    /// Where a statement of the script begins, or the byte of it that an error is at, in words; nothing where it is of no script.
+    /// In words, where a statement of the script begins, or where in it an error is; empty if the statement comes from
+    /// no script.
     private func place(of statement: String, offset: Int?) -> String {
         guard let start = starts[statement] else { return "" }
         let (line, column) = SQLScript(origin).position(of: start + (offset ?? 0))
@@ -39,8 +41,8 @@ public struct DatabaseSchema: Sendable, Hashable {
 
     /// The statements as SQLite understands them.
     ///
-    /// - Throws: ``MigrationError`` where there is no statement, or one that is no CREATE statement; ``/SQLiteConnection/SQLiteError`` for one that does not
-    ///   compile.
+    /// - Throws: ``MigrationError`` if there is no statement, or one that is no CREATE statement;
+    ///   ``/SQLiteConnection/SQLiteError`` if a statement does not compile.
     func image() throws -> SchemaImage {
         let connection = try Connection(path: ":memory:")
         defer { connection.close() }
@@ -84,8 +86,8 @@ public struct DatabaseSchema: Sendable, Hashable {
         return image
     }
 
-    /// The tables that the virtual ones make for themselves. What prints a schema prints them like others, before the virtual ones
-    /// if the file has been vacuumed.
+    /// The tables that the virtual tables make for themselves. A program that prints a schema prints them like other
+    /// tables, and before the virtual tables if the file has been vacuumed.
     private static func shadowTables(_ creations: [Creation]) throws -> ShadowTables {
         func tables(_ kind: StatementKind) -> [(name: String, sql: String)] {
             creations.filter { $0.kind == kind }.map { ($0.name, $0.sql) }
@@ -99,7 +101,7 @@ public struct DatabaseSchema: Sendable, Hashable {
         let kind: StatementKind
         let name: String
 
-        /// - Returns: `nil` for a table of SQLite's own, which what prints a schema prints as well.
+        /// - Returns: `nil` for a table of SQLite's own. A program that prints a schema prints these as well.
         init?(_ sql: String) throws {
             let outline = SQLScript(sql).outline()
             self.sql = sql
@@ -136,27 +138,27 @@ public struct DatabaseSchema: Sendable, Hashable {
 public struct SchemaOptions: Sendable {
     /// Whether tables, columns, indexes, views and triggers that are not declared are dropped. They stay otherwise.
     public var allowsDrops = false
-    /// New names of tables, by those that they have. They may stay when the tables have got them; one that cannot be given is
-    /// an error.
+    /// New names of tables, by their present names. A renaming may stay here after the table has its new name. A new
+    /// name that cannot be given is an error.
     public var renamedTables: [String: String] = [:]
-    /// New names of columns by those that they have, by the table's new name.
+    /// New names of columns by their present names, by the table's new name.
     public var renamedColumns: [String: [String: String]] = [:]
-    /// What columns are made of that come, get another name, or change their type, their collation or NOT NULL: by the table's
-    /// and the column's new name. What names a column that the file has not belongs to an earlier change, and is left out: see
-    /// ``SchemaPlan/unusedMappings``.
+    /// What columns are made of that are new, get another name, or change their type, their collation or NOT NULL: by
+    /// the table's and the column's new name. A mapping that names a column which the file lacks belongs to an earlier
+    /// change, and is left out: see ``SchemaPlan/unusedMappings``.
     public var columns: [String: [String: ColumnMapping]] = [:]
     /// What becomes of rows that do not fit a table's new shape: see ``TableRebuild/refusedRows``.
     public var refusedRows = RefusedRowPolicy.stop
-    /// Whether all that ``columns`` says must be applied; of a table that is being rebuilt, that it is what its rebuild began with, also
-    /// where that is nothing.
+    /// Whether every mapping of ``columns`` must be applied. For a table that is being rebuilt, each mapping must then
+    /// be what the rebuild began with, and there must be none for a column for which it began with none.
     package var refusesUnusedColumns = false
-    /// In a table of at most so many rows, what takes a time that grows with them is done at once.
+    /// In a table of at most this many rows, changes whose time grows with the rows are made at once.
     public var rowsChangedAtOnce = 1000
 
-    /// Drops nothing, renames nothing.
+    /// Options that drop nothing and rename nothing.
     public init() {}
 
-    /// The value for a table, whatever the case of its name.
+    /// The value for a table, by its name without regard to case.
     static func value<Value>(of name: String, in values: [String: Value]) -> Value? {
         values.first { SQLIdentifier.equal($0.key, name) }?.value
     }

@@ -1,19 +1,20 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// The table or view that a virtual table reads by its name, as full-text tables with `content=T` do. Nobody but its module
-/// could give it another name.
+/// The table or view that a virtual table reads by its name, as full-text tables with `content=T` do. Only the virtual
+/// table's module could replace this name by another.
 ///
 /// Source: <https://www.sqlite.org/fts5.html#external_content_and_contentless_tables>.
 struct ExternalContent {
     /// The virtual table.
     let reader: String
-    /// What it reads.
+    /// The table or view that it reads.
     let table: String
-    /// The columns that it reads; `nil` for all.
+    /// The columns that it reads; `nil` for all of them.
     private let columns: [String]?
 
-    /// Those of a virtual table. One whose module is not known may read whatever an argument is the name of.
+    /// What a virtual table reads. If the module is not known, the virtual table may read any table that an argument
+    /// names.
     static func all(of virtual: SchemaObject) -> [ExternalContent] {
         guard let arguments = ModuleArguments(virtual.sql) else { return [] }
         func content(_ table: String, _ columns: [String]?) -> ExternalContent {
@@ -23,7 +24,7 @@ struct ExternalContent {
         case "fts4", "fts5":
             guard let table = arguments.value(of: "content"), !table.isEmpty else { return [] }
             let columns = arguments.names
-            // FTS4 has the content's columns where it is given none.
+            // Without columns of its own, FTS4 has those of its content.
             if columns.isEmpty { return [content(table, nil)] }
             let options = ["content_rowid", "languageid"].compactMap(arguments.value)
             return [content(table, columns + options)]
@@ -32,7 +33,7 @@ struct ExternalContent {
         }
     }
 
-    /// The table that is the content of a full-text table, which has an index of its rows.
+    /// The table that is the content of a full-text table, which indexes the rows of that table.
     static func fullText(of virtual: SchemaObject) -> String? {
         guard let arguments = ModuleArguments(virtual.sql), ["fts4", "fts5"].contains(arguments.module),
             let table = arguments.value(of: "content"), !table.isEmpty
@@ -40,17 +41,17 @@ struct ExternalContent {
         return table
     }
 
-    /// Whether it reads a column.
+    /// Whether the virtual table reads a column.
     func reads(_ column: String) -> Bool { columns?.contains { SQLIdentifier.equal($0, column) } ?? true }
 }
 
 /// What follows USING in a CREATE VIRTUAL TABLE.
 private struct ModuleArguments {
-    /// In lower case.
+    /// The module's name, in lower case.
     let module: String
-    /// The arguments that are no `key=value`, by their first words.
+    /// The first words of the arguments that are not `key=value`.
     private(set) var names: [String] = []
-    /// The others' values, and the arguments that are one word, without quotes.
+    /// The values of the `key=value` arguments, and the arguments that are one word, without quotes.
     private(set) var values: [String] = []
     private var options: [(key: String, value: String)] = []
 

@@ -2,10 +2,10 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension Rebuild {
-    /// What partial unique indexes, and those with expressions, take to be the same must be so of one row alone: rows that move
-    /// would be refused, and with them every write.
+    /// Makes sure that no two rows have equal terms in a partial unique index, or in a unique index with expressions.
+    /// Otherwise such rows would be refused when they move, and with them every write.
     ///
-    /// - Complexity: O(1) where the former shape has the same index, otherwise O(n log n).
+    /// - Complexity: O(1) if the former shape has the same index, otherwise O(n log n).
     func checkOtherKeys(_ columns: [ColumnRecord], from backup: TableSchema, to new: TableSchema) throws {
         let mapped = MappedColumns(target: new, source: backup, records: columns)
         let formerIndexes = try definitions(of: backup.name).values
@@ -17,7 +17,7 @@ extension Rebuild {
             }
             let names = ExpressionShape.names(in: definition.text)
             let used = new.columns.indices.filter { names.contains(SQLIdentifier.lowercased(new.columns[$0].name)) }
-            // A row that is not taken is told of when it moves.
+            // A row that the target does not take is reported when it moves.
             if used.contains(where: { MappedColumns.isTruthName(new.columns[$0].name) }) { continue }
             let isSame = used.allSatisfy { column in
                 mapped[column].plain.map { SQLIdentifier.equal(backup.columns[$0].name, new.columns[column].name) }
@@ -44,7 +44,7 @@ extension Rebuild {
         }
     }
 
-    /// What is indexed, by the indexes' names.
+    /// The terms of a table's indexes, by the indexes' names.
     private func definitions(of table: String) throws -> [String: IndexTerms] {
         let rows = try connection.fetchAll(
             "SELECT name, sql FROM main.sqlite_master WHERE type = 'index' AND tbl_name = ? COLLATE NOCASE AND sql NOT NULL",

@@ -1,15 +1,15 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Which rows a table's new shape does not take. SQLite's message names a column at most.
+// Finds the rows that a table's new shape does not take. SQLite's message names a column at most.
 extension Rebuild {
     private static let note = "midstream_note"
 
-    /// SQLite's error with the row in its message at which a copy has failed; and with the row that has the same values, where
-    /// something is to be unique.
+    /// SQLite's error with a message that names the row at which a copy has failed. If values must be unique, the
+    /// message also names the other row that has the same values.
     ///
-    /// - Parameter insert: The statement that has failed, which has no WHERE.
-    /// - Complexity: O(rows): the copy is tried once more, up to that row.
+    /// - Parameter insert: The statement that has failed. It has no WHERE.
+    /// - Complexity: O(rows), since the copy is tried once more, up to the row that fails.
     func namingRows(
         _ error: SQLiteError,
         of insert: String,
@@ -43,7 +43,8 @@ extension Rebuild {
         return "key \(RowKey.text(key))"
     }
 
-    /// SQLite inserts each row before it reads the next, so the last one that was read is the one.
+    /// Finds the row at which a copy fails. SQLite inserts each row before it reads the next, so it is the row that was
+    /// read last.
     private func key(thatFails insert: String, _ backup: TableSchema) throws -> [SQLiteValue]? {
         let names = keyColumns(backup)
         let last = LastKey()
@@ -60,12 +61,12 @@ extension Rebuild {
         }
     }
 
-    /// Whether it is one row's that an INSERT has failed.
+    /// Whether an INSERT has failed because of one row.
     static func isOfRow(_ error: SQLiteError) -> Bool {
         ResultCode.constraint ~= error.code || ResultCode.mismatch ~= error.code
     }
 
-    /// Another row that has the same values in what is to be unique.
+    /// Another row that has the same values where values must be unique.
     private func other(
         than key: [SQLiteValue],
         _ mapped: MappedColumns,
@@ -77,7 +78,7 @@ extension Rebuild {
             let columns = index.terms.filter { $0.column ?? -1 >= 0 }
             keys.append(columns.map { UniqueTerm(value: mapped[$0.column ?? 0].value, collation: $0.collation) })
         }
-        // An INTEGER PRIMARY KEY has no index.
+        // An INTEGER PRIMARY KEY has no index of its own.
         if let column = new.rowIDColumn { keys.append([UniqueTerm(value: mapped[column].value, collation: "BINARY")]) }
         for terms in keys where !terms.isEmpty {
             let row = try connection.fetchOne(search(terms, backup), Arguments(values: key))
@@ -86,13 +87,13 @@ extension Rebuild {
         return nil
     }
 
-    /// A term of what is to be unique: its value in a row of the former shape.
+    /// A term of a unique key: its value in a row of the former shape.
     private struct UniqueTerm {
         let value: String
         let collation: String
     }
 
-    /// Finds another row that is equal to one in such terms. The parameters are the key of that one.
+    /// SQL that finds another row with the same terms as a given row. The parameters are the key of the given row.
     private func search(_ terms: [UniqueTerm], _ backup: TableSchema) -> String {
         let names = keyColumns(backup)
         let source = "main." + SQLIdentifier.quoted(backup.name)

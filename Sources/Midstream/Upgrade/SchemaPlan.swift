@@ -1,6 +1,6 @@
 internal import SQLText
 
-/// What brings a file to a declared schema.
+/// The changes that bring a file to a declared schema.
 ///
 ///     print(try database.plan(for: schema))
 ///     // messages: rebuild, since column body is NOT NULL, column sent comes
@@ -8,28 +8,29 @@ internal import SQLText
 ///     //     CREATE INDEX messages_by_time ON messages(sent)
 ///     //     its rows move in steps
 public struct SchemaPlan: Sendable {
-    /// What is done, in this order.
+    /// The changes, in the order in which they are made.
     public internal(set) var changes: [SchemaChange] = []
-    /// What the schema does not declare, and stays since drops are not allowed: `table.column`, or another object's name.
+    /// Objects that the schema does not declare, and that stay because drops are not allowed: `table.column`, or
+    /// another object's name.
     public internal(set) var undeclared: [String] = []
 
-    /// The declared tables whose rows have moved to another file, be it under a former name of
-    /// ``SchemaOptions/renamedTables``. What is left of each refuses writes, and stays as it is.
+    /// The declared tables whose rows have moved to another file, also under a former name in
+    /// ``SchemaOptions/renamedTables``. What is left of each table refuses writes, and stays as it is.
     public internal(set) var movedAway: [String] = []
 
-    /// The columns that come, and of which ``SchemaOptions/columns`` says something that is left out, since it names a column that
-    /// the table has not: `table.column`.
+    /// New columns whose mapping in ``SchemaOptions/columns`` is left out because it names a column that the table
+    /// lacks: `table.column`.
     public internal(set) var unusedMappings: [String] = []
 
-    /// The full-text tables that are created, and find nothing yet of the rows which their content has: have each of them read these
-    /// by `INSERT INTO f(f) VALUES ('rebuild')`.
+    /// Full-text tables that are created, and whose index has none of the rows of their content yet. Let each of them
+    /// read these rows by `INSERT INTO f(f) VALUES ('rebuild')`.
     public internal(set) var unfilledTables: [String] = []
 
-    /// The tables that are rebuilt, and how. A plan that has not been carried out leaves out those of which only that will tell:
-    /// where rows are still moving, or get another key.
+    /// The tables that are rebuilt, and how. A plan that has not been carried out leaves out tables for which only
+    /// carrying it out will tell: those whose rows are still moving, or get another key.
     public internal(set) var rebuilt: [RebuiltTable] = []
 
-    /// Whether the file has all that the schema declares, but for what has moved to another one.
+    /// Whether the file has all that the schema declares, except for tables that have moved to another file.
     public var isEmpty: Bool { changes.isEmpty }
 }
 
@@ -47,16 +48,17 @@ public struct SchemaChange: Sendable {
     public internal(set) var name: String
     /// How the change is made.
     public internal(set) var way: Way
-    /// Why, in words.
+    /// Why the change is made, in words.
     public internal(set) var summary: String
-    /// The statements; of a rebuild those of the new shape.
+    /// The statements; for a rebuild, those of the new shape.
     public internal(set) var sql: [String]
-    /// What columns of a rebuilt table are made of, by their names; others have what the present ones of their names have.
+    /// What columns of a rebuilt table are made of, by their names. A column that is not listed takes the values of the
+    /// present column of its name.
     public var columns: [String: ColumnMapping] { rebuild?.columns ?? [:] }
-    /// The columns of a rebuilt table that become NOT NULL, and of which nothing says what rows have there instead of NULL.
-    /// Such rows do not fit: see ``SchemaOptions/refusedRows``.
+    /// The columns of a rebuilt table that become NOT NULL, and for which nothing says what replaces NULL. Rows that
+    /// have NULL in them do not fit: see ``SchemaOptions/refusedRows``.
     public var unfilledColumns: [String] { rebuild?.unfilledColumns ?? [] }
-    /// What is rebuilt.
+    /// The rebuild, if the change is one.
     var rebuild: Rebuilding?
 
     struct Rebuilding: Sendable {
@@ -126,7 +128,7 @@ extension RebuiltTable {
 }
 
 extension ColumnMapping {
-    /// What it says, but for values.
+    /// The mapping in words, without values.
     fileprivate var words: String {
         switch self {
         case .column(let name): "column \(name)"

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Tables and columns that get other names.
+// Renames tables and columns.
 extension SchemaPlanner {
     mutating func renameTables() throws {
         let renames = SchemaRenames(
@@ -27,8 +27,9 @@ extension SchemaPlanner {
         if !formerNames.isEmpty { try readCopy() }
     }
 
-    /// Before version 3.26, foreign keys, views and triggers go on naming a renamed table as it was called. What is declared gets
-    /// its declared words.
+    /// Refuses to rename a table if an object that is not declared names it and SQLite would leave the old name there:
+    /// before version 3.26, foreign keys, views and triggers go on naming a renamed table as it was called. Declared
+    /// objects get their declared text.
     ///
     /// - Parameter renamed: The former names of declared tables.
     private mutating func checkFollowers(of old: String, _ new: String, _ renamed: [String]) throws {
@@ -105,7 +106,7 @@ extension SchemaPlanner {
         if !rebuilt.isEmpty { try readRenamedTexts(of: rebuilt) }
     }
 
-    /// The file's schema as the copy has it by now, with what the copy lacks.
+    /// Replaces the present schema by that of the copy, together with the objects that the copy lacks.
     private mutating func readCopy() throws {
         let copy = try scratch()
         var image = try SchemaImage(copy.connection)
@@ -113,12 +114,12 @@ extension SchemaPlanner {
         present = image
     }
 
-    /// Notes what belongs to tables when the columns of all have their new names, where SQLite can say. Other objects that name
-    /// them are made anew.
+    /// Notes the texts of tables after the columns of all of them have their new names, if SQLite can make these texts.
+    /// Other objects that name the columns are made anew.
     private mutating func readRenamedTexts(of tables: [String]) throws {
         let copy = try scratch()
         let trial = try? copy.trying {
-            // Together, since one object may name columns of several.
+            // The tables are renamed together, since one object may name columns of several tables.
             let renamed = tables.filter { table in
                 let statements = columns[SQLIdentifier.lowercased(table)]?.statements ?? []
                 let isMade: Void? = try? copy.connection.savepoint("midstream_names") {

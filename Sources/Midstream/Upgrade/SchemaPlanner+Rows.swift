@@ -2,10 +2,10 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension SchemaPlanner {
-    /// How a table's rows will come into its new shape, as ``Rebuild`` will find; `nil` where that depends on what is in the rows,
-    /// on how far an earlier move has come, or on what the copy of the schema has not.
+    /// Foretells how a table's rows will come into its new shape, as ``Rebuild`` will find it; `nil` if that depends on
+    /// the values in the rows, on how far an earlier move has come, or on objects that the copy of the schema lacks.
     ///
-    /// - Throws: ``MigrationError`` of misuse, as the rebuild would.
+    /// - Throws: ``MigrationError`` of misuse, as the rebuild would throw.
     func foresee(
         _ rebuilding: SchemaChange.Rebuilding,
         of old: TableImage,
@@ -23,7 +23,7 @@ extension SchemaPlanner {
         } catch let error as MigrationError {
             throw Rebuild.hiding(Self.backup, error, old.name)
         } catch {
-            // What the copy cannot take is told when it is done.
+            // If the copy cannot take the change, the upgrade itself reports the reason.
             return nil
         }
         let isSmall = try hasAtMost(wish.rowsCopiedAtOnce, old)
@@ -39,7 +39,7 @@ extension SchemaPlanner {
     /// Whether rows can move in steps.
     private enum Possibility {
         case certain
-        /// Where no row has a key that stands in the way.
+        /// Rows can move in steps if no row has a key that stands in the way.
         case dependent
         case impossible(reason: String?)
     }
@@ -70,7 +70,7 @@ extension SchemaPlanner {
         let migration = MigrationRecord(id: Identifiers.next(), sourcePath: nil)
         let (move, reason) = try Rebuild.move(wish, migration, from: backup, to: new, former: nil, on: connection)
         guard let move else { return .impossible(reason: reason) }
-        // Rows that are known by another key than before are asked for it.
+        // If rows get another key than before, the rows themselves must be asked whether they can move.
         let hasOwnKey =
             if new.hasRowID {
                 new.rowIDColumn.map { backup.hasRowID && move.sql.columns[$0].copied == backup.rowIDName } ?? true
@@ -80,10 +80,10 @@ extension SchemaPlanner {
         return hasOwnKey ? .certain : .dependent
     }
 
-    /// Whether the expression of a generated column that comes fails on a row: ADD COLUMN looks at none, and then no such row could
-    /// be read.
+    /// Whether the expression of a new generated column fails on a row. ADD COLUMN evaluates it on no row, and
+    /// afterwards a row on which it fails could not be read.
     ///
-    /// - Complexity: O(n) where it has a function that may fail, otherwise O(1).
+    /// - Complexity: O(n) if the expression has a function that may fail, otherwise O(1).
     func fails(_ column: CreateTable.Column, _ goal: TableImage, of old: TableImage) throws -> Bool {
         guard let index = goal.schema.columnIndex(column.name), let text = goal.schema.columns[index].generation else {
             return false
@@ -91,9 +91,9 @@ extension SchemaPlanner {
         return try fails([text], goal, of: old)
     }
 
-    /// Whether an expression of an index that comes fails on a row.
+    /// Whether an expression of a new index fails on a row.
     ///
-    /// - Complexity: As of a column.
+    /// - Complexity: O(n) if an expression has a function that may fail, otherwise O(1).
     func fails(_ indexes: [SchemaObject], _ goal: TableImage, of old: TableImage) throws -> Bool {
         let definitions = indexes.map { IndexTerms($0.sql) }
         return try fails(definitions.flatMap { $0.terms + [$0.condition].compactMap(\.self) }, goal, of: old)
@@ -105,14 +105,14 @@ extension SchemaPlanner {
     }
 }
 
-/// What ``SchemaOptions/columns`` says of a column and is not applied.
+/// A mapping of ``SchemaOptions/columns`` that is not applied.
 struct UnusedMapping {
     enum Reason {
-        /// The column is in the file as it is declared.
+        /// The column is already in the file as it is declared.
         case unchanged
-        /// It comes, and is made of a column that the table has not.
+        /// The column is new, and its mapping names a column that the table lacks.
         case unknown(String)
-        /// The table is created.
+        /// The table itself is created.
         case created
     }
 

@@ -2,7 +2,8 @@ internal import SQLText
 internal import SQLiteConnection
 
 extension SchemaPlanner {
-    /// Creates the virtual tables that are missing. Nobody but their modules could bring what others keep into another shape.
+    /// Creates the virtual tables that are missing. A virtual table that exists stays as it is, since only its module
+    /// could change the shape of what it keeps.
     mutating func createVirtualTables() throws {
         for table in wanted.virtualTables {
             guard let there = present.virtualTables.named(table.name) else {
@@ -21,7 +22,8 @@ extension SchemaPlanner {
         plan.undeclared += present.virtualTables.map(\.name).filter { wanted.virtualTables.named($0) == nil }
     }
 
-    /// Whether a full-text table comes whose content is a table that has rows: it has none of them in its index.
+    /// Whether a new full-text table has none of the rows of its content in its index, because its content is a table
+    /// that already has rows.
     ///
     /// Source: <https://www.sqlite.org/fts5.html#external_content_tables>.
     private func isUnfilled(_ table: SchemaObject) throws -> Bool {
@@ -29,10 +31,11 @@ extension SchemaPlanner {
         return try !hasAtMost(0, old)
     }
 
-    /// What virtual tables read by its name must be there in the end, where it was. Views among it may have got other columns.
+    /// Makes sure that the tables and columns which virtual tables read by name are still there in the end. Views among
+    /// them may have got other columns.
     func checkContents(_ contents: [ExternalContent], on copy: SchemaScratch) throws {
         for content in contents where !copy.lacks(content.table) {
-            // What is broken by now is lost already.
+            // Content that is already broken is lost anyway.
             let before = (try? file.columns(content.table)) ?? []
             if before.isEmpty { continue }
             let after = try SchemaReader(connection: copy.connection, schema: "main").columnNames(of: content.table)

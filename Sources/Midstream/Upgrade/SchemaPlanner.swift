@@ -1,37 +1,38 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Finds the cheapest exact way from the schema that a file has to the one that is wanted.
+/// Finds the cheapest exact way from the schema of a file to the wanted schema.
 ///
-/// What a statement comes to is not foretold but tried, on an empty copy of the schema: where ALTER TABLE gives the shape that
-/// is wanted, it is taken. Where nothing changes, no copy is made.
+/// The planner does not predict the result of a statement, but tries it on an empty copy of the schema. If ALTER TABLE
+/// gives the wanted shape, the planner takes it. If nothing changes, the planner makes no copy.
 struct SchemaPlanner {
     var wanted: SchemaImage
     let options: SchemaOptions
     let file: File
-    /// The file's schema, as the changes that are planned leave its names, views and triggers.
+    /// The file's schema, with its names, views and triggers as the planned changes leave them.
     var present: SchemaImage
     var plan = SchemaPlan()
     var rebuilds: [SchemaChange] = []
-    /// The names that renamed tables have in the file, by the new ones.
+    /// The names that renamed tables still have in the file, by their new names.
     var formerNames: [String: String] = [:]
-    /// What becomes of columns that get other names or other values, by the table's name in lower case.
+    /// The changes of columns that get other names or other values, by the table's name in lower case.
     var columns: [String: ColumnChange] = [:]
-    /// What ``SchemaOptions/columns`` says and is not applied.
+    /// The mappings of ``SchemaOptions/columns`` that are not applied.
     var unusedMappings: [UnusedMapping] = []
     private var copy: SchemaScratch?
-    /// Objects that are not declared, and go with what they are on: they are created again.
+    /// Objects that are not declared and are dropped together with the object that they belong to. They are created
+    /// again.
     var remade: [SchemaObject] = []
-    /// The views, in lower case, that stand where tables were whose rows have moved to another file.
+    /// The names, in lower case, of views that replace tables whose rows have moved to another file.
     var movedAway: Set<String> = []
-    /// What virtual tables read by its name.
+    /// What virtual tables read by name.
     let contents: [ExternalContent]
-    /// All declared tables, those among them that have moved to another file.
+    /// All declared tables, including those that have moved to another file.
     let declaredTables: [TableImage]
 
-    /// What the file's tables are like, by the names that they have now.
+    /// Questions about the file's tables, by the names that they have now.
     struct File {
-        /// Whether a table has at most that many rows, of a kilobyte on average.
+        /// Whether a table has at most this many rows, of a kilobyte on average.
         var isSmall: (String, Int) throws -> Bool
         /// Whether rows of a table are still moving.
         var isMoving: (String) -> Bool
@@ -39,7 +40,7 @@ struct SchemaPlanner {
         var movingAway: MovingAway
         /// The columns of a virtual table.
         var columns: (String) throws -> [String]
-        /// Why an expression on a table's row does not compile.
+        /// The error if an expression does not compile on a table's row.
         var refusal: (_ expression: String, _ table: String) -> SQLiteError?
         /// Whether one of several expressions fails on a row of a table.
         var fails: (_ expressions: [String], _ table: String) throws -> Bool
@@ -72,7 +73,8 @@ struct SchemaPlanner {
         }
         for table in present.tables where wanted.table(table.name) == nil { try drop(table) }
         plan.undeclared += present.unreadable.map(\.name).filter { wanted.views.named($0) == nil }
-        // A trigger that comes would have the rows of the tables that it touches in one place, were they moving.
+        // A new trigger would make Midstream drain the tables that it touches, if they were moving. So triggers are
+        // created before tables are rebuilt.
         try createNewPrograms()
         plan.changes += rebuilds
         plan.unusedMappings = unusedMappings.filter { $0.unknownColumn != nil }.map(\.name)
@@ -82,12 +84,12 @@ struct SchemaPlanner {
         return plan
     }
 
-    /// Leaves the tables alone of which a view is left that refuses writes.
+    /// Leaves alone the tables that have moved to another file, and of which only a view that refuses writes is left.
     private mutating func leaveWhatHasMovedAway() throws {
         movedAway = try file.movingAway.views()
         func hasMoved(_ table: TableImage) -> Bool {
             if movedAway.contains(SQLIdentifier.lowercased(table.name)) { return true }
-            // One that has moved under its former name.
+            // The table may have moved under its former name.
             return present.table(table.name) == nil
                 && options.renamedTables.contains { old, new in
                     SQLIdentifier.equal(new, table.name) && movedAway.contains(SQLIdentifier.lowercased(old))
@@ -99,7 +101,7 @@ struct SchemaPlanner {
 
     // MARK: Statements
 
-    /// The copy, to which each change is made.
+    /// The copy of the schema, on which each change is made.
     mutating func scratch() throws -> SchemaScratch {
         if let copy { return copy }
         let made = try SchemaScratch(present, columns: file.columns)
@@ -107,7 +109,7 @@ struct SchemaPlanner {
         return made
     }
 
-    /// Plans statements, and runs them on the copy.
+    /// Adds statements to the plan, and runs them on the copy.
     mutating func run(_ name: String, _ summary: String, _ statements: [String]) throws {
         let connection = try scratch().connection
         try connection.savepoint("midstream_change") {
@@ -116,18 +118,18 @@ struct SchemaPlanner {
         plan.changes.append(SchemaChange(name: name, way: .statements, summary: summary, sql: statements))
     }
 
-    /// Drops an index, a view or a trigger, which the copy may lack.
+    /// Drops an index, a view or a trigger. The copy may lack it.
     mutating func drop(_ object: SchemaObject, _ summary: String) throws {
         let sql = "DROP \(object.type.rawValue.uppercased()) "
-        // One of TEMP may have the name.
+        // A TEMP object may have the same name.
         let name = "main." + SQLIdentifier.quoted(object.name)
         try scratch().drop(object)
         plan.changes.append(SchemaChange(name: object.name, way: .statements, summary: summary, sql: [sql + name]))
     }
 
-    /// Drops an object that is not declared, if that is allowed.
+    /// Drops an object that is not declared, if the options allow it.
     ///
-    /// - Returns: Whether it goes.
+    /// - Returns: Whether the object is dropped.
     private mutating func dropUndeclared(_ object: SchemaObject) throws -> Bool {
         guard options.allowsDrops else {
             plan.undeclared.append(object.name)
@@ -163,12 +165,12 @@ struct SchemaPlanner {
         )
     }
 
-    /// Whether another table has yet to take a table's rows.
+    /// Whether a table still has rows that move into another table.
     func isSource(_ table: TableImage) throws -> Bool {
         try file.movingAway.destination(of: formerName(table.name)) != nil
     }
 
-    /// - Throws: ``MigrationError`` where another table has yet to take a table's rows.
+    /// - Throws: ``MigrationError`` if a table still has rows that move into another table.
     func checkChange(of table: TableImage) throws {
         try file.movingAway.checkChange(of: formerName(table.name))
     }
@@ -185,7 +187,7 @@ struct SchemaPlanner {
 
     // MARK: Views and triggers
 
-    /// With views and triggers that name what is not there, SQLite renames no table.
+    /// Drops the views and triggers that name missing objects: while there are any, SQLite renames no table.
     mutating func dropBrokenPrograms() throws {
         let broken = try scratch().brokenPrograms
         if broken.isEmpty { return }
@@ -197,9 +199,10 @@ struct SchemaPlanner {
         try dropOldPrograms { names.contains($0.name) }
     }
 
-    /// Views and triggers that change go first: ALTER TABLE asks that all of them can be understood.
+    /// Drops the views and triggers that change, before all other changes: ALTER TABLE must be able to understand all
+    /// of them.
     ///
-    /// - Parameter isMeant: Of which it is asked whether they change.
+    /// - Parameter isMeant: Selects the views and triggers to look at.
     private mutating func dropOldPrograms(where isMeant: (SchemaObject) -> Bool = { _ in true }) throws {
         let declared = wanted.allTriggers
         for view in present.views where isMeant(view) {
@@ -214,7 +217,7 @@ struct SchemaPlanner {
             } else {
                 plan.undeclared.append(view.name)
             }
-            // Its triggers go with it.
+            // The view's triggers are dropped with it.
             for trigger in present.triggersOfViews where SQLIdentifier.equal(trigger.owner, view.name) {
                 if declared.named(trigger.name) != nil || options.allowsDrops { continue }
                 if remade.named(trigger.name) == nil { remade.append(trigger) }
@@ -251,7 +254,7 @@ struct SchemaPlanner {
         }
     }
 
-    /// What is not declared, and stays, must compile as it did before.
+    /// Makes sure that views and triggers that are not declared, and stay, compile as they did before.
     private mutating func checkPrograms() throws {
         guard let copy else { return }
         let programs = try SchemaImage(copy.connection)
@@ -275,7 +278,7 @@ struct SchemaPlanner {
         )
     }
 
-    /// An index whose name another table's has gets out of the way.
+    /// Drops an index whose name the schema declares for an index of another table.
     private mutating func dropMovedIndexes() throws {
         let declared = wanted.tables.flatMap(\.indexes)
         for table in present.tables {
@@ -299,18 +302,18 @@ struct SchemaPlanner {
     }
 }
 
-/// What becomes of a table's columns.
+/// The changes of a table's columns.
 struct ColumnChange {
-    /// New names, as they are declared, by the old ones in lower case.
+    /// The new names, as they are declared, by the old ones in lower case.
     var renamed: [String: String] = [:]
     /// What columns are made of.
     var mappings: [String: ColumnMapping] = [:]
-    /// What gives the names.
+    /// The statements that give the new names.
     var statements: [String] = []
-    /// The table with its new names; `nil` where they cannot be told.
+    /// The table with its new names; `nil` if SQLite cannot make its texts.
     var texts: TableImage?
 
-    /// Whether a declared column is another than the one that has its name so far, which gets a new one.
+    /// Whether a declared column takes over the name of another column that gets a new name.
     static func isReused(_ name: String, _ renamed: [String: String]) -> Bool {
         renamed[SQLIdentifier.lowercased(name)] != nil && !renamed.values.contains { SQLIdentifier.equal($0, name) }
     }
@@ -328,7 +331,7 @@ extension SchemaImage {
         for index in tables.indices { tables[index].indexes.removeAll { SQLIdentifier.equal($0.name, name) } }
     }
 
-    /// Takes over what a copy lacks.
+    /// Takes over the objects that a copy lacks.
     mutating func keep(_ objects: [SchemaObject], of other: SchemaImage, _ formerNames: [String: String]) {
         for object in objects {
             let owner = formerNames.first { SQLIdentifier.equal($0.value, object.owner) }?.key ?? object.owner

@@ -1,19 +1,20 @@
 internal import SQLText
 
-/// New names of tables, or of a table's columns: which of them are yet to be given, and in which order.
+/// New names of tables, or of a table's columns: which renamings are still to be made, and in which order.
 struct SchemaRenames {
     /// `table`, or `column`.
     let kind: String
-    /// The table of columns.
+    /// The table, if columns are renamed.
     let table: String?
-    /// The names that are there.
+    /// The names that exist.
     let present: [String]
     /// The names that are declared.
     let declared: [String]
 
     /// - Parameter wanted: New names by the old ones.
-    /// - Returns: Those to be given, in an order in which each new name is free, as the file and the declaration write them.
-    /// - Throws: ``MigrationError`` when one is not declared, or cannot be given.
+    /// - Returns: The renamings to make, in an order in which each new name is free. The names are written as in the
+    ///   file and in the declaration.
+    /// - Throws: ``MigrationError`` if a new name is not declared, or cannot be given.
     func pending(_ wanted: [String: String]) throws -> [(old: String, new: String)] {
         var left = wanted.sorted { $0.key < $1.key }.filter { !SQLIdentifier.equal($0.key, $0.value) }
         for (old, new) in left where named(new, declared) == nil {
@@ -22,7 +23,7 @@ struct SchemaRenames {
         var names = present
         var pending: [(old: String, new: String)] = []
         while !left.isEmpty {
-            // One whose new name is not the old one of another.
+            // A renaming whose new name is not the old name in another renaming.
             guard
                 let index = left.firstIndex(where: { pair in !left.contains { SQLIdentifier.equal($0.key, pair.value) }
                 })
@@ -38,7 +39,7 @@ struct SchemaRenames {
                 continue
             }
             if named(new, names) != nil {
-                // The old name is used again.
+                // The renaming was made before, and the old name is used again.
                 if named(old, declared) != nil { continue }
                 throw refuse(
                     "\(kind) \(old) cannot be called \(new), since there is one of that name: drop or rename it first"
@@ -51,7 +52,8 @@ struct SchemaRenames {
         return pending
     }
 
-    /// Where neither name is there, the old one may be misspelt, if there is something that it can have meant.
+    /// Makes sure that a new name exists if its old name does not. If neither exists, the old name may be misspelt,
+    /// provided that there is a name that it can have meant.
     private func expect(_ new: String, instead old: String, _ names: [String], _ wanted: [String: String]) throws {
         let others = names.filter { name in
             named(name, declared) == nil && !wanted.keys.contains { SQLIdentifier.equal($0, name) }

@@ -3,17 +3,19 @@ internal import SQLiteConnection
 
 /// An empty copy of a file's schema, on which changes are tried.
 ///
-/// What it cannot take, since it uses functions or collations of the application's or things that are not there, is left out.
+/// The copy leaves out what it cannot take: objects that use the application's functions or collations, or that name
+/// missing objects.
 final class SchemaScratch {
     let connection: Connection
-    /// What is left out, and why.
+    /// The objects that are left out, and why.
     private(set) var missing: [(object: SchemaObject, error: any Error)] = []
     private var programs: [SchemaObject] = []
 
-    /// - Parameter columns: Gives the columns of a virtual table. A table that has them stands for it.
+    /// - Parameter columns: Gives the columns of a virtual table. A plain table with these columns stands for the
+    ///   virtual table.
     init(_ image: SchemaImage, columns: (String) throws -> [String]) throws {
         connection = try Connection(path: ":memory:")
-        // It may be on by default.
+        // The setting may be on by default.
         try connection.execute("PRAGMA legacy_alter_table = 0")
         for name in image.virtualTables.map(\.name) {
             guard let names = try? columns(name), !names.isEmpty else { continue }
@@ -36,7 +38,7 @@ final class SchemaScratch {
 
     func close() { connection.close() }
 
-    /// Drops an index, a view or a trigger, which it may lack.
+    /// Drops an index, a view or a trigger. The copy may lack it.
     func drop(_ object: SchemaObject) throws {
         let name = SQLIdentifier.quoted(object.name)
         try connection.execute("DROP \(object.type.rawValue.uppercased()) IF EXISTS \(name)")
@@ -48,10 +50,10 @@ final class SchemaScratch {
         missing.contains { [.table, .view].contains($0.object.type) && SQLIdentifier.equal($0.object.name, name) }
     }
 
-    /// Whether views or triggers name what is not there: with these, SQLite neither renames nor drops columns.
+    /// Whether views or triggers name missing objects. While there are any, SQLite neither renames nor drops columns.
     var hasBrokenPrograms: Bool { !brokenPrograms.isEmpty }
 
-    /// Those, and why they do not compile.
+    /// The views and triggers that name missing objects, and why they do not compile.
     var brokenPrograms: [(object: SchemaObject, error: any Error)] {
         missing.filter { object, error in
             let message = (error as? SQLiteError)?.message ?? ""
@@ -60,9 +62,9 @@ final class SchemaScratch {
         }
     }
 
-    /// Takes views and triggers out that do not compile, and returns them.
+    /// Drops the views and triggers that do not compile, and returns them.
     ///
-    /// Renaming a table has SQLite read them all; before version 3.26 it does not.
+    /// SQLite reads all views and triggers when it renames a table; before version 3.26 it does not.
     ///
     /// Source: <https://www.sqlite.org/lang_altertable.html#compatibility_note>.
     func broken(among programs: [SchemaObject]) throws -> [(object: SchemaObject, error: any Error)] {
@@ -93,7 +95,7 @@ final class SchemaScratch {
         }
     }
 
-    /// What is tried, without its effect.
+    /// Runs `body`, and undoes what it has changed.
     func trying<Result>(_ body: () throws -> Result) throws -> Result {
         try connection.execute("SAVEPOINT midstream_trial")
         defer {

@@ -1,12 +1,12 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Rows that have the same values of what is to be unique by an index.
+/// Rows that have the same terms in a unique index.
 struct SharedKey {
-    /// Two of them in words, where they are known by one value.
+    /// Two of these rows in words, if one value identifies a row.
     let rows: String?
 
-    /// What a table's rows are known by, where that is one value.
+    /// The name of the rowid or column that identifies a table's rows, if it is a single one.
     static func name(of table: TableSchema) -> String? {
         if table.hasRowID { return table.rowIDName }
         let columns = table.primaryKey.compactMap(\.column)
@@ -14,9 +14,9 @@ struct SharedKey {
     }
 
     /// - Parameters:
-    ///   - rows: What stands behind FROM.
-    ///   - key: What the rows are known by; `nil` where they are not told of.
-    /// - Returns: `nil` where no two rows have the same.
+    ///   - rows: The text that follows FROM.
+    ///   - key: What identifies the rows; `nil` if the message does not name rows.
+    /// - Returns: `nil` if no two rows have the same terms.
     /// - Complexity: O(n log n).
     static func rows(
         by index: IndexTerms,
@@ -38,7 +38,7 @@ struct SharedKey {
         return SharedKey(rows: words.joined(separator: " and "))
     }
 
-    /// What is told of a new index.
+    /// The error's message about a new index.
     func message(of table: String, by index: String, _ terms: IndexTerms) -> String {
         "several rows of table \(table)\(rows.map { ", as those with \($0)," } ?? "") would have the same "
             + "(\(terms.terms.joined(separator: ", "))), which is unique by index \(index): change or delete all but one"
@@ -46,7 +46,7 @@ struct SharedKey {
 }
 
 extension DatabaseAccess {
-    /// An error of a CREATE UNIQUE INDEX with the rows that are in its way.
+    /// The error of a CREATE UNIQUE INDEX, with the rows that are in its way.
     func collision(_ error: SQLiteError, of sql: String) throws -> any Error {
         let outline = SQLScript(sql).outline()
         let terms = IndexTerms(sql)

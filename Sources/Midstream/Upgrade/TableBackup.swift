@@ -1,12 +1,12 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Makes a table its own former shape: gives it a name that nobody looks for, and its indexes too, since the table that
-/// takes its place has indexes of their names.
+/// Turns a table into its own former shape, the backup. The table gets a name that nobody looks for. Its indexes get
+/// such names too, since the table that takes its place has indexes of their names.
 ///
-/// Nothing that is stored in pages changes: SQLite renames tables, and for indexes and constraints the texts of the schema are
-/// edited, as its manual describes. What else names the table goes on doing so: views, triggers of other tables, and foreign
-/// keys mean the one that takes its place.
+/// Nothing that is stored in pages changes: SQLite renames the table, and the texts of the schema are edited for
+/// indexes and constraints, as SQLite's manual describes. Everything else that names the table goes on naming it:
+/// views, triggers of other tables, and foreign keys then mean the table that takes its place.
 ///
 /// Source: <https://www.sqlite.org/lang_altertable.html>.
 struct TableBackup {
@@ -14,7 +14,8 @@ struct TableBackup {
     let table: TableSchema
     let name: String
 
-    /// In the transaction that is open, without overlay, foreign keys and running statements. The table's triggers are gone.
+    /// Makes the backup in the open transaction, without overlay, foreign keys and running statements. The table's
+    /// triggers have been dropped before.
     ///
     /// - Complexity: O(1) in rows.
     func make() throws -> TableSchema {
@@ -22,7 +23,7 @@ struct TableBackup {
         if isDefensive { try connection.configure(.defensive, false) }
         defer { if isDefensive { try? connection.configure(.defensive, true) } }
         try connection.setting("writable_schema", to: 1, editTexts)
-        // Now SQLite reads all of these texts anew.
+        // SQLite now reads all of these texts anew.
         try connection.setting("legacy_alter_table", to: 1) {
             try connection.execute(
                 "ALTER TABLE main.\(SQLIdentifier.quoted(table.name)) RENAME TO \(SQLIdentifier.quoted(name))"
@@ -35,7 +36,8 @@ struct TableBackup {
     }
 
     private func editTexts() throws {
-        // It is not written any more, and what others' rows must be is asked of the new one.
+        // The backup is not written any more, so it needs no CHECK. What its foreign keys demand of other tables' rows
+        // is checked for the new table.
         guard let createTable = CreateTable(table.sql) else { throw unreadable }
         try connection.execute(
             "UPDATE main.sqlite_master SET sql = ?1 WHERE type = 'table' AND name = ?2",
@@ -51,7 +53,7 @@ struct TableBackup {
             let name = "\(name)_\(number + 1)"
             var edits = SQLEdits()
             edits.replace(target.range, with: SQLIdentifier.quoted(name))
-            // SQLite's older way of renaming leaves these as they are.
+            // SQLite's older way of renaming leaves these qualifiers as they are.
             for range in TableQualifiers.ranges(of: table.name, in: sql, from: target.range.upperBound) {
                 edits.remove(range)
             }
@@ -73,7 +75,7 @@ struct TableBackup {
 }
 
 extension Connection {
-    /// Runs `body` with a pragma switched, where SQLite has it.
+    /// Runs `body` with a pragma set, if SQLite has the pragma.
     func setting<Result>(_ pragma: String, to value: Int64, _ body: () throws -> Result) throws -> Result {
         let before = try fetchValue(Int64.self, "PRAGMA \(pragma)")
         try execute("PRAGMA \(pragma) = \(value)")

@@ -12,19 +12,19 @@ public struct TableDescription: Sendable, Hashable {
     public var name: String
     /// The columns in their order.
     public var columns: [ColumnDescription]
-    /// The columns of the PRIMARY KEY. A single one of type INTEGER is the rowid.
+    /// The columns of the PRIMARY KEY. If it is a single column of type INTEGER, that column is the rowid.
     public var primaryKey: [String]
-    /// Lists of columns that are unique together.
+    /// Lists of columns whose values are unique together.
     public var uniqueKeys: [[String]] = []
     /// Expressions that must not be false.
     public var checks: [String] = []
-    /// Whether rowids are not used twice. Needs a single INTEGER as the PRIMARY KEY.
+    /// Whether no rowid is used twice. Needs a single INTEGER as the PRIMARY KEY.
     public var isAutoIncrement = false
-    /// Whether it is WITHOUT ROWID.
+    /// Whether the table is WITHOUT ROWID.
     public var isWithoutRowID = false
-    /// Whether it is STRICT.
+    /// Whether the table is STRICT.
     public var isStrict = false
-    /// The indexes besides those of the keys.
+    /// The indexes besides those that the keys make.
     public var indexes: [IndexDescription] = []
 
     /// Describes a table by its columns.
@@ -41,7 +41,7 @@ public struct TableDescription: Sendable, Hashable {
     public init<Record: Decodable>(_ name: String, of type: Record.Type, primaryKey: [String] = []) throws {
         let columns = try RecordColumn.columns(of: type).map { column in
             let isKey = primaryKey.contains { SQLIdentifier.equal($0, column.name) }
-            // SQLite chooses the key that is not given.
+            // SQLite chooses the key if an INSERT does not give it.
             return ColumnDescription(
                 column.name,
                 column.storage.rawValue,
@@ -67,7 +67,7 @@ public struct TableDescription: Sendable, Hashable {
 
     /// The CREATE TABLE, and a CREATE INDEX for each index.
     public var statements: [String] {
-        // One that is no column is left to SQLite to refuse.
+        // If the key names no column, SQLite refuses it.
         let rowID = primaryKey.count == 1 && !isWithoutRowID ? primaryKey.first { self[$0] != nil } : nil
         var definitions = columns.map { column in
             let isKey = rowID.map { SQLIdentifier.equal($0, column.name) } ?? false
@@ -93,17 +93,17 @@ public struct ColumnDescription: Sendable, Hashable {
     public var name: String
     /// The type as in a CREATE TABLE; empty for none.
     public var type: String
-    /// Whether it is NOT NULL.
+    /// Whether the column is NOT NULL.
     public var isNotNull: Bool
-    /// What it has where an INSERT says nothing.
+    /// The value of the column if an INSERT gives none.
     public var defaultValue: SQLiteValue?
-    /// How its texts are compared; `nil` for BINARY.
+    /// The collation by which texts of the column are compared; `nil` for BINARY.
     public var collation: String?
     /// Whether no two rows may have the same value.
     public var isUnique = false
     /// An expression that must not be false.
     public var check: String?
-    /// What it is computed from: then it is generated, and virtual.
+    /// The expression that computes the column. A column with one is generated, and virtual.
     public var generation: String?
     /// What follows REFERENCES, such as `people(id) ON DELETE CASCADE`.
     public var references: String?
@@ -133,11 +133,11 @@ public struct ColumnDescription: Sendable, Hashable {
 public struct IndexDescription: Sendable, Hashable {
     /// The index's name.
     public var name: String
-    /// What is indexed: names of columns, with DESC or COLLATE as in SQL, or expressions.
+    /// The terms of the index: names of columns, with DESC or COLLATE as in SQL, or expressions.
     public var terms: [String]
     /// Whether no two rows may have the same terms.
     public var isUnique: Bool
-    /// Which rows are in it; `nil` for all.
+    /// Which rows are in the index; `nil` for all.
     public var condition: String?
 
     /// Describes an index.
@@ -156,7 +156,7 @@ public struct IndexDescription: Sendable, Hashable {
 }
 
 extension String {
-    /// The same, such that a comment at its end cannot reach what is put behind it.
+    /// The text, with a line feed after a comment at its end, so that the comment cannot reach what follows.
     fileprivate var closingComment: String {
         var last: Token?
         for token in SQLTokenizer(self) { last = token }
@@ -165,7 +165,7 @@ extension String {
 }
 
 extension DatabaseSchema {
-    /// The tables that are described, with their indexes.
+    /// The schema of the described tables, with their indexes.
     public init(_ tables: [TableDescription]) {
         self.init(sql: tables.flatMap(\.statements).joined(separator: ";\n"))
     }

@@ -1,26 +1,26 @@
 internal import SQLiteConnection
 
-/// Which steps have run in a file, in the transaction that is open.
+/// Which steps have run in a file, read in the open transaction.
 ///
-/// `Docs/FileFormat.md` describes the table, which is kept.
+/// `Docs/FileFormat.md` describes the table of records, which stays in the file.
 struct UpgradeRecords {
     let access: DatabaseAccess
     let upgrades: SchemaUpgrades
 
-    /// What a file knows.
+    /// What a file tells of its steps.
     struct State {
         /// The steps that have run.
         var names: Set<String>
-        /// Whether they are in the table of records, and not known by other means.
+        /// Whether the names come from the table of records, and are not known by other means.
         var isRecorded: Bool
         /// Whether the file has no table at all.
         var isFresh: Bool
-        /// Names that this build does not know, or its version.
+        /// The steps, or the version, that this build does not know.
         var unknown: [String]
     }
 
     static let table = OwnNames.upgrades
-    /// Where GRDB's migrator records the identifiers of what has run.
+    /// The table in which GRDB's migrator records the identifiers of migrations that have run.
     static let grdbTable = "grdb_migrations"
     private var connection: Connection { access.connection }
 
@@ -29,7 +29,7 @@ struct UpgradeRecords {
         if try exists(Self.table) {
             let names = try names("SELECT name FROM main.\(Self.table)")
             let unknown = names.subtracting(known).sorted()
-            // A newer build may have gone back to counting versions alone. Those of retired steps are not known.
+            // A newer build may have gone back to counting versions alone. The versions of retired steps are not known.
             let tells =
                 unknown.isEmpty && upgrades.versionBefore == nil && names.isDisjoint(with: upgrades.retiredSteps)
             let newer = tells ? try newerVersion(userVersion()) : []
@@ -69,7 +69,8 @@ struct UpgradeRecords {
         Set(try connection.fetchAll(sql).map { try $0.get(0) })
     }
 
-    /// Has exactly those recorded. Names of retired steps belong to them: a build that still has these is not to run them.
+    /// Replaces the records by these names. Names of retired steps belong to them: a build that still has these steps
+    /// must not run them.
     func record(_ names: some Sequence<String>) throws {
         try connection.execute("CREATE TABLE IF NOT EXISTS main.\(Self.table)(name TEXT PRIMARY KEY) WITHOUT ROWID")
         try connection.execute("DELETE FROM main.\(Self.table)")
@@ -83,11 +84,12 @@ struct UpgradeRecords {
     /// Records a step that has run.
     func record(_ step: SchemaUpgrades.Step) throws {
         try record(step.name)
-        // A step that a later build has put before others that have run has a lower one.
+        // If a later build has put this step before steps that have already run, the step's version is lower than the
+        // file's.
         if let version = step.version, try version > userVersion() { try setVersion(version) }
     }
 
-    /// Has other programs find the version where they look for it.
+    /// Sets the version where other programs look for it.
     func setVersion(_ version: Int64?) throws {
         if let version { try connection.execute("PRAGMA main.user_version = \(version)") }
     }
