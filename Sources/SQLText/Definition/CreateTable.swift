@@ -1,4 +1,5 @@
-/// The columns and constraints of a CREATE TABLE, by byte range: what SQLite itself does not tell of a table.
+/// The columns and constraints of a CREATE TABLE, by byte range: the parts of a definition that SQLite itself does not
+/// tell.
 ///
 ///     let table = CreateTable("CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT NOT NULL DEFAULT '', CHECK (a > 0))")
 ///     table?.columns.map(\.name)              // ["a", "b"]
@@ -7,13 +8,13 @@
 ///
 /// All offsets are into the UTF-8 of the text. Source: <https://www.sqlite.org/lang_createtable.html>.
 public struct CreateTable: Sendable {
-    /// What a constraint is about.
+    /// The kinds of constraints.
     public enum Kind: Hashable, Sendable {
         /// PRIMARY KEY.
         case primaryKey
         /// NOT NULL.
         case notNull
-        /// A NULL that stands for nothing.
+        /// A NULL constraint, which has no meaning.
         case null
         /// UNIQUE.
         case unique
@@ -31,11 +32,11 @@ public struct CreateTable: Sendable {
 
     /// A constraint of a column or of the table.
     public struct Constraint: Hashable, Sendable {
-        /// What it is about.
+        /// The kind of the constraint.
         public let kind: Kind
-        /// Where it is, its CONSTRAINT and name included.
+        /// Where the constraint is, including CONSTRAINT and its name.
         public let range: Range<Int>
-        /// Where it is without CONSTRAINT and name.
+        /// Where the constraint is, without CONSTRAINT and its name.
         public let body: Range<Int>
     }
 
@@ -57,13 +58,13 @@ public struct CreateTable: Sendable {
     public let name: String
     /// The columns, in their order.
     public let columns: [Column]
-    /// The constraints that are no column's, in their order.
+    /// The constraints that belong to no column, in their order.
     public let constraints: [Constraint]
-    /// Whether it is TEMP.
+    /// Whether the table is TEMP.
     public let isTemporary: Bool
-    /// Whether it is WITHOUT ROWID.
+    /// Whether the table is WITHOUT ROWID.
     public let isWithoutRowID: Bool
-    /// Whether it is STRICT.
+    /// Whether the table is STRICT.
     public let isStrict: Bool
     /// The text.
     public let text: String
@@ -71,7 +72,7 @@ public struct CreateTable: Sendable {
     private let tokens: [Token]
     private let bytes: [UInt8]
 
-    /// Reads a text of one statement; `nil` when it is no CREATE TABLE with columns, or cannot be made out.
+    /// Reads a text of one statement; `nil` if the statement is no CREATE TABLE with columns, or cannot be understood.
     ///
     /// - Complexity: O(n) in the bytes of the text.
     public init?(_ text: String) {
@@ -89,13 +90,14 @@ public struct CreateTable: Sendable {
         isStrict = parsed.options.contains("strict")
     }
 
-    /// The words of a range, one space apart: without comments, names without quotes that they do not need. Two that are equal
-    /// mean the same, for a name in double quotes, which may be a string, keeps its case.
+    /// The words of a range, separated by one space, without comments, and without the quotes that names do not need.
+    /// Two ranges with equal words mean the same: a name in double quotes, which may be a string, keeps its case.
     public func words(_ range: Range<Int>) -> String {
         Self.words(of: range, in: tokens, bytes)
     }
 
-    /// The same where all words in quotes are names, which count without their case.
+    /// The words of a range in which all words in quotes are names. Case does not count for names, so they are in lower
+    /// case.
     public func names(_ range: Range<Int>) -> String {
         tokens.filter { range.contains($0.range.lowerBound) }.map { token in
             let word = String(decoding: bytes[token.range], as: UTF8.self)
@@ -103,7 +105,7 @@ public struct CreateTable: Sendable {
         }.joined(separator: " ")
     }
 
-    /// The bare and quoted words of a range without quotes, in lower case.
+    /// The bare and quoted words of a range, without quotes, in lower case.
     public func identifiers(_ range: Range<Int>) -> Set<String> {
         let found = tokens.filter { token in
             range.contains(token.range.lowerBound) && [.identifier, .quotedIdentifier, .string].contains(token.kind)
@@ -115,7 +117,7 @@ public struct CreateTable: Sendable {
         SQLIdentifier.unquoted(String(decoding: bytes[token.range], as: UTF8.self))
     }
 
-    /// The SQL of a range, its tokens one space apart: without comments, bare words in lower case.
+    /// The SQL of a range: its tokens separated by one space, without comments, bare words in lower case.
     public func sql(_ range: Range<Int>) -> String {
         tokens.filter { range.contains($0.range.lowerBound) }.map { token in
             let word = String(decoding: bytes[token.range], as: UTF8.self)
@@ -123,7 +125,7 @@ public struct CreateTable: Sendable {
         }.joined(separator: " ")
     }
 
-    /// The first parentheses of a constraint, such as a CHECK's, with all between.
+    /// The first pair of parentheses of a constraint, such as that of a CHECK, with all between them.
     public func parentheses(of constraint: Constraint) -> Range<Int>? {
         let body = tokens.filter { constraint.body.contains($0.range.lowerBound) }
         guard let start = body.first(where: { $0.kind == .leftParen }) else { return nil }
@@ -136,7 +138,7 @@ public struct CreateTable: Sendable {
         return nil
     }
 
-    /// The words of any text of SQL, one space apart: see ``words(_:)-(Range<Int>)``.
+    /// The words of any text of SQL, separated by one space: see ``words(_:)-(Range<Int>)``.
     public static func words(_ text: String) -> String {
         let bytes = Array(text.utf8)
         return words(of: bytes.indices, in: SQLTokenizer(text).filter { !$0.isTrivia }, bytes)
@@ -158,10 +160,10 @@ public struct CreateTable: Sendable {
         }.joined(separator: " ")
     }
 
-    /// Bare words that are values.
+    /// Bare words that are values, and no names.
     private static let values: Set = ["null", "true", "false", "current_time", "current_date", "current_timestamp"]
 
-    /// Whether a name in lower case is the same without quotes.
+    /// Whether a name in lower case means the same without quotes.
     private static func isBareName(_ name: String) -> Bool {
         let bytes = Array(name.utf8)
         return bytes.first.map { $0 == UInt8(ascii: "_") || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) }
@@ -170,14 +172,15 @@ public struct CreateTable: Sendable {
             && KeywordTable.shared.keyword(bytes, bytes.indices) == .none && !values.contains(name)
     }
 
-    /// The text without constraints of some kinds, of columns and of the table.
+    /// The text without the constraints of some kinds, of columns and of the table.
     public func removing(_ kinds: Set<Kind>) -> String {
         var edits = SQLEdits()
         for constraint in columns.flatMap(\.constraints) where kinds.contains(constraint.kind) {
             edits.remove(constraint.range)
         }
         for (index, constraint) in constraints.enumerated() where kinds.contains(constraint.kind) {
-            // It goes with its comma, unless others that stay have none of their own.
+            // The constraint is removed with the comma before it, unless a constraint that stays follows it without a
+            // comma of its own.
             let others = constraints[(index + 1)...].prefix { !isBehindComma($0) }
             let lends = others.contains { !kinds.contains($0.kind) }
             let start = token(before: constraint).map {
@@ -194,7 +197,7 @@ public struct CreateTable: Sendable {
 
     private func isBehindComma(_ constraint: Constraint) -> Bool { token(before: constraint)?.kind == .comma }
 
-    /// The text with more columns, behind the last one, and more constraints behind all.
+    /// The text with more columns after the last one, and more constraints after all others.
     public func adding(columns definitions: [String], constraints others: [String] = []) -> String {
         guard let last = columns.last else { return text }
         var edits = SQLEdits()

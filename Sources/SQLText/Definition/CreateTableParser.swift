@@ -55,7 +55,7 @@ struct CreateTableParser {
                     position += 1
                 }
                 return parts
-            // The commas between them may be left out.
+            // The commas between table constraints may be left out.
             case .identifier where isTableConstraint: break
             default: return nil
             }
@@ -66,7 +66,7 @@ struct CreateTableParser {
 
     private var kind: TokenKind? { position < tokens.count ? tokens[position].kind : nil }
 
-    /// The word at the position in lower case; nothing when there is none.
+    /// The word at the position in lower case; empty if there is none.
     private var word: String { word(at: position) }
 
     private func word(at index: Int) -> String {
@@ -86,7 +86,7 @@ struct CreateTableParser {
         return tokens[position].range
     }
 
-    /// Passes a pair of parentheses and all between.
+    /// Passes a pair of parentheses and all between them.
     private mutating func takeParentheses() -> Bool {
         guard kind == .leftParen else { return false }
         var depth = 0
@@ -139,7 +139,7 @@ struct CreateTableParser {
 
     // MARK: Constraints
 
-    /// Passes names of constraints that have nothing behind them, which SQLite takes too.
+    /// Passes CONSTRAINT with a name and no constraint after it, which SQLite accepts.
     private mutating func takeEmptyConstraint() -> Bool {
         let start = position
         while take("constraint") { _ = takeName() }

@@ -1,12 +1,13 @@
 extension SQLEdits {
-    /// Puts a word before the byte at `offset` of a statement, apart from a word that ends there.
+    /// Inserts a word before the byte at `offset` of a statement, with a space if a word ends there.
     ///
-    /// Quoted names need no space before them: in `UPDATE[T]`, `main.` must not become a part of the keyword.
+    /// Quoted names need no space before them, so in `UPDATE[T]` an inserted `main.` must not become a part of the
+    /// keyword.
     public mutating func insertWord(_ word: String, at offset: Int, of outline: StatementOutline) {
         replace(offset..<offset, withWord: word, of: outline)
     }
 
-    /// Puts a word in the place of a range of a statement, apart from a word that ends where the range starts, and from one that
+    /// Replaces a range of a statement by a word, with a space if a word ends where the range starts, and if a word
     /// starts where the range ends.
     public mutating func replace(_ range: Range<Int>, withWord word: String, of outline: StatementOutline) {
         let (start, end) = (range.lowerBound, range.upperBound)
@@ -17,7 +18,8 @@ extension SQLEdits {
 }
 
 extension ByteClass {
-    /// Whether a letter right behind the byte belongs to the same token, as behind a letter, or behind the `1.` of a number.
+    /// Whether a letter right after the byte belongs to the same token, as after a letter, or after the `1.` of a
+    /// number.
     fileprivate static func joinsWord(_ byte: UInt8) -> Bool {
         isIdentifier(byte) || byte == UInt8(ascii: ".")
     }

@@ -42,7 +42,7 @@ public struct SQLEdits: Sendable {
         edits.contains { range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= range.upperBound }
     }
 
-    /// Forgets the edits that lie in a range.
+    /// Forgets the edits that lie in a range, or at one of its ends.
     public mutating func discard(in range: Range<Int>) {
         edits.removeAll { range.lowerBound <= $0.range.lowerBound && $0.range.upperBound <= range.upperBound }
     }
@@ -54,7 +54,7 @@ public struct SQLEdits: Sendable {
         try extract(0..<text.utf8.count, from: text)
     }
 
-    /// A range of the text with the edits in it made, also insertions at either end; edits elsewhere count not.
+    /// A range of the text with the edits in it made, including insertions at either end. Edits elsewhere do not count.
     ///
     /// An edit that is partly in the range is an error.
     ///

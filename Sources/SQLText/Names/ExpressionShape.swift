@@ -1,28 +1,28 @@
-/// What the text of an expression tells of its values, without knowing the tables.
+/// What the text of an expression tells of its values, without knowledge of the tables.
 public enum ExpressionShape {
     private static let textFunctions: Set<String> = [
         "lower", "upper", "trim", "ltrim", "rtrim", "hex", "quote", "printf", "format", "typeof", "char",
     ]
 
-    /// Operators and words that bind less tightly than `||`, or make something else of the whole.
+    /// Operators and words that bind less tightly than `||`, or that make the whole expression something else.
     private static let otherWords: Set<String> = [
         "and", "or", "not", "is", "isnull", "notnull", "in", "like", "glob", "match", "regexp", "between", "case",
         "collate", "cast", "exists", "raise", "over", "filter", "select", "null", "distinct", "escape",
     ]
 
-    /// The names that an expression may use, in ASCII lower case: of columns, functions and whatever else.
+    /// The names that an expression uses, in ASCII lower case: names of columns, functions and anything else.
     public static func names(in expression: String) -> Set<String> {
         Set(writtenNames(in: expression).map(\.name))
     }
 
-    /// The names that may be columns', in ASCII lower case: those of functions, tables, types and collations are left out, and words
-    /// that can be no names without quotes.
+    /// The names that may be names of columns, in ASCII lower case. Names of functions, tables, types and collations
+    /// are left out, and so are words that cannot be names without quotes.
     public static func columnNames(in expression: String) -> Set<String> {
         let bytes = Array(expression.utf8)
         let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }
         var found: Set<String> = []
         var depth = 0
-        // How deep the type of a CAST is.
+        // The depth of parentheses at which the type of a CAST stands.
         var typeDepth: Int?
         var openCases = 0
         for (index, token) in tokens.enumerated() {
@@ -63,7 +63,7 @@ public enum ExpressionShape {
         SQLIdentifier.lowercased(SQLIdentifier.unquoted(text(token, bytes)))
     }
 
-    /// The names of an expression, in ASCII lower case, and whether each is in double quotes.
+    /// The names in an expression, in ASCII lower case, and whether each is in double quotes.
     public static func writtenNames(in expression: String) -> [(name: String, isDoubleQuoted: Bool)] {
         let bytes = Array(expression.utf8)
         return SQLTokenizer(expression).filter { [.identifier, .quotedIdentifier].contains($0.kind) }.map {
@@ -71,8 +71,8 @@ public enum ExpressionShape {
         }
     }
 
-    /// The names in double quotes that can only be columns, or else are text to SQLite; none where a subquery may give names of
-    /// its own.
+    /// The names in double quotes that can only mean columns: if there is no such column, SQLite takes them for text.
+    /// Empty if the expression has a subquery, which may give names of its own.
     ///
     /// Source: <https://www.sqlite.org/quirks.html#double_quoted_string_literals_are_accepted>.
     public static func doubleQuotedNames(in expression: String) -> [String] {
@@ -94,7 +94,7 @@ public enum ExpressionShape {
         }
     }
 
-    /// Whether it is NULL, and no more.
+    /// Whether the expression is NULL and nothing else.
     public static func isNull(_ expression: String) -> Bool {
         let bytes = Array(expression.utf8)
         let words = SQLTokenizer(expression).filter { !$0.isTrivia && ![.leftParen, .rightParen].contains($0.kind) }
@@ -102,7 +102,8 @@ public enum ExpressionShape {
         return SQLIdentifier.lowercased(String(decoding: bytes[words[0].range], as: UTF8.self)) == "null"
     }
 
-    /// Whether all values are text or NULL: of `a || b`, or `lower(a)`. `false` where that cannot be told.
+    /// Whether all values of the expression are text or NULL, as those of `a || b` or `lower(a)`. `false` if that
+    /// cannot be told.
     public static func givesText(_ expression: String) -> Bool {
         let bytes = Array(expression.utf8)
         let tokens = SQLTokenizer(expression).filter { !$0.isTrivia }

@@ -1,4 +1,4 @@
-/// Finds the keyword that a bare word is.
+/// Finds out which keyword a bare word is.
 struct KeywordTable: Sendable {
     static let shared = KeywordTable()
 
@@ -12,7 +12,8 @@ struct KeywordTable: Sendable {
         var keyword = Keyword.none
     }
 
-    /// Open addressing; most slots are empty, so most words that are no keyword are found out at once.
+    /// A hash table with open addressing. Most slots are empty, so most words that are no keyword are found out by one
+    /// look.
     private let slots: [Slot]
 
     private init() {
@@ -37,7 +38,7 @@ struct KeywordTable: Sendable {
         return .none
     }
 
-    /// The word in lower case as a number of up to sixteen bytes.
+    /// The word in lower case, as a number of up to sixteen bytes.
     @inline(__always)
     private static func pack(_ bytes: [UInt8], _ range: Range<Int>) -> (UInt64, UInt64) {
         var low: UInt64 = 0

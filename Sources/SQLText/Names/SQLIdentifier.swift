@@ -1,6 +1,7 @@
 /// How SQLite writes and compares names.
 public enum SQLIdentifier {
-    /// The name that a token stands for: quotes taken off and doubled ones halved, a bare word as it is.
+    /// The name that a token stands for: without the quotes around it, and with one quote for each doubled one inside.
+    /// A bare word stays as it is.
     ///
     ///     SQLIdentifier.unquoted(#""a""b""#)  // a"b
     ///     SQLIdentifier.unquoted("[a b]")     // a b
@@ -9,7 +10,7 @@ public enum SQLIdentifier {
         return unquoted(bytes[...])
     }
 
-    /// A name in double quotes, fit to stand wherever SQLite expects a name.
+    /// A name in double quotes, which can stand wherever SQLite expects a name.
     ///
     ///     SQLIdentifier.quoted(#"a"b"#)  // "a""b"
     public static func quoted(_ name: String) -> String {
@@ -22,21 +23,21 @@ public enum SQLIdentifier {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether two names are the same to SQLite, for which only the case of ASCII letters does not count.
+    /// Whether two names are the same to SQLite, which ignores only the case of ASCII letters.
     ///
-    /// Swift's `==` differs: to it, a letter and an accent equal the accented letter.
+    /// Swift's `==` differs: to Swift, a letter followed by a combining accent equals the accented letter.
     public static func equal(_ a: String, _ b: String) -> Bool {
         let a = a.utf8
         let b = b.utf8
         return a.count == b.count && zip(a, b).allSatisfy { ByteClass.lowercased($0) == ByteClass.lowercased($1) }
     }
 
-    /// Whether a name begins with another, for which the case of ASCII letters does not count either.
+    /// Whether a name begins with another name. The case of ASCII letters does not count.
     public static func begins(_ name: String, with beginning: String) -> Bool {
         name.utf8.starts(with: beginning.utf8) { ByteClass.lowercased($0) == ByteClass.lowercased($1) }
     }
 
-    /// A name in ASCII lower case, other letters as they are: a key under which SQLite's equal names meet.
+    /// A name in ASCII lower case; other letters stay. Names that are equal to SQLite give the same key.
     public static func lowercased(_ name: String) -> String {
         String(decoding: name.utf8.map(ByteClass.lowercased), as: UTF8.self)
     }
@@ -48,7 +49,7 @@ public enum SQLIdentifier {
         return String(decoding: result, as: UTF8.self)
     }
 
-    /// Passes the bytes of the name that a token stands for.
+    /// Calls `body` with each byte of the name that a token stands for.
     @inline(__always)
     static func forEachByte(of token: ArraySlice<UInt8>, _ body: (UInt8) -> Void) {
         guard let first = token.first else { return }

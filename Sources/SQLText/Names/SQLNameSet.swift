@@ -1,10 +1,11 @@
-/// A set of names that tokens can be looked up in without making a string of each.
+/// A set of names, in which tokens are looked up without a string being made of each.
 public struct SQLNameSet: Sendable {
     private let namesByHash: [UInt64: [String]]
-    /// A bit for each length that a name has, in bytes; those of 63 and more share one. Most words have another.
+    /// One bit for each length in bytes that a name has; lengths of 63 and more share a bit. Most words have a length
+    /// that no name has.
     private let lengths: UInt64
 
-    /// Creates a set; the case of ASCII letters does not count.
+    /// Creates a set of names. The case of ASCII letters does not count.
     public init(_ names: some Sequence<String>) {
         var namesByHash: [UInt64: [String]] = [:]
         var lengths: UInt64 = 0
@@ -28,7 +29,7 @@ public struct SQLNameSet: Sendable {
         contains(Array(name.utf8)[...], isBare: true)
     }
 
-    /// Whether a token that can be a name is one of these.
+    /// Whether a token that can be a name is in the set.
     func contains(_ token: Token, of bytes: borrowing SQLBytes) -> Bool {
         switch token.kind {
         case .identifier: contains(bytes.storage[token.range], isBare: true)
@@ -52,7 +53,7 @@ public struct SQLNameSet: Sendable {
 
     private static func bit(ofLength length: Int) -> UInt64 { 1 << UInt64(min(length, 63)) }
 
-    // FNV-1a over lower case.
+    // FNV-1a over the bytes in lower case.
     private static let seed: UInt64 = 0xCBF2_9CE4_8422_2325
 
     @inline(__always)

@@ -1,6 +1,6 @@
-/// Finds a table's name before columns.
+/// Finds a table's name where it stands before a column.
 public enum TableQualifiers {
-    /// Where `T.` and `schema.T.` are in an expression, or in what follows an offset, with the points.
+    /// Where `T.` and `schema.T.` are in an expression, from an offset on. The ranges include the dots.
     ///
     /// - Complexity: O(n) in the bytes of the text.
     public static func ranges(of table: String, in text: String, from offset: Int = 0) -> [Range<Int>] {

@@ -1,7 +1,7 @@
-/// The type that a column is declared with, as SQLite tells it: without the quotes that it may have been written with.
+/// The declared type of a column, as SQLite tells it: without the quotes that it may have been written with.
 public enum TypeName {
-    /// Whether a type means the same where it is written without quotes: words that are names, and perhaps one or two numbers
-    /// in parentheses after them.
+    /// Whether a type means the same if it is written without quotes. That is so for words that are names, with one or
+    /// two numbers in parentheses after them or without.
     public static func isPlain(_ type: String) -> Bool {
         let bytes = SQLBytes(type)
         let tokens = SQLTokenizer(type).filter { $0.kind != .space }

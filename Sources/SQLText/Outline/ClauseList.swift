@@ -1,8 +1,8 @@
-/// The clauses of a statement's outermost level that it has.
+/// The clauses that the outermost level of a statement has.
 ///
-/// A SELECT has a WHERE and a FROM of its own only where it is not compound.
+/// A SELECT has a WHERE and a FROM here only if it is not compound.
 public struct ClauseList: Hashable, Sendable {
-    /// `FROM …` of UPDATE or SELECT; not of DELETE, whose table is the target.
+    /// `FROM …` of UPDATE or SELECT. A DELETE has none here, since its table is the target.
     public internal(set) var from: Clause?
     /// `SET …` of UPDATE.
     public internal(set) var set: Clause?
@@ -10,7 +10,7 @@ public struct ClauseList: Hashable, Sendable {
     public internal(set) var `where`: Clause?
     /// `ORDER BY …`.
     public internal(set) var orderBy: Clause?
-    /// `LIMIT …`, with the offset.
+    /// `LIMIT …`, including the offset.
     public internal(set) var limit: Clause?
     /// `RETURNING …`.
     public internal(set) var returning: Clause?

@@ -1,4 +1,4 @@
-/// What INSERT OR …, UPDATE OR … or REPLACE says to do about a conflict.
+/// What INSERT OR …, UPDATE OR … or REPLACE says to do in a conflict.
 public struct ConflictWord: Hashable, Sendable {
     /// `abort`, `fail`, `ignore`, `replace` or `rollback`.
     public let word: String

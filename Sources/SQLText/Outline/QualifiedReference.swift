@@ -12,6 +12,6 @@ public struct QualifiedReference: Hashable, Sendable {
     public let tableRange: Range<Int>
     /// Where the column is.
     public let columnRange: Range<Int>
-    /// The scope it is in: an index into `StatementOutline.scopes`.
+    /// The scope that the reference is in: an index into `StatementOutline.scopes`.
     public let scope: Int
 }

@@ -1,9 +1,9 @@
-/// What a SELECT gives.
+/// The results of a SELECT.
 public struct ResultList: Hashable, Sendable {
-    /// What follows SELECT, DISTINCT or ALL.
+    /// The text after SELECT, SELECT DISTINCT or SELECT ALL.
     public let range: Range<Int>
-    /// The scope of that SELECT: an index into `StatementOutline.scopes`.
+    /// The scope of the SELECT: an index into `StatementOutline.scopes`.
     public let scope: Int
-    /// What follows its FROM; nil without one.
+    /// The text after the SELECT's FROM; nil without one.
     public let from: Range<Int>?
 }

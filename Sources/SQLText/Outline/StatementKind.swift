@@ -52,9 +52,9 @@ public enum StatementKind: Hashable, Sendable {
     case reindex
     /// ANALYZE.
     case analyze
-    /// EXPLAIN or EXPLAIN QUERY PLAN; `StatementOutline.explained` is the kind of what is explained.
+    /// EXPLAIN or EXPLAIN QUERY PLAN; `StatementOutline.explained` is the kind of the explained statement.
     case explain
-    /// No statement: nothing but spaces, comments and semicolons.
+    /// No statement: only spaces, comments and semicolons.
     case empty
     /// Anything else.
     case other

@@ -1,14 +1,14 @@
 extension StatementOutline {
-    /// What follows FROM; see `ClauseList.from`.
+    /// The text after FROM; see `ClauseList.from`.
     public var from: Range<Int>? { clauses.from?.body }
-    /// What follows SET.
+    /// The text after SET.
     public var set: Range<Int>? { clauses.set?.body }
     /// The expression after WHERE.
     public var whereClause: Range<Int>? { clauses.where?.body }
-    /// What follows ORDER BY.
+    /// The text after ORDER BY.
     public var orderBy: Range<Int>? { clauses.orderBy?.body }
-    /// What follows LIMIT, the offset included.
+    /// The text after LIMIT, including the offset.
     public var limit: Range<Int>? { clauses.limit?.body }
-    /// What follows RETURNING.
+    /// The text after RETURNING.
     public var returning: Range<Int>? { clauses.returning?.body }
 }

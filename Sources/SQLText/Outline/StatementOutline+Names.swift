@@ -9,11 +9,12 @@ extension StatementOutline {
         Set(scopes.lazy.flatMap(\.commonTables).map { SQLIdentifier.lowercased($0.name) })
     }
 
-    /// Whether a common table visible in the scope has the name, so that the name without a schema means it.
+    /// Whether a common table that is visible in the scope has the name, so that the name without a schema means the
+    /// common table.
     ///
     /// A name with a schema and the target of a write never mean a common table.
     ///
-    /// - Complexity: O(n) in the common tables visible.
+    /// - Complexity: O(n) in the visible common tables.
     public func isHiddenByCommonTable(_ name: String, scope: Int) -> Bool {
         var current: Int? = scope
         while let index = current, scopes.indices.contains(index) {
@@ -29,21 +30,21 @@ extension StatementOutline {
             && isHiddenByCommonTable(reference.name.name, scope: reference.scope)
     }
 
-    /// Whether any name, quoted name or string in the statement is one of these.
+    /// Whether any name, quoted name or string in the statement is in a set.
     ///
     /// - Complexity: O(n) in the bytes of the statement's names.
     public func mentions(_ names: SQLNameSet) -> Bool {
         tokens.contains { names.contains($0, of: bytes) }
     }
 
-    /// Whether any name, quoted name or string in the statement is one of these.
+    /// Whether any name, quoted name or string in the statement is one of some names in lower case.
     ///
-    /// Make an `SQLNameSet` once to look up the same names in many statements.
+    /// To look up the same names in many statements, make an `SQLNameSet` once.
     public func mentions(_ lowercasedNames: Set<String>) -> Bool {
         mentions(SQLNameSet(lowercasedNames))
     }
 
-    /// Whether any name, quoted name or string from an offset on is one of these.
+    /// Whether any name, quoted name or string from an offset on is one of some names in lower case.
     ///
     /// - Complexity: O(n) in the bytes of the statement's names.
     public func mentions(_ lowercasedNames: Set<String>, from offset: Int) -> Bool {
@@ -56,8 +57,8 @@ extension StatementOutline {
         !isComplete || functionCalls.contains { $0.name == "min" }
     }
 
-    /// Whether a compound may be there, at any depth: UNION, INTERSECT, EXCEPT, or VALUES that is a query. Its columns have the
-    /// affinity of the first query's, and values that this does not convert.
+    /// Whether the statement may have a compound, at any depth: UNION, INTERSECT, EXCEPT, or VALUES that is a query.
+    /// The columns of a compound have the affinity of its first query, and values that this affinity does not convert.
     public var hasCompound: Bool {
         if !isComplete || mentions(Self.compoundWords) { return true }
         var previous: TokenKind?
@@ -72,7 +73,7 @@ extension StatementOutline {
     private static let compoundWords = SQLNameSet(["union", "intersect", "except"])
     private static let valuesWord = SQLNameSet(["values"])
 
-    /// The name in `INDEXED BY i`, without quotes; nil for NOT INDEXED.
+    /// The name of the index in `INDEXED BY i`, without quotes; nil for NOT INDEXED.
     public func nameOfIndex(_ range: Range<Int>) -> String? {
         let words = tokens.filter { range.contains($0.range.lowerBound) && !$0.isTrivia }
         return words.count == 3 ? SQLIdentifier.unquoted(text(words[2].range)) : nil
@@ -83,7 +84,7 @@ extension StatementOutline {
         Set(tableReferences.lazy.filter { $0.name.schema == nil && !$0.isTableFunction }.map(\.name.name))
     }
 
-    /// Whether a range of the statement has the same name twice, be it quoted or not, calls and qualifiers left out.
+    /// Whether a name occurs twice in a range of the statement, quoted or not. Calls and qualifiers are left out.
     ///
     /// - Complexity: O(n) in the tokens of the statement.
     public func repeatsName(in range: Range<Int>) -> Bool {
@@ -91,14 +92,14 @@ extension StatementOutline {
         return Set(names).count < names.count
     }
 
-    /// What may be the names of columns in a range, in lower case and in the order of the text: calls and qualifiers are left
-    /// out.
+    /// The names in a range that may be names of columns, in lower case and in the order of the text. Calls and
+    /// qualifiers are left out.
     ///
     /// - Complexity: O(n) in the tokens of the statement.
     public func columnNames(in range: Range<Int>) -> [String] {
         var names: [String] = []
         for (index, token) in tokens.enumerated() where range.contains(token.range.lowerBound) {
-            // Behind a dot, a text is a name as well.
+            // After a dot, a string is a name as well.
             let isQualified = index > 0 && tokens[index - 1].kind == .dot
             let isName = token.kind == .identifier || token.kind == .quotedIdentifier
             guard isName || token.kind == .string && isQualified else { continue }

@@ -16,10 +16,10 @@ public struct TableReference: Hashable, Sendable {
     public let alias: String?
     /// `INDEXED BY i` or `NOT INDEXED`.
     public let indexedBy: Range<Int>?
-    /// The scope the name is in: an index into `StatementOutline.scopes`.
+    /// The scope that the name is in: an index into `StatementOutline.scopes`.
     public let scope: Int
     /// The kind of place.
     public let context: Context
-    /// Whether arguments follow, as in `json_each(x)`.
+    /// Whether arguments follow the name, as in `json_each(x)`.
     public let isTableFunction: Bool
 }

@@ -30,7 +30,7 @@ extension Outliner {
         }
     }
 
-    /// The name of the new object, after IF NOT EXISTS.
+    /// The name of the new object, with IF NOT EXISTS before it or without.
     func parseNewName() throws(Unknown) {
         if take(.if) {
             try expect(.not)
@@ -72,7 +72,7 @@ extension Outliner {
         } else {
             guard kind == .leftParen else { throw Unknown() }
             try skipBalanced()
-            // WITHOUT ROWID, STRICT, and what else comes.
+            // WITHOUT ROWID, STRICT, and any options that later versions of SQLite may have.
             while isName(at: position) || kind == .comma { position += 1 }
         }
         outline.arguments = range(from: start)
@@ -91,7 +91,8 @@ extension Outliner {
         outline.query = range(from: queryStart)
     }
 
-    /// A pair of parentheses and all between. Its calls are noted, as in CHECK and DEFAULT.
+    /// Passes a pair of parentheses and all between them, and notes the function calls in them, such as those of CHECK
+    /// and DEFAULT.
     func skipBalanced() throws(Unknown) {
         var open = 0
         repeat {

@@ -1,5 +1,5 @@
 extension Outliner {
-    /// The kind of the token at an index; behind the last one, a space, which no token here is.
+    /// The kind of the token at an index. After the last token, it is a space, which no token here is.
     @inline(__always)
     func kind(at index: Int) -> TokenKind {
         index < tokens.count ? tokens[index].kind : .space
@@ -14,12 +14,12 @@ extension Outliner {
     var word: Keyword { word(at: position) }
     var isAtEnd: Bool { position >= tokens.count }
 
-    /// Whether the token is the one-byte operator.
+    /// Whether the token at an index is an operator of this one byte.
     func isOperator(_ byte: Unicode.Scalar, at index: Int) -> Bool {
         kind(at: index) == .operator && bytes[tokens[index].range.lowerBound] == UInt8(ascii: byte)
     }
 
-    /// Takes the token if it is the word.
+    /// Takes the token if it is the expected word.
     func take(_ expected: Keyword) -> Bool {
         guard word == expected else { return false }
         position += 1
@@ -40,12 +40,12 @@ extension Outliner {
         guard take(expected) else { throw Unknown() }
     }
 
-    /// From the token at `start` through the last one taken.
+    /// The range from the token at `start` through the last token taken.
     func range(from start: Int) -> Range<Int>? {
         start < position ? tokens[start].range.lowerBound..<tokens[position - 1].range.upperBound : nil
     }
 
-    /// As `range(from:)`, where there must be something.
+    /// The range as of `range(from:)`; an empty range is an error.
     func someRange(from start: Int) throws(Unknown) -> Range<Int> {
         guard let range = range(from: start) else { throw Unknown() }
         return range

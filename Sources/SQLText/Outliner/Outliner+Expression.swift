@@ -1,9 +1,9 @@
 extension Outliner {
-    /// Scans an expression or a list of them, up to a word that no expression has there, an unmatched closing
-    /// parenthesis or a semicolon.
+    /// Scans an expression or a list of expressions, up to a word that no expression can have there, an unmatched
+    /// closing parenthesis or a semicolon.
     ///
-    /// Parentheses are counted, not recursed into, unless a query is in them. A keyword that can be a name is
-    /// one where an operand must follow, just as SQLite's parser falls back.
+    /// The scan counts parentheses and does not recurse into them, unless a query is in them. Where an operand must
+    /// follow, a keyword that can be a name is a name, as in the fallback of SQLite's parser.
     @discardableResult
     func scan(in scope: Int, _ options: ScanOptions = []) throws(Unknown) -> Range<Int> {
         let start = position
@@ -33,7 +33,7 @@ extension Outliner {
                 state.wantsOperand = true
                 position += 1
             case .operator:
-                // The operand `*` of count(*) and SELECT *, or an operator.
+                // Either the operand `*` of count(*) and SELECT *, or an operator.
                 state.wantsOperand = !(state.wantsOperand && isOperator("*", at: position))
                 position += 1
             case .integer, .float, .blob, .variable:
@@ -72,7 +72,7 @@ extension Outliner {
             guard isName(at: position) || isOperator("*", at: position) else { throw Unknown() }
             position += 1
         }
-        // Tokens: s . t . c
+        // The tokens are: s . t . c
         switch position - first {
         case 1, 3: return
         case 5: break
@@ -92,7 +92,7 @@ extension Outliner {
         )
     }
 
-    /// What follows IN: a table, or anything in parentheses, which is left to the scan.
+    /// Scans what follows IN: a table, or something in parentheses, which is left to the caller's scan.
     func scanInOperand(_ scope: Int) throws(Unknown) {
         if kind == .leftParen { return }
         let name = try parseObjectName()

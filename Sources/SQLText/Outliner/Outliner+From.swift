@@ -1,13 +1,13 @@
 extension Outliner {
-    /// What follows FROM: tables, functions, queries and joins of them.
+    /// Parses what follows FROM: tables, functions, queries and joins of them.
     func parseFrom(in scope: Int) throws(Unknown) -> Range<Int> {
         let start = position
         repeat { try parseJoined(in: scope) } while try takeJoin()
         return try someRange(from: start)
     }
 
-    /// A comma or `NATURAL LEFT OUTER JOIN` and the like. SQLite's grammar has a join word first, then up to two
-    /// names, and checks them later.
+    /// Takes a comma, or an operator such as `NATURAL LEFT OUTER JOIN`. SQLite's grammar has a join word first, then up
+    /// to two names, which SQLite checks later.
     private func takeJoin() throws(Unknown) -> Bool {
         if take(.comma) || take(.join) { return true }
         guard word.isJoinWord else { return false }
@@ -28,7 +28,7 @@ extension Outliner {
         } else {
             try parseTable(in: scope)
         }
-        // SQLite takes ON for the join's even where an upsert could follow:
+        // SQLite takes an ON here for the join's, even if the ON of an upsert could follow:
         // https://sqlite.org/lang_upsert.html#parsing_ambiguity
         if take(.on) {
             try scan(in: scope, .one)

@@ -1,5 +1,5 @@
 extension Outliner {
-    /// Whether the token can be a name: SQLite's `nm`.
+    /// Whether the token can be a name (`nm` in SQLite's grammar).
     func isName(at index: Int) -> Bool {
         switch kind(at: index) {
         case .identifier: !words[index].isReserved
@@ -8,14 +8,15 @@ extension Outliner {
         }
     }
 
-    /// Whether the token can be an alias without AS: SQLite's `ids`, and no WINDOW clause.
+    /// Whether the token can be an alias without AS (`ids` in SQLite's grammar), and begins no WINDOW clause.
     func isBareAlias(at index: Int) -> Bool {
         guard isName(at: index) else { return false }
         let word = words[index]
         return !word.isJoinWord && word != .indexed && !isWindowClause(at: index)
     }
 
-    /// WINDOW is a keyword only before a name and AS; SQLite's tokenizer looks as far ahead.
+    /// Whether the token begins a WINDOW clause. WINDOW is a keyword only before a name and AS; SQLite's tokenizer
+    /// looks as far ahead.
     func isWindowClause(at index: Int) -> Bool {
         word(at: index) == .window && isName(at: index + 1) && word(at: index + 2) == .as
     }

@@ -27,7 +27,7 @@ extension Outliner {
         }
     }
 
-    /// A number that SQLite could take for a parameter's; no limit can be set above 2^31 - 1.
+    /// The number of a parameter, if SQLite can accept it: SQLite's limit cannot be set above 2^31 - 1.
     private static func number(_ digits: ArraySlice<UInt8>) -> Int? {
         var result = 0
         for digit in digits {

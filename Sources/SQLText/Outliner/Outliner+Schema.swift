@@ -48,7 +48,7 @@ extension Outliner {
         if isInParentheses { try expect(.rightParen) }
     }
 
-    /// REINDEX and ANALYZE.
+    /// Parses REINDEX and ANALYZE.
     func parseMaintenance(_ kind: StatementKind) throws(Unknown) {
         position += 1
         outline.kind = kind
@@ -96,7 +96,7 @@ extension Outliner {
         return ObjectName(schema: nil, name: name.name, schemaRange: nil, nameRange: name.range)
     }
 
-    /// The rest of the statement, in which parentheses must match.
+    /// Passes the rest of the statement, in which parentheses must match.
     private func skipToEnd() throws(Unknown) {
         while !isAtEnd {
             switch kind {

@@ -1,11 +1,11 @@
 extension Outliner {
-    /// Whether a query starts at the token; none of the words can be a name there.
+    /// Whether a query starts at the token. None of its first words can be a name there.
     func startsQuery(at index: Int) -> Bool {
         let word = word(at: index)
         return word == .select || word == .values || word == .with
     }
 
-    /// A query in parentheses.
+    /// Parses a query in parentheses.
     func parseSubquery(in scope: Int) throws(Unknown) {
         guard depth < Self.depthLimit else { throw Unknown() }
         depth += 1
@@ -15,7 +15,7 @@ extension Outliner {
         depth -= 1
     }
 
-    /// A query with its WITH, which gets a scope of its own.
+    /// Parses a query. If it has a WITH, the query gets a scope of its own.
     func parseQuery(in scope: Int) throws(Unknown) -> QueryShape {
         guard word == .with else { return try parseCompound(in: scope) }
         let withScope = newScope(in: scope)
@@ -25,7 +25,7 @@ extension Outliner {
         return shape
     }
 
-    /// `WITH a AS (…), …` into the common tables of the scope; nil if there is none.
+    /// Parses `WITH a AS (…), …` into the common tables of the scope; nil if there is no WITH.
     func parseWith(in scope: Int) throws(Unknown) -> Range<Int>? {
         let start = position
         guard take(.with) else { return nil }
@@ -46,9 +46,9 @@ extension Outliner {
         return range(from: start)
     }
 
-    /// SELECTs and VALUES with UNION, INTERSECT or EXCEPT between, then ORDER BY and LIMIT.
+    /// Parses SELECTs and VALUES with UNION, INTERSECT or EXCEPT between them, then ORDER BY and LIMIT.
     ///
-    /// Sorting terms are given the scope of the last arm.
+    /// The terms of ORDER BY get the scope of the last arm.
     func parseCompound(in scope: Int, keepsRows: Bool = false) throws(Unknown) -> QueryShape {
         var shape = QueryShape()
         var armScope = scope
@@ -101,7 +101,7 @@ extension Outliner {
         return rows
     }
 
-    /// What follows SELECT, up to HAVING and WINDOW.
+    /// Parses what follows SELECT, up to HAVING and WINDOW.
     private func parseCore(in scope: Int) throws(Unknown) -> (ResultList, ClauseList) {
         var clauses = ClauseList()
         if !take(.distinct) { _ = take(.all) }
@@ -132,7 +132,7 @@ extension Outliner {
         } while take(.comma)
     }
 
-    /// A keyword and the expressions after it; nil if the keyword is not there.
+    /// Parses a keyword and the expressions after it; nil if the keyword is not there.
     func parseClause(
         _ keyword: Keyword,
         in scope: Int,

@@ -17,7 +17,7 @@ extension Outliner {
         try parsePlain()
     }
 
-    /// Any statement but EXPLAIN.
+    /// Parses any statement except EXPLAIN.
     private func parsePlain() throws(Unknown) {
         if !isAtEnd { outline.verb = tokens[position].range }
         switch word {
@@ -38,7 +38,7 @@ extension Outliner {
         }
     }
 
-    /// SELECT, VALUES, INSERT, REPLACE, UPDATE or DELETE with its WITH.
+    /// Parses SELECT, VALUES, INSERT, REPLACE, UPDATE or DELETE, including its WITH.
     func parseQueryOrWrite(in scope: Int) throws(Unknown) {
         outline.with = try parseWith(in: scope)
         if !isAtEnd { outline.verb = tokens[position].range }

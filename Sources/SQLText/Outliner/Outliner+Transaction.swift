@@ -11,7 +11,7 @@ extension Outliner {
         try skipTransactionName()
     }
 
-    /// COMMIT, END, ROLLBACK, SAVEPOINT and RELEASE.
+    /// Parses COMMIT, END, ROLLBACK, SAVEPOINT and RELEASE.
     func parseTransactionEnd() throws(Unknown) {
         let verb = word
         position += 1
@@ -37,7 +37,7 @@ extension Outliner {
         }
     }
 
-    /// `TRANSACTION x`; SQLite takes the name and does nothing with it.
+    /// Passes `TRANSACTION x`. SQLite accepts the name and does nothing with it.
     private func skipTransactionName() throws(Unknown) {
         if take(.transaction), isName(at: position) { position += 1 }
     }

@@ -1,5 +1,5 @@
 extension Outliner {
-    /// What follows CREATE TRIGGER.
+    /// Parses what follows CREATE TRIGGER.
     func parseCreateTrigger() throws(Unknown) {
         try parseNewName()
         if take(.instead) {
@@ -31,7 +31,8 @@ extension Outliner {
         outline.columns = range(from: start)
     }
 
-    /// One statement of the body, in a scope of its own. Its clauses are not those of the CREATE TRIGGER.
+    /// Parses one statement of the trigger's body, in a scope of its own. The statement's clauses are not those of the
+    /// CREATE TRIGGER.
     private func parseTriggerStep() throws(Unknown) {
         let whole = outline
         defer {

@@ -1,5 +1,5 @@
 extension Outliner {
-    /// INSERT or REPLACE, after WITH.
+    /// Parses INSERT or REPLACE, after WITH.
     func parseInsert(in scope: Int) throws(Unknown) {
         outline.verb = tokens[position].range
         if take(.replace) {
@@ -54,7 +54,7 @@ extension Outliner {
         }
     }
 
-    /// UPDATE, after WITH.
+    /// Parses UPDATE, after WITH.
     func parseUpdate(in scope: Int) throws(Unknown) {
         outline.verb = tokens[position].range
         try expect(.update)
@@ -73,7 +73,7 @@ extension Outliner {
         try parseEnding(in: scope)
     }
 
-    /// DELETE, after WITH.
+    /// Parses DELETE, after WITH.
     func parseDelete(in scope: Int) throws(Unknown) {
         outline.verb = tokens[position].range
         try expect(.delete)
@@ -82,7 +82,7 @@ extension Outliner {
         try parseEnding(in: scope)
     }
 
-    /// WHERE, RETURNING, ORDER BY and LIMIT. The grammar has RETURNING before ORDER BY.
+    /// Parses WHERE, RETURNING, ORDER BY and LIMIT. SQLite's grammar has RETURNING before ORDER BY.
     private func parseEnding(in scope: Int) throws(Unknown) {
         outline.clauses.where = try parseClause(.where, in: scope)
         outline.clauses.returning = try parseClause(.returning, in: scope, .aliases)

@@ -1,17 +1,16 @@
 /// Finds the parts of a statement in one pass over its tokens.
 ///
-/// It follows SQLite's grammar (parse.y) as far as clauses and tables go. Expressions are only scanned: for
-/// subqueries, for tables behind IN, and for the word that ends them.
+/// The outliner follows SQLite's grammar (parse.y) as far as clauses and tables go. It only scans expressions: for
+/// subqueries, for tables after IN, and for the word that ends the expression.
 ///
-/// A class, used on one stack only: as a struct it is copied into so many frames that nesting overflows a small
-/// stack in a debug build.
+/// The outliner is a class, used on one stack only. As a struct it would be copied into so many frames that nesting
+/// overflows a small stack in a debug build.
 final class Outliner {
-    /// The statement has something that the outliner does not know; it stops there.
+    /// The statement has something that the outliner does not know. The outliner stops there.
     struct Unknown: Error {}
 
-    /// How deep queries and joins may nest, so that a secondary thread of 512 kB has stack enough, in a debug build
-    /// too. SQLite's own parser takes fewer levels up to 3.45.
-    /// Parentheses in expressions do not count.
+    /// How deep queries and joins may nest. With this limit, the 512 kB stack of a secondary thread is enough, also in
+    /// a debug build. SQLite's own parser takes fewer levels up to 3.45. Parentheses in expressions do not count.
     static let depthLimit = 40
 
     let bytes: SQLBytes

@@ -1,13 +1,13 @@
-/// What ends an expression, or may be in it, besides what always does.
+/// Options of a scan: what else ends an expression, or may be in it.
 struct ScanOptions: OptionSet {
     let rawValue: UInt8
 
-    /// A comma ends it.
+    /// A comma ends the expression.
     static let one = ScanOptions(rawValue: 1)
-    /// It may have `AS x`.
+    /// The expression may have `AS x`.
     static let aliases = ScanOptions(rawValue: 2)
-    /// DO ends it.
+    /// DO ends the expression.
     static let untilDo = ScanOptions(rawValue: 4)
-    /// BEGIN ends it.
+    /// BEGIN ends the expression.
     static let untilBegin = ScanOptions(rawValue: 8)
 }

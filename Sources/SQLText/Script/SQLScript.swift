@@ -6,10 +6,10 @@
 ///     // insert a
 ///     // delete b
 ///
-/// Statements are what consecutive calls of `sqlite3_prepare_v2` would take: one takes the semicolons before it,
-/// and spaces or comments at the end are an empty statement. Nothing from the first NUL on is read.
+/// The statements are those that consecutive calls of `sqlite3_prepare_v2` would take: a statement takes the semicolons
+/// before it, and spaces or comments at the end are an empty statement. Nothing from the first NUL on is read.
 ///
-/// Takes time linear in the text; only what is iterated over is outlined.
+/// Iterating takes time linear in the text. Only statements that are iterated over are outlined.
 public struct SQLScript: Sequence, Sendable {
     let bytes: SQLBytes
 
@@ -23,12 +23,12 @@ public struct SQLScript: Sequence, Sendable {
         bytes.count
     }
 
-    /// The outlines of the statements, in order; each made when it is asked for.
+    /// The outlines of the statements, in order. Each is made when it is asked for.
     public func makeIterator() -> Iterator {
         Iterator(bytes: bytes)
     }
 
-    /// The outline of the statement that starts at an offset; an empty one at the end of the text.
+    /// The outline of the statement that starts at an offset. At the end of the text, the outline is empty.
     public func outline(at offset: Int = 0) -> StatementOutline {
         let start = Swift.min(Swift.max(offset, 0), bytes.count)
         let statement = StatementTokens(bytes, at: start)
@@ -49,9 +49,9 @@ public struct SQLScript: Sequence, Sendable {
         bytes.text(range)
     }
 
-    /// Whether any name, quoted name or string in the text is one of these.
+    /// Whether any name, quoted name or string in the text is in a set.
     ///
-    /// If not, no statement names such an object, unless a view or a trigger does.
+    /// If this is false, no statement of the text names such an object, except through a view or a trigger.
     public func mentionsAny(_ names: SQLNameSet) -> Bool {
         if names.isEmpty { return false }
         var tokenizer = SQLTokenizer(bytes, at: 0)
@@ -61,9 +61,9 @@ public struct SQLScript: Sequence, Sendable {
         return false
     }
 
-    /// Whether any name, quoted name or string in the text is one of these.
+    /// Whether any name, quoted name or string in the text is one of some names in lower case.
     ///
-    /// Make an `SQLNameSet` once to look up the same names in many texts.
+    /// To look up the same names in many texts, make an `SQLNameSet` once.
     public func mentionsAny(_ lowercasedNames: Set<String>) -> Bool {
         mentionsAny(SQLNameSet(lowercasedNames))
     }

@@ -1,5 +1,5 @@
-/// Tells the semicolon that ends a statement from those inside of one: in a trigger's body, which `; END` ends,
-/// and in the arguments of a virtual table's module, which may be any tokens.
+/// Distinguishes the semicolon that ends a statement from semicolons inside the statement: in a trigger's body, which
+/// `; END` ends, and in the arguments of a virtual table's module, which may be any tokens.
 struct StatementEnding {
     private enum Phase {
         case start, create, temporary, triggerHeader, triggerBody, triggerSemicolon, triggerEnd, virtualTable, plain
@@ -8,7 +8,7 @@ struct StatementEnding {
     private var phase = Phase.start
     private var depth = 0
 
-    /// Takes the next token into account, and tells whether it ends the statement.
+    /// Takes the next token into account. Returns whether it ends the statement.
     mutating func isEnd(_ kind: TokenKind, _ word: Keyword) -> Bool {
         switch phase {
         case .plain:

@@ -1,12 +1,12 @@
 /// The tokens of one statement that SQLite's parser would see, and where the statement ends.
 struct StatementTokens {
     private(set) var tokens: [Token] = []
-    /// The keyword that each token is.
+    /// The keyword of each token.
     private(set) var words: [Keyword] = []
-    /// Just after the semicolon that ends the statement, the first NUL, or the end of the text.
+    /// The offset just after the semicolon that ends the statement, or of the first NUL, or of the end of the text.
     private(set) var endOffset: Int
 
-    /// Takes the statement at an offset, with the semicolons before it.
+    /// Takes the statement at an offset, including the semicolons before it.
     init(_ bytes: SQLBytes, at start: Int) {
         endOffset = start
         var tokenizer = SQLTokenizer(bytes, at: start)

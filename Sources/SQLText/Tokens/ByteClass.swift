@@ -1,4 +1,4 @@
-/// The classes of bytes that SQLite's tokenizer knows, without a look-up table to load.
+/// The classes of bytes that SQLite's tokenizer knows, computed without a look-up table that has to be loaded.
 enum ByteClass {
     /// Letters, digits, `_`, `$` and every byte of a character beyond ASCII.
     @inline(__always)
@@ -24,7 +24,7 @@ enum ByteClass {
         byte == 0x20 || byte &- 0x09 < 5
     }
 
-    /// ASCII upper case made lower; no other byte changes.
+    /// Makes an upper-case ASCII letter lower case; no other byte changes.
     @inline(__always)
     static func lowercased(_ byte: UInt8) -> UInt8 {
         byte &- 0x41 < 26 ? byte | 0x20 : byte

@@ -1,6 +1,6 @@
 /// The UTF-8 of a text, followed by NULs, so that looking a few bytes ahead needs no test for the end.
 struct SQLBytes: Sendable {
-    /// What the longest look ahead needs.
+    /// How many bytes the longest look ahead needs.
     private static let padding = 4
 
     let storage: [UInt8]
@@ -24,7 +24,7 @@ struct SQLBytes: Sendable {
         storage[offset]
     }
 
-    /// The text of a range; what is outside the text is left out.
+    /// The text of a range. Whatever part of the range is outside the text is left out.
     func text(_ range: Range<Int>) -> String {
         String(decoding: storage[range.clamped(to: 0..<count)], as: UTF8.self)
     }

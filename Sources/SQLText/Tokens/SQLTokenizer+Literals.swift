@@ -1,5 +1,5 @@
 extension SQLTokenizer {
-    /// `'x'`, `"x"` or `` `x` ``, the quote doubled inside.
+    /// Scans `'x'`, `"x"` or `` `x` ``, in which the quote is doubled.
     static func scanQuoted(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         let quote = bytes[start]
         var end = start + 1
@@ -17,7 +17,7 @@ extension SQLTokenizer {
         }
     }
 
-    /// `[x]`; nothing can stand for a `]` inside.
+    /// Scans `[x]`. A `]` cannot be written inside.
     static func scanBracketed(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         var end = start + 1
         while bytes[end] != UInt8(ascii: "]") {
@@ -27,7 +27,7 @@ extension SQLTokenizer {
         return (.quotedIdentifier, end + 1)
     }
 
-    /// `x'0f'`, the quote known to follow.
+    /// Scans `x'0f'`. The caller knows that the quote follows.
     static func scanBlob(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         var end = start + 2
         while ByteClass.isHexDigit(bytes[end]) { end += 1 }
@@ -36,8 +36,8 @@ extension SQLTokenizer {
         return (.illegal, bytes[end] == 0 ? end : end + 1)
     }
 
-    /// A number; letters right behind it make it illegal. Where a `_` may stand is not checked, as in
-    /// SQLite's tokenizer.
+    /// Scans a number. Letters right after it make it illegal. As in SQLite's tokenizer, there is no check of where a
+    /// `_` may stand.
     static func scanNumber(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         var kind = TokenKind.integer
         var end = start
@@ -71,7 +71,7 @@ extension SQLTokenizer {
         return end
     }
 
-    /// `:a`, `@a`, `#a` or `$a`, with Tcl's `::` and `(…)`.
+    /// Scans `:a`, `@a`, `#a` or `$a`, with Tcl's `::` and `(…)`.
     static func scanVariable(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         var end = start + 1
         var hasName = false

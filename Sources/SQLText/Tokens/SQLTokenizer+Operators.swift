@@ -1,5 +1,5 @@
 extension SQLTokenizer {
-    /// Operators, the comments that start like one, and what no token starts with.
+    /// Scans operators, the comments that start like an operator, and bytes with which no token starts.
     static func scanOperator(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         let second = bytes[start + 1]
         switch bytes[start] {
@@ -8,7 +8,7 @@ extension SQLTokenizer {
             guard second == UInt8(ascii: ">") else { return (.operator, start + 1) }
             return (.operator, bytes[start + 2] == UInt8(ascii: ">") ? start + 3 : start + 2)
         case UInt8(ascii: "/"):
-            // A `/*` right before the end is an operator and another, not a comment.
+            // A `/*` right before the end of the text is two operators, not a comment.
             guard second == UInt8(ascii: "*"), bytes[start + 2] != 0 else { return (.operator, start + 1) }
             return (.comment, endOfComment(bytes, from: start + 2))
         case UInt8(ascii: "<"):

@@ -1,14 +1,15 @@
 /// The tokens of a text, by exactly the rules of SQLite's own tokenizer.
 ///
-/// The tokens tile the text: each starts where the one before it ends, and the last ends where the text does.
+/// The tokens cover the text without gaps: each token starts where the token before it ends, and the last token ends
+/// where the text does.
 ///
 ///     for token in SQLTokenizer("SELECT a->>'$' -- b") { … }
 ///     // SELECT, space, a, ->>, '$', space, -- b
 ///
-/// SQLite reads no further than a NUL: the first NUL that no other token could hold and all behind it are one
-/// illegal token. Numbers may have digit separators, which SQLite knows since 3.46.
+/// SQLite reads no further than a NUL: the first NUL that no other token can hold is one illegal token, together with
+/// all text after it. Numbers may have digit separators, which SQLite knows since 3.46.
 ///
-/// Takes time linear in the text. See `sqlite3GetToken` in SQLite's tokenize.c.
+/// Iterating takes time linear in the text. See `sqlite3GetToken` in SQLite's tokenize.c.
 public struct SQLTokenizer: Sequence, IteratorProtocol, Sendable {
     let bytes: SQLBytes
     private var offset: Int
@@ -32,7 +33,7 @@ public struct SQLTokenizer: Sequence, IteratorProtocol, Sendable {
         return Token(kind: kind, range: start..<offset)
     }
 
-    /// The kind and the end of the token at `start`, which is before the end of the text.
+    /// The kind and the end of the token at `start`. `start` must be before the end of the text.
     static func scan(_ bytes: borrowing SQLBytes, at start: Int) -> (TokenKind, Int) {
         let first = bytes[start]
         switch first {

@@ -2,7 +2,7 @@
 public struct Token: Hashable, Sendable {
     /// What the token is.
     public let kind: TokenKind
-    /// Where it is: offsets into the UTF-8 of the whole text.
+    /// Where the token is: offsets into the UTF-8 of the whole text.
     public let range: Range<Int>
 
     /// Creates a token.

@@ -1,10 +1,10 @@
-/// What a token of SQL is, as far as SQLite's tokenizer tells.
+/// The kinds of tokens of SQL that SQLite's tokenizer distinguishes.
 public enum TokenKind: UInt8, Hashable, Sendable {
     /// White space, or a byte order mark.
     case space
-    /// `-- …` or `/* … */`; also a `/* …` that nothing ends.
+    /// `-- …` or `/* … */`; also a `/* …` that never ends.
     case comment
-    /// A bare word, keyword or not.
+    /// A bare word, which may be a keyword.
     case identifier
     /// `"x"`, `` `x` `` or `[x]`.
     case quotedIdentifier
@@ -30,6 +30,6 @@ public enum TokenKind: UInt8, Hashable, Sendable {
     case dot
     /// `;`.
     case semicolon
-    /// What SQLite calls an unrecognized token, or the first NUL and all the text behind it.
+    /// What SQLite calls an unrecognized token, or the first NUL and all text after it.
     case illegal
 }
