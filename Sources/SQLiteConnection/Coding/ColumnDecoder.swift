@@ -19,7 +19,7 @@ final class ColumnDecoder: Decoder, SingleValueDecodingContainer {
         do {
             return try Wanted(from: self)
         } catch is DecodingError {
-            // Its words may show the value.
+            // The words of the error may show the value.
             throw source.mismatch(column, Wanted.self)
         }
     }

@@ -1,8 +1,8 @@
 internal import SQLiteC
 
-/// The row that is decoded, and the reading of its columns.
+/// The row that is being decoded, and the reading of its columns.
 final class ColumnSource {
-    /// The statement's; `nil` while no row is decoded, so that a decoder that is kept for later reads NULL.
+    /// The statement's handle; `nil` while no row is decoded, so that a decoder that is kept for later reads NULL.
     var handle: OpaquePointer?
     var userInfo: [CodingUserInfoKey: Any] = [:]
     let names: ColumnNames
@@ -13,7 +13,7 @@ final class ColumnSource {
         sql = statement.sql
     }
 
-    /// The column of that name; -1 when there is none.
+    /// The column of that name; -1 if there is none.
     func column(named name: String) -> Int32 {
         names.index(of: name).map { Int32($0) } ?? -1
     }
@@ -79,7 +79,8 @@ final class ColumnSource {
         names.names.indices.contains(Int(column)) ? names.names[Int(column)] : "\(column)"
     }
 
-    /// The column holds something that `wanted` cannot be read from. What it holds is not shown.
+    /// The error if the column holds something that `wanted` cannot be read from. The error does not show what the
+    /// column holds.
     func mismatch(_ column: Int32, _ wanted: Any.Type) -> SQLiteError {
         let held = StorageClass(rawValue: sqlite3_column_type(handle, column)) ?? .null
         return SQLiteError(

@@ -19,7 +19,7 @@ extension Connection {
         return rows
     }
 
-    /// The first row of one statement's result, decoded by ``StatementDecoder``; `nil` when there is none.
+    /// The first row of one statement's result, decoded by ``StatementDecoder``; `nil` if there is no row.
     @inlinable
     public func fetchOne<Wanted: Decodable>(
         _ type: Wanted.Type,
@@ -35,14 +35,14 @@ extension Connection {
         return record
     }
 
-    /// Inserts a record, encoded by ``RecordEncoder``: a property that is `nil` is left to SQLite.
+    /// Inserts a record, encoded by ``RecordEncoder``. A property that is `nil` is left to SQLite.
     ///
     ///     try connection.insert(User(id: nil, name: "Ann"), into: "users")
     ///     connection.lastInsertRowID      // 1
     ///
     /// - Parameters:
-    ///   - record: What is inserted: each property that it encodes is a column.
-    ///   - table: The table's name; it needs no quotes.
+    ///   - record: The record to insert. Each property that it encodes is a column.
+    ///   - table: The table's name, without quotes.
     public func insert(_ record: some Encodable, into table: String) throws {
         let (columns, values) = try RecordEncoder().encode(record)
         try execute(RecordEncoder.insertSQL(table: table, columns: columns), Arguments(values: values))

@@ -1,6 +1,6 @@
 /// A column that a record type is read from.
 public struct RecordColumn: Hashable, Sendable {
-    /// How SQLite stores its values.
+    /// How SQLite stores the column's values.
     public enum Storage: String, Hashable, Sendable {
         /// Integers and Bool.
         case integer = "INTEGER"
@@ -12,23 +12,25 @@ public struct RecordColumn: Hashable, Sendable {
         case blob = "BLOB"
     }
 
-    /// The coding key.
+    /// The column's name, which is the coding key.
     public var name: String
-    /// How its values are stored.
+    /// How the column's values are stored.
     public var storage: Storage
-    /// Whether it may be NULL, or be missing.
+    /// Whether the column may be NULL, or be missing.
     public var isOptional: Bool
 
-    /// The columns that a type is read from, in the order in which it asks for them.
+    /// The columns that a type is read from, in the order in which the type asks for them.
     ///
     ///     struct Message: Codable { var id: Int64?; var body: String }
     ///     try RecordColumn.columns(of: Message.self)
     ///     // id INTEGER, optional; body TEXT
     ///
-    /// The type is decoded from a row of made-up values. A type of a property of its own must be decoded from a single value,
-    /// and take one of a few simple ones, or be `CaseIterable`, unless the property is optional.
+    /// The type is decoded from a row of made-up values. A property whose type is the application's own must be decoded
+    /// from a single value. Unless the property is optional, its type must also accept one of a few simple values, or
+    /// be `CaseIterable`.
     ///
-    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch`` that names the property which cannot be made up.
+    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch`` that names the property for which no value can be made
+    ///   up.
     public static func columns<Record: Decodable>(of _: Record.Type) throws -> [RecordColumn] {
         let probe = RecordProbe()
         do {
@@ -45,11 +47,11 @@ public struct RecordColumn: Hashable, Sendable {
     }
 }
 
-/// Notes what a type asks for, and gives it made-up values.
+/// Notes which columns a type asks for, and gives the type made-up values.
 private final class RecordProbe: Decoder {
     var columns: [RecordColumn] = []
     var failure: SQLiteError?
-    /// The properties that were asked for NULL, and so may be that.
+    /// The properties for which the type asked whether they are NULL, and which so may be NULL.
     var askedForNil: Set<String> = []
 
     var codingPath: [any CodingKey] { [] }
@@ -88,7 +90,7 @@ private struct ProbingContainer<Key: CodingKey>: KeyedDecodingContainerProtocol 
     var allKeys: [Key] { [] }
     func contains(_: Key) -> Bool { true }
 
-    /// Who asks for this takes NULL for an answer, as `decodeIfPresent` does for the standard types.
+    /// A type that asks this accepts NULL as an answer, as `decodeIfPresent` does for the standard types.
     func decodeNil(forKey key: Key) throws -> Bool {
         probe.askedForNil.insert(key.stringValue)
         return false
@@ -132,7 +134,7 @@ private final class MadeUpValue: Decoder, SingleValueDecodingContainer {
     private let attempt: Int
     private(set) var storage: RecordColumn.Storage?
 
-    /// What types that are kept as text commonly take.
+    /// Texts that types stored as text commonly accept.
     private static let texts = ["", "0", "a", "00000000-0000-0000-0000-000000000000", "2000-01-01T00:00:00Z"]
     private static let attempts = 16
 
@@ -140,7 +142,7 @@ private final class MadeUpValue: Decoder, SingleValueDecodingContainer {
         self.attempt = attempt
     }
 
-    /// A value of a type, and how it is stored; each `nil` where it cannot be told.
+    /// A value of a type, and how the type is stored; each is `nil` if it cannot be found out.
     static func value<Wanted: Decodable>(of type: Wanted.Type) -> (value: Wanted?, storage: RecordColumn.Storage?) {
         if Wanted.self == [UInt8].self { return ([UInt8]() as? Wanted, .blob) }
         var storage: RecordColumn.Storage?

@@ -55,7 +55,7 @@ struct RecordContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     mutating func superEncoder(forKey _: Key) -> any Encoder { RecordObjectEncoder(state: state) }
 }
 
-// The standard types, each taken without a detour.
+// The standard types, each encoded without a detour.
 extension RecordContainer {
     mutating func encode(_ value: Bool, forKey key: Key) throws {
         state.set(.integer(value ? 1 : 0), for: key.stringValue)

@@ -8,7 +8,7 @@
 /// not encode a `nil` property, so that a `nil` id leaves the choice of the rowid, and other columns their default,
 /// to SQLite.
 public struct RecordEncoder {
-    /// Passed on to the types that are encoded.
+    /// Information for the types that are encoded.
     public var userInfo: [CodingUserInfoKey: Any]
 
     /// Makes an encoder.
@@ -18,21 +18,21 @@ public struct RecordEncoder {
 
     /// The record's columns and their values.
     ///
-    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch``, naming the column, when a property is neither a value nor
-    ///   encoded as one, or is an integer that SQLite cannot hold.
+    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch`` that names the column, if a property is neither a value
+    ///   nor encoded as one, or is an integer that SQLite cannot hold.
     public func encode(_ record: some Encodable) throws -> (columns: [String], values: [SQLiteValue]) {
         let state = EncodedRecord(userInfo: userInfo)
         do {
             try record.encode(to: RecordObjectEncoder(state: state))
         } catch is EncodingError {
-            // Its words may show values.
+            // The words of the error may show values.
             throw SQLiteError(code: .mismatch, message: "\(type(of: record)) cannot be encoded as a record")
         }
         if let failure = state.failure { throw failure }
         return (state.columns, state.values)
     }
 
-    /// The statement that inserts a record with these columns, with a parameter for each.
+    /// The statement that inserts a record with these columns, with one parameter for each column.
     ///
     ///     RecordEncoder.insertSQL(table: "users", columns: ["id", "name"])
     ///     // INSERT INTO "users"("id", "name") VALUES (?, ?)
@@ -49,14 +49,14 @@ final class EncodedRecord {
     private(set) var columns: [String] = []
     private(set) var values: [SQLiteValue] = []
     let userInfo: [CodingUserInfoKey: Any]
-    /// What the protocols gave no way to throw.
+    /// The first error that an encoding method could not throw, because its protocol does not let it.
     var failure: SQLiteError?
 
     init(userInfo: [CodingUserInfoKey: Any]) {
         self.userInfo = userInfo
     }
 
-    /// The last value of a key is the one that counts.
+    /// Sets the value of a column. If a key is encoded several times, its last value counts.
     ///
     /// Complexity: O(columns so far).
     func set(_ value: SQLiteValue, for column: String) {
@@ -78,7 +78,7 @@ final class EncodedRecord {
         return .integer(exact)
     }
 
-    /// Any type that is encoded as one value.
+    /// The value of any type that is encoded as a single value.
     func value<Given: Encodable>(_ value: Given, for column: String) throws -> SQLiteValue {
         if Given.self == [UInt8].self { return .blob(unsafeBitCast(value, to: [UInt8].self)) }
         let encoder = ColumnEncoder(record: self, column: column)

@@ -14,8 +14,8 @@ extension SQLiteError {
     }
 }
 
-/// Takes the place of a container that a record cannot have, where the protocol has no way to refuse: refuses every
-/// value instead, and the encoding of no value at all is refused by whoever asked for one.
+/// Takes the place of a container that a record cannot have, where the protocol has no way to refuse. It refuses every
+/// value instead. If no value at all is encoded, whoever asked for the encoding refuses that.
 struct RefusingContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer, Encoder {
     let error: SQLiteError
     let userInfo: [CodingUserInfoKey: Any]
@@ -38,7 +38,7 @@ struct RefusingContainer: UnkeyedEncodingContainer, SingleValueEncodingContainer
     func superEncoder() -> any Encoder { self }
 }
 
-/// As ``RefusingContainer``, for keys.
+/// A ``RefusingContainer`` for keys.
 struct RefusingKeyedContainer<Key: CodingKey>: KeyedEncodingContainerProtocol {
     let error: SQLiteError
     let userInfo: [CodingUserInfoKey: Any]

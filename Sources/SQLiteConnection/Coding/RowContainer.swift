@@ -2,8 +2,8 @@
 final class RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
     private let source: ColumnSource
     private let value: ColumnDecoder
-    /// The columns of the keys whose one byte in memory is the index. Synthesized keys are enums with a byte for up to
-    /// 256 cases: their column is found without their name. Other keys are looked up by name.
+    /// The columns of the keys, indexed by the one byte that a key has in memory. Synthesized keys are enums of one
+    /// byte for up to 256 cases, so their column is found without their name. Other keys are looked up by name.
     private let columns: UnsafeMutablePointer<Int32>?
 
     private var unknown: Int32 { -2 }
@@ -24,7 +24,7 @@ final class RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         columns?.deallocate()
     }
 
-    /// The column of `key`; -1 when there is none.
+    /// The column of `key`; -1 if there is none.
     @inline(__always)
     private func column(of key: Key) -> Int32 {
         guard let columns else { return source.column(named: key.stringValue) }
@@ -48,7 +48,7 @@ final class RowContainer<Key: CodingKey>: KeyedDecodingContainerProtocol {
         return column
     }
 
-    /// The column of `key`, or `nil` when there is none or it is NULL.
+    /// The column of `key`, or `nil` if there is none or it is NULL.
     @inline(__always)
     private func columnIfPresent(_ key: Key) -> Int32? {
         let column = column(of: key)

@@ -1,9 +1,10 @@
-/// Decodes one type after another from a row: its columns by name, or the first as a single value.
+/// Decodes one type after another from a row: its columns by name, or its first column as a single value.
 final class RowDecoder: Decoder {
     let source: ColumnSource
     private let value: ColumnDecoder
 
-    /// The container that was given last, and the type of its keys: one for all rows, with the columns of the keys.
+    /// The container that was given last, and the type of its keys. One container serves all rows, and keeps the
+    /// columns of the keys.
     private var container: AnyObject?
     private var containerKey: ObjectIdentifier?
 
@@ -21,7 +22,7 @@ final class RowDecoder: Decoder {
     var userInfo: [CodingUserInfoKey: Any] { source.userInfo }
 
     func decode<Wanted: Decodable>(_: Wanted.Type) throws -> Wanted {
-        // Left to itself it would ask for a list.
+        // An array's own decoding would ask for a list.
         if Wanted.self == [UInt8].self { return try value.decode(Wanted.self, column: 0) }
         do {
             return try Wanted(from: self)
@@ -33,7 +34,7 @@ final class RowDecoder: Decoder {
         }
     }
 
-    /// The words of an error that the type itself raised may show values: only the names in it are kept.
+    /// The words of an error that the type itself has thrown may show values, so only the names in the error are kept.
     private func hidingValues(_ error: DecodingError, _ wanted: Any.Type) -> SQLiteError {
         let path =
             switch error {

@@ -8,10 +8,10 @@
 ///     }
 ///
 /// A property is read from the column of its coding key. Integers must be in range, `[UInt8]` is a blob, NULL and an
-/// absent column are `nil`, enums are decoded from their raw values. A type that is a single value is read from the
+/// absent column are `nil`, and enums are decoded from their raw values. A type that is a single value is read from the
 /// first column. Objects inside a row have no column of their own, and are refused.
 public struct StatementDecoder {
-    /// Passed on to the types that are decoded.
+    /// Information for the types that are decoded.
     public var userInfo: [CodingUserInfoKey: Any]
 
     /// Makes a decoder.
@@ -21,15 +21,16 @@ public struct StatementDecoder {
 
     /// Decodes the statement's current row.
     ///
-    /// What is learned of the statement's columns is kept with it, so that later rows need no search for a column.
+    /// The decoder keeps what it learns of the statement's columns with the statement, so later rows need no search for
+    /// a column.
     ///
-    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch``, naming column and type, when a column holds something
-    ///   else, with ``ResultCode/range`` when there is no such column, and what the type itself throws.
+    /// - Throws: ``SQLiteError`` with ``ResultCode/mismatch`` that names column and type, if a column holds something
+    ///   else; with ``ResultCode/range`` if there is no such column; and whatever the type itself throws.
     public func decode<Wanted: Decodable>(_: Wanted.Type = Wanted.self, from statement: Statement) throws -> Wanted {
         let decoder = statement.idleRowDecoder()
         decoder.source.handle = statement.handle
         decoder.source.userInfo = userInfo
-        // The statement lives until the handle is taken away.
+        // The statement must live until the handle is taken away.
         defer {
             decoder.source.handle = nil
             withExtendedLifetime(statement) {}

@@ -1,12 +1,12 @@
 internal import SQLiteC
 
-/// What SQLite does with an access that the authorizer was asked about.
+/// What SQLite does with an access that it has asked the authorizer about.
 public enum AuthorizerDecision: Int32, Sendable {
-    /// It goes on.
+    /// The access goes on.
     case allow = 0
     /// The statement does not compile.
     case deny = 1
-    /// The access is left out: a column reads as NULL, a trigger's program does nothing.
+    /// The access is left out: a column reads as NULL, or a trigger's program does nothing.
     case ignore = 2
 }
 
@@ -18,9 +18,9 @@ public struct AuthorizerEvent {
     public let action: AuthorizerAction
     let pointers: (UnsafePointer<CChar>?, UnsafePointer<CChar>?, UnsafePointer<CChar>?, UnsafePointer<CChar>?)
 
-    /// The first detail; for table accesses the table.
+    /// The first detail; for accesses to a table, the table.
     public var first: String? { pointers.0.map { String(cString: $0) } }
-    /// The second detail; for column accesses the column.
+    /// The second detail; for accesses to a column, the column.
     public var second: String? { pointers.1.map { String(cString: $0) } }
     /// The schema.
     public var schema: String? { pointers.2.map { String(cString: $0) } }
@@ -47,18 +47,19 @@ public struct AuthorizerAction: RawRepresentable, Hashable, Sendable {
     public static let delete = AuthorizerAction(rawValue: SQLITE_DELETE)
     /// A table is dropped.
     public static let dropTable = AuthorizerAction(rawValue: SQLITE_DROP_TABLE)
-    /// A table is altered; its name is the second detail, and the schema the first.
+    /// A table is altered. Its name is the second detail, and its schema the first.
     public static let alterTable = AuthorizerAction(rawValue: SQLITE_ALTER_TABLE)
-    /// A function is called; its name is the second detail.
+    /// A function is called. Its name is the second detail.
     public static let function = AuthorizerAction(rawValue: SQLITE_FUNCTION)
     /// A virtual table is dropped.
     public static let dropVirtualTable = AuthorizerAction(rawValue: SQLITE_DROP_VTABLE)
 }
 
 extension Connection {
-    /// Has `authorizer` asked about every access of every statement that is prepared from now on, anew ones included.
+    /// Has `authorizer` asked about every access of every statement that is prepared from now on, including those that
+    /// SQLite prepares again.
     ///
-    /// It must not use the connection. Setting one expires every prepared statement.
+    /// The authorizer must not use the connection. Setting an authorizer expires every prepared statement.
     public func setAuthorizer(_ authorizer: ((AuthorizerEvent) -> AuthorizerDecision)?) {
         guard !isClosed else { return }
         self.authorizer = authorizer

@@ -9,20 +9,21 @@ internal import SQLiteC
 #endif
 
 extension Connection {
-    /// Attaches a file, which must exist, in the place of one that has the schema's name. Outside transactions.
+    /// Attaches a file, which must exist. If a file already has the schema's name, the new one replaces it. For use
+    /// outside transactions.
     ///
     ///     try connection.attach("old.db", as: "old", access: .readOnly, key: .passphrase("…"))
     ///     try connection.fetchValue(Int64.self, "SELECT count(*) FROM old.messages")
     ///
     /// - Parameters:
     ///   - path: The file's path.
-    ///   - schema: The name that its tables are reached by.
-    ///   - access: Who may do what with the file. It is not created.
-    ///   - isImmutable: Whether SQLite is to take for granted that nobody writes the file: it takes no locks then, looks at no journal,
-    ///     and makes no file beside it. So a file in WAL mode can be read in a folder that cannot be written. Source: `immutable` in
-    ///     <https://www.sqlite.org/uri.html>.
-    ///   - key: Its key; `nil` for a file that is not encrypted, whatever key this connection's own file has.
-    /// - Throws: ``SQLiteError``. What cannot be read with that key, or without one, is not attached.
+    ///   - schema: The name by which the file's tables are reached.
+    ///   - access: Whether the file may be read or also written. The file is not created.
+    ///   - isImmutable: Whether SQLite may take for granted that nobody writes the file. Then SQLite takes no locks,
+    ///     looks at no journal, and makes no file beside it, so a file in WAL mode can be read in a folder that cannot
+    ///     be written. Source: `immutable` in <https://www.sqlite.org/uri.html>.
+    ///   - key: The file's key; `nil` for a file that is not encrypted, whatever key this connection's own file has.
+    /// - Throws: ``SQLiteError``. A file that cannot be read with the key, or without one, is not attached.
     public func attach(
         _ path: String,
         as schema: String,
@@ -31,7 +32,7 @@ extension Connection {
         key: EncryptionKey? = nil
     ) throws(SQLiteError) {
         schemaKnowledge = nil
-        // One that could not be detached, for want of memory say, is of no use.
+        // A file that could not be detached before, for instance because there was no memory, is of no use.
         if isReadOnly(schema: schema) != nil { try detach(schema) }
         let path = Self.resolved(path)
         let uri =
@@ -59,14 +60,14 @@ extension Connection {
         }
     }
 
-    /// Without KEY, SQLCipher takes main's.
+    /// Attaches a file that is not encrypted. Without KEY, SQLCipher would take the key of `main`.
     private func attach(_ uri: String, _ schema: String) throws(SQLiteError) {
         let statement = try prepare("ATTACH ?1 AS \(schema.quotedIdentifier)" + (Self.canEncrypt ? " KEY ''" : ""))
         try statement.bind(uri, at: 1)
         do {
             try statement.run()
         } catch {
-            // ATTACH reads the schema at once, and says no more than that it cannot.
+            // ATTACH reads the schema at once, and its error says only that it cannot.
             guard error.code == .notADatabase else { throw error }
             throw Self.missingKey
         }
@@ -85,7 +86,7 @@ extension Connection {
         try HidingVFS.hiding(path, over: base) { vfs throws(SQLiteError) in
             try attach(uri + "&vfs=" + vfs, schema)
             do throws(SQLiteError) {
-                // The salt can be read, although nothing else can.
+                // The salt can be read while the rest of the file is hidden.
                 try unlock(schema: schema, with: key)
             } catch {
                 detachUnread(schema)
@@ -94,7 +95,8 @@ extension Connection {
         }
     }
 
-    /// Attaches a file on a connection that takes no URIs. It would create one that does not exist.
+    /// Attaches a file on a connection that takes no URIs. ATTACH would create a file that does not exist, so that is
+    /// checked first.
     private func attachByPath(_ path: String, as schema: String, isEncrypted: Bool) throws(SQLiteError) {
         guard !isEncrypted else {
             throw SQLiteError(
@@ -110,7 +112,7 @@ extension Connection {
 
     /// Detaches a file, and forgets its key.
     ///
-    /// - Throws: ``SQLiteError`` when a statement or a transaction uses it.
+    /// - Throws: ``SQLiteError`` if a statement or a transaction uses the file.
     public func detach(_ schema: String) throws(SQLiteError) {
         schemaKnowledge = nil
         sparePath(of: schema)
@@ -118,8 +120,8 @@ extension Connection {
         heldKeys[schema] = nil
     }
 
-    /// Sees to it that, as a file is closed which is not at its path any more, older versions of SQLite do not delete the WAL there,
-    /// which is that of the file in its place by now.
+    /// Keeps the WAL of another file from being deleted. If a file is no longer at its path when it is closed, older
+    /// versions of SQLite delete the WAL at that path, which now belongs to the file that has taken its place.
     ///
     /// Source: `SQLITE_FCNTL_PERSIST_WAL` in <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>.
     func sparePath(of schema: String) {
@@ -135,7 +137,7 @@ extension Connection {
         return String(cString: real)
     }
 
-    /// Source: <https://www.sqlite.org/uri.html>.
+    /// The `file:` URI of a path. Source: <https://www.sqlite.org/uri.html>.
     static func uri(_ path: String) -> String {
         var text = "file:"
         for byte in path.utf8 {

@@ -2,7 +2,7 @@ internal import SQLiteC
 
 // A connection that other code has opened.
 
-/// Tells connections apart, for as long as they are open.
+/// Tells connections apart for as long as they are open.
 public struct ConnectionIdentity: Hashable, Sendable {
     private let address: UInt
 
@@ -12,7 +12,7 @@ public struct ConnectionIdentity: Hashable, Sendable {
     }
 }
 
-/// Calls a closure when SQLite lets go of it, and keeps what the closure keeps until then.
+/// Calls a closure when SQLite lets go of this object, and keeps alive until then what the closure keeps.
 private final class Farewell {
     let body: () -> Void
     init(_ body: @escaping () -> Void) { self.body = body }
@@ -21,22 +21,25 @@ private final class Farewell {
 extension Connection {
     /// Uses a connection that other code has opened and goes on using.
     ///
-    /// It is not closed, and no setting of it is changed. Statements that are prepared here must be let go before the
-    /// owner closes it, or `sqlite3_close` fails with SQLITE_BUSY; ``close()`` lets go of those that are cached.
+    /// Midstream does not close the borrowed connection, and changes none of its settings. Statements that are prepared
+    /// here must be let go before the owner closes the connection, or `sqlite3_close` fails with SQLITE_BUSY;
+    /// ``close()`` lets go of those that are cached.
     ///
-    /// - Parameter handle: A `sqlite3*`. It must stay open for as long as the connection is used: see ``whenClosed(_:)``.
+    /// - Parameter handle: A `sqlite3*`. It must stay open for as long as this object is used: see ``whenClosed(_:)``.
     public convenience init(borrowing handle: OpaquePointer) {
         self.init(borrowed: handle)
     }
 
-    /// Tells the connection apart from others.
+    /// The identity that tells this connection apart from others.
     public var identity: ConnectionIdentity { ConnectionIdentity(db) }
 
     private static let farewell = "midstream_farewell"
 
-    /// Has `body` called, and let go, when the connection is closed by whomever, after this one has let go of it.
+    /// Has `body` called when the connection is closed by whomever. Before that, this object lets go of the connection,
+    /// and after it, `body` is let go.
     ///
-    /// SQLite has no hook for that, but it calls the destructors of a connection's functions. One at a time can be set.
+    /// SQLite has no hook for the end of a connection, but it calls the destructors of the connection's functions. Only
+    /// one `body` can be set at a time.
     ///
     /// Source: <https://www.sqlite.org/c3ref/create_function.html>.
     public func whenClosed(_ body: @escaping () -> Void) throws(SQLiteError) {
@@ -62,12 +65,14 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
-    /// Calls what was given to ``whenClosed(_:)`` now: other code goes on using the connection without this one.
+    /// Calls the closure that was given to ``whenClosed(_:)`` now: other code goes on using the connection without this
+    /// object.
     public func leave() throws(SQLiteError) {
         try removeFunction(Self.farewell, argumentCount: 0)
     }
 
-    /// Removes a function of the connection. One that took the place of a built-in one hides that for ever.
+    /// Removes a function of the connection. If the function replaced a built-in one, the built-in one stays hidden for
+    /// ever.
     public func removeFunction(_ name: String, argumentCount: Int) throws(SQLiteError) {
         try checkOpen()
         let count = Int32(clamping: argumentCount)
@@ -75,16 +80,17 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
-    /// Has `changes()` and `total_changes()` be what they are natively, after they were something else.
+    /// Makes `changes()` and `total_changes()` SQLite's own again, after they were replaced.
     public func restoreChangeCounters() throws(SQLiteError) {
         try checkOpen()
         let code = midstream_restore_change_counters(db)
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
-    /// Whether a file name that begins with `file:` is a URI on this connection. Nothing is opened or created to know.
+    /// Whether a file name that begins with `file:` is a URI on this connection. Finding that out opens and creates no
+    /// file.
     var acceptsURIs: Bool {
-        // As a plain path, it is in a folder that cannot exist beside it; as a URI, it names a VFS that does not.
+        // As a plain path, this name is in a folder that cannot exist; as a URI, it names a VFS that does not exist.
         guard
             let statement = try? prepare("ATTACH 'file:/midstream/none?vfs=midstream_none' AS midstream_none")
         else { return false }

@@ -2,11 +2,11 @@ internal import SQLiteC
 
 /// What SQLite knows of a column.
 public struct ColumnMetadata: Hashable, Sendable {
-    /// The type as declared; `nil` when none is.
+    /// The type as declared; `nil` if none is.
     public var declaredType: String?
-    /// The name of its default collation.
+    /// The name of the column's default collation.
     public var collation: String
-    /// Whether it is AUTOINCREMENT.
+    /// Whether the column is AUTOINCREMENT.
     public var isAutoIncrement: Bool
 }
 

@@ -5,14 +5,14 @@ extension Connection {
     ///
     /// - Parameters:
     ///   - sql: The text of one statement.
-    ///   - persistent: Says that the statement will be kept, so that SQLite takes its memory elsewhere.
-    /// - Throws: ``SQLiteError`` when it does not compile, or when there is more than one statement.
+    ///   - persistent: Whether the statement will be kept, so that SQLite takes its memory from elsewhere.
+    /// - Throws: ``SQLiteError`` if the statement does not compile, or if there is more than one statement.
     public func prepare(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> Statement {
         let (statement, rest) = try prepareFirst(sql, persistent: persistent)
         guard let statement else {
             throw SQLiteError(code: .misuse, message: "there is no statement in the text", sql: sql)
         }
-        // A comment may follow it.
+        // A comment may follow the statement.
         if let rest, try hasStatement(rest) {
             throw SQLiteError(
                 code: .misuse,
@@ -29,15 +29,15 @@ extension Connection {
             if statement != nil { return true }
             return try rest.map { more throws(SQLiteError) in try hasStatement(more) } ?? false
         } catch {
-            // What does not compile is more than a comment.
+            // A rest that does not compile is more than a comment.
             return true
         }
     }
 
     /// Prepares the first statement of `sql`.
     ///
-    /// - Returns: The statement, `nil` when there are only spaces and comments, and what follows it, `nil` when
-    ///   nothing but spaces does.
+    /// - Returns: The statement, `nil` if there are only spaces and comments; and the text after it, `nil` if only
+    ///   spaces follow.
     public func prepareFirst(_ sql: String, persistent: Bool = false) throws(SQLiteError) -> (Statement?, Substring?) {
         try checkText(sql)
         let (handle, tail, code) = sql.withCString { text in
@@ -48,10 +48,10 @@ extension Connection {
         return (handle.map { Statement(handle: $0, db: db, sql: sql) }, rest.hasStatement ? Substring(rest) : nil)
     }
 
-    /// How often a statement is prepared again since the schema was changed meanwhile.
+    /// How often at most a statement is prepared again because the schema was changed meanwhile.
     static let mostSchemaChanges = 50
 
-    /// Prepares the first statement of a text, which ends with a NUL: SQLite needs no copy of the text then.
+    /// Prepares the first statement of a text that ends with a NUL. SQLite then needs no copy of the text.
     private func prepareFirst(
         _ text: UnsafePointer<CChar>,
         persistent: Bool
@@ -59,15 +59,15 @@ extension Connection {
         var handle: OpaquePointer?
         var rest: UnsafePointer<CChar>?
         var code = midstream_prepare(db, text, -1, persistent ? 1 : 0, &handle, &rest)
-        // SQLite itself tries once more when others have changed the schema meanwhile, and then says of a table that is there
-        // that it is not.
+        // If others have changed the schema meanwhile, SQLite itself tries once more, and then says that a table which
+        // exists does not.
         for _ in 0..<Self.mostSchemaChanges where ResultCode(rawValue: code).primary == .schema {
             code = midstream_prepare(db, text, -1, persistent ? 1 : 0, &handle, &rest)
         }
         return (handle, rest.map { $0 - text } ?? 0, code)
     }
 
-    /// SQLite would silently end the text at a NUL.
+    /// Refuses a text with a NUL, since SQLite would silently end the text there.
     private func checkText(_ sql: String) throws(SQLiteError) {
         try checkOpen()
         guard !sql.utf8.contains(0) else {
@@ -79,10 +79,10 @@ extension Connection {
         }
     }
 
-    /// A statement of the connection's cache, prepared when it is not there yet.
+    /// A statement from the connection's cache. If it is not in the cache, it is prepared.
     ///
-    /// Its parameters have no values, whoever used it before. While it is busy, the same text gives another statement. Reset it
-    /// after use.
+    /// The statement's parameters have no values, whoever used it before. While the cached statement is busy, the same
+    /// text gives another statement. Reset the statement after use.
     public func cachedStatement(_ sql: String) throws(SQLiteError) -> Statement {
         try checkOpen()
         if let cached = cache.statement(sql), !cached.isBusy {
@@ -105,7 +105,7 @@ extension Connection {
     ///
     ///     try connection.execute("UPDATE users SET name = :name WHERE id = :id", ["name": nil, "id": 1])
     ///
-    /// - Throws: ``SQLiteError``, as ``ResultCode/range`` when a parameter is given no value. For NULL, give `nil`.
+    /// - Throws: ``SQLiteError``, with ``ResultCode/range`` if a parameter is given no value. For NULL, give `nil`.
     public func execute(_ sql: String, _ arguments: Arguments = Arguments()) throws(SQLiteError) {
         let statement = try cachedStatement(sql)
         defer { statement.reset() }
@@ -113,9 +113,10 @@ extension Connection {
         try statement.run()
     }
 
-    /// Runs all statements of a text, which take no parameters.
+    /// Runs all statements of a text. They must have no parameters.
     ///
-    /// - Throws: ``SQLiteError``, as ``ResultCode/range`` when a statement has a parameter: it can be given no value here.
+    /// - Throws: ``SQLiteError``, with ``ResultCode/range`` if a statement has a parameter, since no value can be given
+    ///   here.
     public func execute(script: String) throws(SQLiteError) {
         try checkText(script)
         let failure: SQLiteError? = script.withCString { start in
@@ -171,7 +172,7 @@ extension Connection {
         try fetchValue(sql, arguments)
     }
 
-    /// The first column of the first row of one statement's result, of the type that the context wants.
+    /// The first column of the first row of one statement's result, as the type that the caller wants.
     public func fetchValue<Wanted: ValueConvertible>(
         _ sql: String,
         _ arguments: Arguments = Arguments()
@@ -188,7 +189,7 @@ extension Connection {
 }
 
 extension Substring.UTF8View {
-    /// Whether there is more than spaces and semicolons.
+    /// Whether the text has more than spaces and semicolons.
     fileprivate var hasStatement: Bool {
         contains { !($0 == 0x20 || $0 >= 0x09 && $0 <= 0x0d && $0 != 0x0b || $0 == 0x3b) }
     }

@@ -1,6 +1,6 @@
 internal import SQLiteC
 
-/// What a connection holds of a schema's file.
+/// Which lock a connection holds on a schema's file.
 public enum TransactionState: Int32, Sendable {
     /// Nothing.
     case none = 0
@@ -10,15 +10,15 @@ public enum TransactionState: Int32, Sendable {
     case write = 2
 }
 
-/// How much of a WAL a checkpoint copies, and whom it waits for.
+/// How much of a WAL a checkpoint copies, and for whom it waits.
 public enum CheckpointMode: Int32, Sendable {
-    /// As much as possible without waiting for anybody.
+    /// Copies as much as possible without waiting for anybody.
     case passive = 0
-    /// Everything; waits for writers.
+    /// Copies everything, and waits for writers.
     case full = 1
-    /// As full, and then waits for readers, so that the WAL starts anew.
+    /// Does what `full` does, and then waits for readers, so that the WAL starts anew.
     case restart = 2
-    /// As restart, and cuts the WAL's file.
+    /// Does what `restart` does, and then cuts the WAL's file.
     case truncate = 3
 }
 
@@ -47,14 +47,15 @@ extension Connection {
         return isWriting < 0 ? nil : isWriting > 0
     }
 
-    /// Whether a statement, or the handle of a value, writes outside transactions. A transaction that were begun now would take
-    /// that in, could not be committed before it ends, and would undo it if rolled back. Before SQLite 3.34 handles are not seen.
+    /// Whether a statement, or the handle of a value, writes outside transactions. A transaction that was begun now
+    /// would take in its writes: it could not be committed before the writing ends, and a rollback would undo the
+    /// writes. Before SQLite 3.34, handles are not seen.
     package var isAmidWrite: Bool {
         guard !isClosed, !isInTransaction else { return false }
         return isWriting ?? hasBusyStatement { sqlite3_stmt_readonly($0) == 0 }
     }
 
-    /// Whether a statement runs.
+    /// Whether a statement is running.
     public var hasBusyStatement: Bool { hasBusyStatement { _ in true } }
 
     private func hasBusyStatement(where isMeant: (OpaquePointer) -> Bool) -> Bool {
@@ -67,7 +68,7 @@ extension Connection {
         return false
     }
 
-    /// Whether the open transaction has violated foreign keys that are deferred, so that it cannot be committed yet.
+    /// Whether the open transaction has violated deferred foreign keys, so that it cannot be committed yet.
     ///
     /// Source: <https://www.sqlite.org/c3ref/c_dbstatus_options.html>, `SQLITE_DBSTATUS_DEFERRED_FKS`.
     public var hasDeferredViolations: Bool {
@@ -78,7 +79,7 @@ extension Connection {
         return current != 0
     }
 
-    /// Whether the schema's file can be written on this connection; `nil` when there is no such schema.
+    /// Whether the schema's file cannot be written on this connection; `nil` if there is no such schema.
     public func isReadOnly(schema: String) -> Bool? {
         if isClosed { return nil }
         switch sqlite3_db_readonly(db, schema) {
@@ -88,19 +89,20 @@ extension Connection {
         }
     }
 
-    /// The full path of the schema's file; empty for a temporary or in-memory one, `nil` when there is no such schema.
+    /// The full path of the schema's file; empty for a temporary or in-memory file, `nil` if there is no such schema.
     public func fileName(schema: String) -> String? {
         isClosed ? nil : sqlite3_db_filename(db, schema).map { String(cString: $0) }
     }
 
-    /// How long a statement waits for a lock that another connection holds, in milliseconds.
+    /// Sets how long a statement waits for a lock that another connection holds, in milliseconds.
     public func setBusyTimeout(milliseconds: Int32) {
         guard !isClosed else { return }
         busyHandler = nil
         sqlite3_busy_timeout(db, milliseconds)
     }
 
-    /// Calls `handler` when a lock cannot be had, with the number of calls before; `true` tries again.
+    /// Has `handler` called each time a lock cannot be had, with the number of calls before. If it returns `true`,
+    /// SQLite tries again.
     public func setBusyHandler(_ handler: ((Int) -> Bool)?) {
         guard !isClosed else { return }
         busyHandler = handler
@@ -121,9 +123,9 @@ extension Connection {
 
     /// Copies the WAL of a schema into its file.
     ///
-    /// - Returns: The frames in the WAL and how many of them are in the file now; -1 and -1 when the schema is not in
-    ///   WAL mode, or when the connection has not read it yet.
-    /// - Throws: ``SQLiteError``; ``ResultCode/busy`` when a mode that waits could not finish.
+    /// - Returns: The number of frames in the WAL, and how many of them are now in the file; -1 and -1 if the schema is
+    ///   not in WAL mode, or if the connection has not read it yet.
+    /// - Throws: ``SQLiteError``; ``ResultCode/busy`` if a mode that waits could not finish.
     public func checkpoint(schema: String = "main", mode: CheckpointMode) throws(SQLiteError) -> (log: Int, copied: Int)
     {
         try checkOpen()
@@ -134,14 +136,14 @@ extension Connection {
         return (Int(log), Int(copied))
     }
 
-    /// Checkpoints after a commit that leaves `frames` frames in the WAL; 0 never does.
+    /// Has SQLite checkpoint after a commit that leaves `frames` frames or more in the WAL; 0 switches that off.
     public func setAutomaticCheckpoint(frames: Int32) {
         guard !isClosed else { return }
         sqlite3_wal_autocheckpoint(db, frames)
     }
 
-    /// Calls `handler` after each commit in WAL mode, with the schema that was written and the frames that its WAL
-    /// has then; `nil` ends that. It takes the place of automatic checkpoints.
+    /// Has `handler` called after each commit in WAL mode, with the schema that was written and the number of frames
+    /// that its WAL then has; `nil` ends that. The handler replaces automatic checkpoints.
     ///
     /// Source: <https://www.sqlite.org/c3ref/wal_hook.html>.
     public func setCommitHandler(_ handler: ((_ schema: String, _ frames: Int) -> Void)?) {
@@ -174,8 +176,8 @@ extension Connection {
         }
     }
 
-    /// Whether a schema's file has been deleted, or has got another path, since it was opened. `false` also where that cannot be
-    /// told.
+    /// Whether a schema's file has been deleted, or has got another path, since it was opened. Also `false` if that
+    /// cannot be found out.
     ///
     /// Source: `SQLITE_FCNTL_HAS_MOVED` in <https://www.sqlite.org/c3ref/c_fcntl_begin_atomic_write.html>.
     public func hasMoved(schema: String) -> Bool {
@@ -193,14 +195,14 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
-    /// Has the next CREATE TABLE describe an existing b-tree, or ends that: see `midstream_imposter`.
+    /// Makes the next CREATE TABLE describe an existing b-tree, or ends that: see `midstream_imposter`.
     package func setImposter(schema: String, isOn: Bool, root: Int64) throws(SQLiteError) {
         try checkOpen()
         let code = midstream_imposter(db, schema, isOn ? 1 : 0, Int32(truncatingIfNeeded: root))
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code) }
     }
 
-    /// Whether a setting is on; `nil` where this version of SQLite does not know it.
+    /// Whether a setting is on; `nil` if this version of SQLite does not know the setting.
     public func isConfigured(_ setting: Setting) -> Bool? {
         var isOn: Int32 = 0
         guard !isClosed, midstream_db_config(db, setting.rawValue, -1, &isOn) == SQLITE_OK else { return nil }
@@ -212,7 +214,7 @@ extension Connection {
         let rawValue: Int32
         /// Whether foreign keys are enforced.
         public static let foreignKeys = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_FKEY)
-        /// Whether statements are kept from what could corrupt a file, as writing the schema's table (3.26).
+        /// Whether statements are kept from what could corrupt a file, such as writing the schema's table (3.26).
         public static let defensive = Setting(rawValue: 1010)
         /// Whether triggers fire.
         public static let triggers = Setting(rawValue: SQLITE_DBCONFIG_ENABLE_TRIGGER)
@@ -220,12 +222,12 @@ extension Connection {
 }
 
 extension Connection {
-    /// The pages that the connection has written to its files since ``takePagesWritten()`` was called last.
+    /// The number of pages that the connection has written to its files since ``takePagesWritten()`` was last called.
     ///
     /// Source: <https://www.sqlite.org/c3ref/c_dbstatus_options.html>.
     public var pagesWritten: Int64 { pagesWritten(forgetting: false) }
 
-    /// The pages that the connection has written to its files since this was called last.
+    /// The number of pages that the connection has written to its files since this was last called.
     public func takePagesWritten() -> Int64 { pagesWritten(forgetting: true) }
 
     private func pagesWritten(forgetting: Bool) -> Int64 {

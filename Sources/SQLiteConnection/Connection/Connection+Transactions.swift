@@ -1,6 +1,6 @@
-/// How a transaction takes its locks.
+/// When a transaction takes its locks.
 public enum TransactionMode: String, Sendable {
-    /// With the first statement that needs them.
+    /// Each lock with the first statement that needs it.
     case deferred = "DEFERRED"
     /// The write lock at once.
     case immediate = "IMMEDIATE"
@@ -9,7 +9,7 @@ public enum TransactionMode: String, Sendable {
 }
 
 extension Connection {
-    /// Runs `body` in a transaction: committed when it returns, rolled back when it throws.
+    /// Runs `body` in a transaction. The transaction is committed when `body` returns, and rolled back when it throws.
     public func transaction<Result>(
         _ mode: TransactionMode = .deferred,
         _ body: () throws -> Result
@@ -17,7 +17,7 @@ extension Connection {
         try execute("BEGIN \(mode.rawValue)")
         do {
             let result = try body()
-            // The body may have caught the error that did so.
+            // The body may have caught the error that rolled the transaction back.
             guard isInTransaction else {
                 throw SQLiteError(code: .abort, message: "an error has rolled the transaction back before its end")
             }
@@ -29,11 +29,12 @@ extension Connection {
         }
     }
 
-    /// Runs `body`, which reads alone, in a transaction that is rolled back: where it has met a damaged page and gone on, a
-    /// COMMIT would fail. While a statement writes outside a transaction, it would be rolled back too: statements that have begun
-    /// to read hold the files' snapshots then.
+    /// Runs `body`, which only reads, in a transaction that is rolled back: after `body` has met a damaged page and
+    /// gone on, a COMMIT would fail. While a statement writes outside a transaction, a rollback would undo its writes
+    /// too. Then `body` runs without a transaction, and statements that have begun to read hold the files' snapshots.
     ///
-    /// - Throws: What `body` throws; ``SQLiteError`` when there is no memory to end the transaction, which stays open then.
+    /// - Throws: Whatever `body` throws; ``SQLiteError`` if there is no memory to end the transaction, which then stays
+    ///   open.
     package func readingTransaction<Result>(_ body: () throws -> Result) throws -> Result {
         if isAmidWrite { return try holdingSnapshots(body) }
         try execute("BEGIN")
@@ -53,10 +54,11 @@ extension Connection {
         return try holdingSnapshots(of: schemas.filter { $0 != "temp" }.map(\.quotedIdentifier), body)
     }
 
-    /// Runs `body`, which reads alone, on one snapshot of each of these files, also while a statement runs that asks for it. In a
-    /// transaction, it is the one of the transaction, which whoever calls has taken in that order.
+    /// Runs `body`, which only reads, on one snapshot of each of these files, even if a running statement has called
+    /// this. In a transaction, the snapshots are those of the transaction, and the caller has taken them in this order.
     ///
-    /// - Parameter schemas: What the files are attached as, as SQL writes it, in the order in which their snapshots are taken.
+    /// - Parameter schemas: The schemas of the files, as SQL writes them, in the order in which their snapshots are
+    ///   taken.
     package func holdingSnapshots<Result>(of schemas: [String], _ body: () throws -> Result) throws -> Result {
         if isInTransaction { return try body() }
         var holders: [Statement] = []
@@ -69,26 +71,27 @@ extension Connection {
         return try body()
     }
 
-    /// Rolls the open transaction back, if there is one: SQLite itself has ended it after some errors.
+    /// Rolls back the open transaction, if there is one: after some errors SQLite itself has ended it.
     ///
-    /// - Throws: ``SQLiteError`` when there is no memory to do so. The transaction stays open then.
+    /// - Throws: ``SQLiteError`` if there is no memory for the rollback. The transaction then stays open.
     public func rollBack() throws(SQLiteError) {
         schemaKnowledge = nil
         try endTransaction()
     }
 
-    /// The same where nothing was written.
+    /// Rolls back the open transaction, if there is one, and keeps what is known of the schemas.
     private func endTransaction() throws(SQLiteError) {
         if isInTransaction {
             do {
                 try execute("ROLLBACK")
             } catch {
-                // A progress handler is asked after so many instructions of all runs of a statement, be it after the rollback. A new
-                // one has few.
+                // SQLite asks a progress handler after a number of instructions, counted over all runs of a statement,
+                // and may do so even after the rollback. A new statement has run few instructions.
                 guard error.code.primary == .interrupt else { throw error }
                 if isInTransaction { try? prepare("ROLLBACK").run() }
-                // Too many where the handler is asked after each, and interrupts. A statement that writes and is interrupted has
-                // SQLite itself roll all of the transaction back; this one writes nothing that stays.
+                // Even a new statement has too many instructions if the handler is asked after each one, and
+                // interrupts. When a statement that writes is interrupted, SQLite itself rolls back the whole
+                // transaction. This statement writes nothing that stays.
                 if isInTransaction { try? execute("PRAGMA temp.user_version = 0") }
                 if isInTransaction { try prepare("ROLLBACK").run() }
             }
@@ -96,11 +99,11 @@ extension Connection {
         isHalfUndone = false
     }
 
-    /// Has ``isHalfUndone`` tell that half of something was done, which no savepoint surrounds.
+    /// Sets ``isHalfUndone``, because something was left half done that no savepoint surrounds.
     package func noteHalfUndone() { isHalfUndone = true }
 
-    /// Rolls back to a savepoint and ends it. Where SQLite cannot, since another statement is running that has been
-    /// interrupted, ``isHalfUndone`` tells until the transaction has been rolled back.
+    /// Rolls back to a savepoint and ends it. SQLite cannot do that while another statement that has been interrupted
+    /// is still running. Then ``isHalfUndone`` is set until the transaction has been rolled back.
     ///
     /// - Parameters:
     ///   - name: The savepoint's name.
@@ -119,7 +122,8 @@ extension Connection {
         _ = try? execute("RELEASE \(quoted)")
     }
 
-    /// Runs `body` in a savepoint: released when it returns, rolled back when it throws; see ``undoSavepoint(_:isOutermost:)``.
+    /// Runs `body` in a savepoint. The savepoint is released when `body` returns, and rolled back when it throws; see
+    /// ``undoSavepoint(_:isOutermost:)``.
     public func savepoint<Result>(_ name: String = "savepoint", _ body: () throws -> Result) throws -> Result {
         let quoted = name.quotedIdentifier
         let isOutermost = !isInTransaction

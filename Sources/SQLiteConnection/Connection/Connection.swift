@@ -2,25 +2,26 @@ internal import SQLiteC
 
 /// How a database file is opened.
 public struct OpenOptions: Sendable {
-    /// Who may do what with the file.
+    /// Whether the file may be read or also written.
     public enum Access: Sendable {
         /// Reads and writes; the file must exist.
         case readWrite
-        /// Reads and writes; the file is created when it does not exist.
+        /// Reads and writes; the file is created if it does not exist.
         case readWriteCreate
         /// Reads only.
         case readOnly
     }
 
-    /// Who may do what with the file.
+    /// Whether the file may be read or also written.
     public var access: Access
-    /// Whether SQLite is to take for granted that nobody writes the file: see ``Connection/attach(_:as:access:isImmutable:key:)``. It
-    /// is opened to be read then, whatever ``access`` says.
+    /// Whether SQLite may take for granted that nobody writes the file: see
+    /// ``Connection/attach(_:as:access:isImmutable:key:)``. Such a file is opened only to be read, whatever ``access``
+    /// says.
     public var isImmutable = false
-    /// The VFS to open it with; `nil` for SQLite's default.
+    /// The VFS with which the file is opened; `nil` for SQLite's default.
     public var vfs: String?
 
-    /// The key of an encrypted file; `nil` for a file that is not.
+    /// The key of an encrypted file; `nil` for a file that is not encrypted.
     public var key: EncryptionKey?
 
     /// Makes options.
@@ -38,10 +39,10 @@ public struct OpenOptions: Sendable {
 ///     try connection.execute("INSERT INTO t(name) VALUES (?)", ["Ann"])
 ///     connection.lastInsertRowID      // 1
 ///
-/// A connection is confined: it is not `Sendable`, and whoever shares one brings the lock.
+/// A connection is confined: it is not `Sendable`, and code that shares one must bring the lock.
 public final class Connection {
     let db: OpaquePointer
-    /// The path that it was opened with.
+    /// The path with which the connection was opened.
     public let path: String
     /// Interrupts the connection's running statements, from any thread.
     public let interruptHandle: InterruptHandle
@@ -50,19 +51,19 @@ public final class Connection {
     var authorizer: ((AuthorizerEvent) -> AuthorizerDecision)?
     var busyHandler: ((Int) -> Bool)?
     var commitHandler: ((String, Int) -> Void)?
-    /// Of the files that were opened with a key, by schema.
+    /// The keys of files that were opened with a key, by schema.
     var heldKeys: [String: HeldKey] = [:]
 
     /// Opens a file. Paths that begin with `file:` are URIs.
     ///
-    /// - Throws: ``SQLiteError``, as ``ResultCode/cannotOpen`` when there is no such file or folder. With a key, as
-    ///   ``ResultCode/misuse`` when the linked library does not encrypt: then no file is created. Whether the key fits
-    ///   shows in the first read: see ``checkReadable(schema:)``.
+    /// - Throws: ``SQLiteError``, with ``ResultCode/cannotOpen`` if there is no such file or folder. With a key, it has
+    ///   ``ResultCode/misuse`` if the linked library does not encrypt: then no file is created. Whether the key fits
+    ///   shows only in the first read: see ``checkReadable(schema:)``.
     public init(path: String, options: OpenOptions = OpenOptions()) throws(SQLiteError) {
         guard !path.utf8.contains(0) else {
             throw SQLiteError(code: .cannotOpen, message: "the path has a NUL character")
         }
-        // A cache that connections share has locks of its own, for tables.
+        // A cache that connections share would have locks of its own, for tables.
         var flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI | SQLITE_OPEN_PRIVATECACHE
         switch options.access {
         case .readWrite: flags |= SQLITE_OPEN_READWRITE
@@ -88,7 +89,7 @@ public final class Connection {
         if let key = options.key { try unlock(schema: "main", with: key) }
     }
 
-    /// Uses a connection that other code has opened, and will close: see `Connection+Borrowing`.
+    /// Uses a connection that other code has opened and will close: see `Connection+Borrowing`.
     init(borrowed handle: OpaquePointer) {
         db = handle
         path = sqlite3_db_filename(handle, "main").map { String(cString: $0) } ?? ""
@@ -100,36 +101,39 @@ public final class Connection {
         close()
     }
 
-    /// Whether other code closes the connection. Its busy handler, its authorizer and its other settings are not touched.
+    /// Whether other code closes the connection. Then its busy handler, its authorizer and its other settings are not
+    /// touched.
     public let isBorrowed: Bool
 
-    /// Whether half of something was done and could not be undone, so that the transaction must be rolled back: see
+    /// Whether something was left half done and could not be undone, so that the transaction must be rolled back: see
     /// ``undoSavepoint(_:isOutermost:)``.
     public internal(set) var isHalfUndone = false
 
-    /// What is known of the files' schemas, by whoever looks at them again and again. It is forgotten with whatever may take a
-    /// change of a schema back without a new number: a rollback, and another file in the place of one.
+    /// What is known of the files' schemas, kept by code that looks at them again and again. The connection forgets it
+    /// with everything that may take a change of a schema back without a new schema version: a rollback, or another
+    /// file in the place of one.
     package var schemaKnowledge: AnyObject?
-    /// Whether ``schemaKnowledge`` is to be kept at all: a connection on which the application runs statements of its own may roll
-    /// back without a word.
+    /// Whether ``schemaKnowledge`` is kept at all. On a connection on which the application runs its own statements,
+    /// the application may roll back without Midstream's noticing.
     package var remembersSchemas = false
 
-    /// Whether nothing can be done with it any more.
+    /// Whether the connection has been closed, so that it cannot be used any more.
     public private(set) var isClosed = false
 
-    /// Closes the connection. Statements that are still held keep the file open until they are released, and can run
-    /// until then, without busy handler and authorizer; whatever else is asked of the connection fails.
+    /// Closes the connection. Statements that are still held keep the file open until they are released. They can run
+    /// until then, without busy handler and authorizer. Any other use of the connection fails.
     public func close() {
         guard !isClosed else { return }
         if isBorrowed { return release() }
-        // These refer to the connection, which held statements may outlive.
+        // The handlers refer to this object, which statements that are still held may outlive.
         setBusyHandler(nil)
         setCommitHandler(nil)
-        // In older versions also setting none expires every statement, and one that has not begun could not run any more.
+        // In older versions of SQLite, removing the authorizer also expires every statement, and a statement that has
+        // not begun could not run any more. So this is done only if there is an authorizer.
         if authorizer != nil { setAuthorizer(nil) }
         interruptHandle.invalidate()
         sparePath(of: "main")
-        // What is interrupted cannot be asked.
+        // While the connection is interrupted, the query fails.
         for row in (try? fetchAll("PRAGMA database_list")) ?? [] {
             if let schema = try? row.get(1, as: String.self) { sparePath(of: schema) }
         }

@@ -1,8 +1,8 @@
 internal import SQLiteC
 
-/// In what the SQLite libraries differ that a program may find, besides their versions.
+/// Differences between SQLite libraries that a program can find out by trying, besides their versions.
 enum Library {
-    /// What an expression gives; `nil` where that cannot be found out.
+    /// Whether an expression is true in the linked library; `nil` if that cannot be found out.
     static func answer(to expression: String) -> Bool? {
         var db: OpaquePointer?
         var statement: OpaquePointer?

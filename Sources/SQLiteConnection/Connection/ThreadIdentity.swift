@@ -6,11 +6,11 @@
     internal import Musl
 #endif
 
-/// One of the threads that run.
+/// Identifies a running thread.
 package struct ThreadIdentity: Equatable, Sendable {
     private let address: UInt
 
-    /// The thread that asks.
+    /// The calling thread.
     package static var current: ThreadIdentity {
         #if canImport(Glibc)
             ThreadIdentity(address: UInt(pthread_self()))

@@ -1,16 +1,16 @@
 internal import SQLiteC
 
 extension Connection {
-    /// Whether the linked library encrypts: whether it is SQLCipher.
+    /// Whether the linked library encrypts, that is, whether it is SQLCipher.
     public static let canEncrypt = sqlite3_compileoption_used("HAS_CODEC") != 0
 
-    /// The linked library in words, as `SQLite 3.40.1`.
+    /// The linked library in words, such as `SQLite 3.40.1`.
     private static var library: String {
         (canEncrypt ? "SQLCipher with SQLite " : "SQLite ") + String(cString: sqlite3_libversion())
     }
 
-    /// Makes sure that the SQLite in the process is the one that this build was made for. With two of them in one process,
-    /// calls reach now one, now the other.
+    /// Makes sure that the SQLite in the process is the one that this build was made for. If a process has two SQLites,
+    /// a call reaches now one of them, now the other.
     static func checkLibrary() throws(SQLiteError) {
         let isExpected = canEncrypt == (midstream_expects_codec() != 0)
         guard isExpected, sqlite3_libversion_number() >= SQLITE_VERSION_NUMBER else {
@@ -30,7 +30,7 @@ extension Connection {
         try key.validate()
     }
 
-    /// - Throws: ``SQLiteError`` when the linked library does not encrypt.
+    /// - Throws: ``SQLiteError`` if the linked library does not encrypt.
     package static func requireCodec() throws(SQLiteError) {
         guard canEncrypt else {
             throw SQLiteError(
@@ -40,16 +40,17 @@ extension Connection {
         }
     }
 
-    /// Keeps SQLCipher 4 from writing to standard error when a key does not fit, for the whole process. Errors say it.
+    /// Keeps SQLCipher 4, for the whole process, from writing to standard error when a key does not fit. The errors
+    /// that are thrown say it.
     package static func silenceCipherLog() {
-        // Known only where a codec is, and SQLCipher 3 has none to silence.
+        // The setting is known only to a connection with a codec. SQLCipher 3 has no such log.
         guard canEncrypt, let connection = try? Connection(path: ":memory:") else { return }
         defer { connection.close() }
         try? connection.unlock(schema: "main", with: .raw([UInt8](repeating: 0, count: 32)))
         _ = try? connection.pragma("main", "cipher_log_level", "NONE")
     }
 
-    /// Gives a file its key, which has been checked, before anything is read of it.
+    /// Gives a file its key before anything is read of the file. The key has been checked before.
     func unlock(schema: String, with key: EncryptionKey) throws(SQLiteError) {
         var held = HeldKey(hasPlaintextHeader: key.settings.plaintextHeaderSize ?? 0 > 0)
         defer { heldKeys[schema] = held }
@@ -61,10 +62,11 @@ extension Connection {
             if Self.isKeyspec(key.secret) {
                 return try setKey(schema, Self.keyspec(key.secret, withSalt: key.settings.salt), key.settings)
             }
-            // Anything, to ask for the settings: while SQLCipher takes a key over, the report of a crash would show it.
+            // This key can be anything, and serves to ask for the settings. While SQLCipher takes a key over, the
+            // report of a crash would show the key.
             try setKey(schema, SecretBytes([0x78]), key.settings)
             let iterations = try pragma(schema, "kdf_iter")
-            // SQLCipher 3 knows no other than SHA-1, and has no name for it.
+            // SQLCipher 3 knows only SHA-1, and has no name for it.
             let algorithm = try pragma(schema, "cipher_kdf_algorithm") ?? CipherSettings.KDFAlgorithm.sha1.rawValue
             guard let iterations = iterations.flatMap({ Int($0) }),
                 let algorithm = CipherSettings.KDFAlgorithm(rawValue: algorithm)
@@ -80,7 +82,7 @@ extension Connection {
         }
     }
 
-    /// Has SQLCipher derive the key, by the salt that stands in the file.
+    /// Has SQLCipher derive the key, with the salt that is in the file.
     private func setKeyToDerive(_ schema: String, _ key: EncryptionKey) throws(SQLiteError) {
         if key.salt ?? key.settings.salt != nil { throw unsupported("a salt that is given with a passphrase") }
         try setKey(schema, key.secret, key.settings)
@@ -98,7 +100,7 @@ extension Connection {
         return salt
     }
 
-    /// `x'…'`: the key in hexadecimal digits, and the salt.
+    /// `x'…'`: the key in hexadecimal digits, and the salt after it.
     private static func keyspec(_ key: SecretBytes, salt: [UInt8]?) -> SecretBytes {
         let digits = Array("0123456789abcdef".utf8)
         let count = 3 + 2 * (key.count + (salt?.count ?? 0))
@@ -124,7 +126,7 @@ extension Connection {
         }
     }
 
-    /// A key in hexadecimal digits, with the salt behind it unless it has one.
+    /// A key in hexadecimal digits, with the salt added unless the key already has one.
     private static func keyspec(_ text: SecretBytes, withSalt salt: [UInt8]?) -> SecretBytes {
         let digitsOfKey = 64
         guard let salt, text.count == 3 + digitsOfKey else { return text }
@@ -155,7 +157,7 @@ extension Connection {
             if isVersion4(schema) {
                 try pragma(schema, "cipher_compatibility", "\(version)")
             } else {
-                // SQLCipher 3 has the defaults of version 3, and no name for those of others.
+                // SQLCipher 3 has the defaults of version 3, and no name for the defaults of other versions.
                 if version > 3 { throw unsupported("compatibility with SQLCipher \(version)") }
                 if version < 3 { try set(schema, "kdf_iter", "4000") }
                 if version < 2 { try set(schema, "cipher_use_hmac", "0") }
@@ -181,9 +183,10 @@ extension Connection {
         (try? pragma(schema, "cipher_kdf_algorithm")) ?? nil != nil
     }
 
-    /// Sets what the library may not know, and makes sure that it does: SQLite passes over pragmas that it does not know.
+    /// Sets a setting that the library may not know, and makes sure that it took effect: SQLite ignores pragmas that it
+    /// does not know.
     private func set(_ schema: String, _ name: String, _ value: String) throws(SQLiteError) {
-        // Where an allocation fails, SQLCipher does not do it, and does not say so.
+        // If an allocation fails, SQLCipher does not change the setting, and does not say so. So this tries twice.
         for _ in 0..<2 {
             try pragma(schema, name, value)
             if try pragma(schema, name) == value { return }
@@ -207,7 +210,7 @@ extension Connection {
 
     // MARK: The first read
 
-    /// Reads the schema, which is where a key that does not fit shows, or a file that is no database.
+    /// Reads the schema. A key that does not fit, or a file that is no database, shows in this read.
     ///
     /// - Throws: ``SQLiteError`` that says what does not fit.
     public func checkReadable(schema: String = "main") throws(SQLiteError) {
@@ -222,7 +225,7 @@ extension Connection {
 
     private func explained(_ error: SQLiteError, _ schema: String) -> SQLiteError {
         let key = heldKeys[schema]
-        // With a plaintext header, the garbage behind it is reported as damage.
+        // In a file with a plaintext header, SQLite reports the garbage after the header as damage.
         let codes: [ResultCode] = key == nil ? [.notADatabase] : [.notADatabase, .corrupt, .error]
         guard codes.contains(error.code.primary) else { return error }
         let isPlain = header(schema) == Self.plainHeader
@@ -236,7 +239,7 @@ extension Connection {
         )
     }
 
-    /// Of a file that cannot be read without a key.
+    /// The error of a file that cannot be read without a key.
     static var missingKey: SQLiteError {
         SQLiteError(
             code: .notADatabase,
@@ -249,7 +252,7 @@ extension Connection {
 
     private static let plainHeader = Array("SQLite format 3\0".utf8)
 
-    /// The file's first 16 bytes, which are the salt of an encrypted one; `nil` when it is shorter.
+    /// The file's first 16 bytes, which are the salt of an encrypted file; `nil` if the file is shorter.
     private func header(_ schema: String) -> [UInt8]? {
         var header = [UInt8](repeating: 0, count: 16)
         let code = header.withUnsafeMutableBytes { midstream_read_header(db, schema, $0.baseAddress, 16) }
@@ -257,9 +260,9 @@ extension Connection {
     }
 }
 
-/// What a connection keeps of the key that a file was opened with.
+/// What a connection keeps of the key with which a file was opened.
 struct HeldKey {
-    /// The key that was derived for all connections, for as long as one is open.
+    /// The key that was derived once for all connections. It exists for as long as one of them is open.
     var derived: KeyCache.Key?
     var hasPlaintextHeader: Bool
 }

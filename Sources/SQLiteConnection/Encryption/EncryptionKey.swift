@@ -3,13 +3,13 @@
 ///     let key = EncryptionKey.passphrase("correct horse battery staple")
 ///     let old = EncryptionKey.passphrase("1234", settings: CipherSettings(compatibility: 3))
 ///
-/// It does not describe itself: printing it, in a debugger or a log, shows nothing of the key. The bytes are overwritten
-/// when the last copy is gone; those of the `String` or array that it was made from are the caller's.
+/// The key does not describe itself: printing it, in a debugger or a log, shows nothing of the key. Its bytes are
+/// overwritten when the last copy is gone. The `String` or array from which it was made is the caller's to wipe.
 public struct EncryptionKey: Sendable {
     enum Kind {
-        /// Stretched by SQLCipher's key derivation function.
+        /// The key is stretched by SQLCipher's key derivation function.
         case passphrase
-        /// Used as it is.
+        /// The key is used as it is.
         case raw
     }
 
@@ -33,7 +33,7 @@ public struct EncryptionKey: Sendable {
     ///
     /// - Parameters:
     ///   - passphrase: Text, not empty.
-    ///   - settings: How the file is encrypted, where that is not the library's default.
+    ///   - settings: How the file is encrypted, if not by the library's default.
     public static func passphrase(_ passphrase: String, settings: CipherSettings = CipherSettings()) -> EncryptionKey {
         EncryptionKey(.passphrase, SecretBytes(passphrase.utf8), nil, settings)
     }
@@ -42,7 +42,7 @@ public struct EncryptionKey: Sendable {
     ///
     /// - Parameters:
     ///   - passphrase: One byte or more.
-    ///   - settings: How the file is encrypted, where that is not the library's default.
+    ///   - settings: How the file is encrypted, if not by the library's default.
     public static func passphrase(
         bytes passphrase: some Collection<UInt8>,
         settings: CipherSettings = CipherSettings()
@@ -50,11 +50,12 @@ public struct EncryptionKey: Sendable {
         EncryptionKey(.passphrase, SecretBytes(passphrase), nil, settings)
     }
 
-    /// A passphrase that is read into its place, so that no copy of it is left elsewhere.
+    /// A passphrase that is read in place, so that no copy of it is left elsewhere.
     ///
     /// - Parameters:
     ///   - capacity: The most bytes that `read` may write.
-    ///   - read: Writes the passphrase at the buffer's beginning, and returns its length. The buffer is wiped after.
+    ///   - read: Writes the passphrase at the buffer's beginning, and returns its length. The buffer is wiped
+    ///     afterwards.
     package static func passphrase(
         capacity: Int,
         settings: CipherSettings = CipherSettings(),
@@ -63,12 +64,12 @@ public struct EncryptionKey: Sendable {
         EncryptionKey(.passphrase, try SecretBytes(capacity: capacity, read), nil, settings)
     }
 
-    /// The key itself.
+    /// The raw key itself.
     ///
     /// - Parameters:
     ///   - key: 32 bytes.
-    ///   - salt: The file's salt, 16 bytes; `nil` for the one that stands in the file, or a new one.
-    ///   - settings: How the file is encrypted, where that is not the library's default.
+    ///   - salt: The file's salt, 16 bytes; `nil` for the salt that is in the file, or for a new one.
+    ///   - settings: How the file is encrypted, if not by the library's default.
     public static func raw(
         _ key: some Collection<UInt8>,
         salt: [UInt8]? = nil,
@@ -77,7 +78,7 @@ public struct EncryptionKey: Sendable {
         EncryptionKey(.raw, SecretBytes(key), salt, settings)
     }
 
-    /// - Throws: ``SQLiteError`` when the key or a setting cannot be used.
+    /// - Throws: ``SQLiteError`` if the key or a setting cannot be used.
     func validate() throws(SQLiteError) {
         func fail(_ message: String) throws(SQLiteError) -> Never {
             throw SQLiteError(code: .misuse, message: message)
@@ -111,10 +112,10 @@ public struct EncryptionKey: Sendable {
 }
 
 extension EncryptionKey: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-    /// Nothing of the key.
+    /// A text that shows nothing of the key.
     public var description: String { "EncryptionKey(…)" }
-    /// Nothing of the key.
+    /// A text that shows nothing of the key.
     public var debugDescription: String { description }
-    /// Nothing of the key.
+    /// A mirror that shows nothing of the key.
     public var customMirror: Mirror { Mirror(self, children: [:]) }
 }

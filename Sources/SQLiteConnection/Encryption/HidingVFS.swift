@@ -9,38 +9,40 @@ internal import Synchronization
     internal import Musl
 #endif
 
-/// Makes a file look empty, but for its salt, while it is attached.
+/// Makes a file look empty, except for its salt, while it is attached.
 ///
-/// ATTACH reads the schema at once, and so needs key and settings before either can be given: only a file that has
-/// nothing to read can be attached first and keyed then. This VFS passes everything to another one. While a file is
-/// hidden, its object has methods that say that it is empty; then it gets its own back, and nothing of this is in the way
-/// of a read or write.
+/// ATTACH reads the schema at once, and so needs key and settings before either can be given. Only a file that has
+/// nothing to read can first be attached and then get its key. This VFS passes everything to another VFS. While a file
+/// is hidden, the file's object has methods that say that the file is empty. Afterwards the object gets its own methods
+/// back, and nothing of this VFS is in the way of a read or write.
 ///
 /// Source: <https://www.sqlite.org/vfs.html>.
 enum HidingVFS {
-    /// The file that is hidden, one at a time in the process, and from one thread: others that have attached it before read and
-    /// write it meanwhile, and the deletion of a journal is what commits. Addresses are those of structs that SQLite keeps.
+    /// The file that is hidden. Only one file is hidden at a time in the process, and only from one thread: other
+    /// threads that attached the file before read and write it meanwhile, and the deletion of a journal is what
+    /// commits. The addresses are those of structs that SQLite keeps.
     private struct Hidden {
         var path: String
         var thread = ThreadIdentity.current
         var file: UInt = 0
         var methods: UInt = 0
 
-        /// Whether a path that this very thread asks for is the file's, with something behind it.
+        /// Whether this very thread asks for a path that is the file's path with a suffix.
         func has(_ path: UnsafePointer<CChar>, _ suffix: String = "") -> Bool {
             thread == .current && strcmp(path, self.path + suffix) == 0
         }
     }
 
     private static let hidden = Mutex<Hidden?>(nil)
-    /// Held from `hide` to `unhide`.
+    /// Held from `hiding` to the end of `unhide`.
     private static let turn = Mutex(())
-    /// The names of the VFSs that have been made, by those that they pass on to.
+    /// The names of the VFSs that have been made, by the addresses of the VFSs that they pass on to.
     private static let names = Mutex<[UInt: String]>([:])
-    /// The methods of hidden files, by those of the files themselves. Never freed: there are as many as VFSs.
+    /// The methods of hidden files, by the files' own methods. They are never freed, since there are only as many as
+    /// VFSs.
     private static let hidingMethods = Mutex<[UInt: UInt]>([:])
 
-    /// Runs `body` with the file hidden from what opens it by the VFS of that name.
+    /// Runs `body` while the file is hidden from whatever opens it by the VFS of this name.
     ///
     /// - Parameters:
     ///   - path: The file's path as SQLite will spell it.
@@ -80,7 +82,7 @@ enum HidingVFS {
         try names.withLock { names throws(SQLiteError) in
             if let name = names[UInt(bitPattern: base)] { return name }
             let name = "midstream-hiding-\(names.count)"
-            // Never freed: SQLite keeps them.
+            // This is never freed, since SQLite keeps it.
             let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
             vfs.initialize(to: base.pointee)
             vfs.pointee.iVersion = min(base.pointee.iVersion, 2)
@@ -91,7 +93,7 @@ enum HidingVFS {
                 HidingVFS.open(vfs, path, file, flags, outFlags)
             }
             vfs.pointee.xDelete = { vfs, path, sync in
-                // An empty file's WAL and journal would be taken for leftovers.
+                // SQLite would take the WAL and the journal of an empty file for leftovers, and delete them.
                 if HidingVFS.isSidecarOfHidden(path) { return SQLITE_OK }
                 let base = HidingVFS.base(vfs)
                 return base?.pointee.xDelete?(base, path, sync) ?? SQLITE_IOERR
@@ -113,7 +115,8 @@ enum HidingVFS {
         }
     }
 
-    /// What does not depend on the file. The other VFS finds its own data by the struct that it is called with.
+    /// Passes on what does not depend on the file. The other VFS finds its own data by the struct with which it is
+    /// called.
     private static func passOnTheRest(_ vfs: UnsafeMutablePointer<sqlite3_vfs>) {
         vfs.pointee.xDlOpen = { vfs, path in
             let base = HidingVFS.base(vfs)
@@ -188,7 +191,7 @@ enum HidingVFS {
         }
     }
 
-    /// The file's methods, but for those that tell what is in it.
+    /// The file's methods, except for those that tell what is in the file.
     private static func hiding(_ methods: UnsafePointer<sqlite3_io_methods>) -> UnsafePointer<sqlite3_io_methods> {
         let known = hidingMethods.withLock { $0[UInt(bitPattern: methods)] }
         if let known, let copy = UnsafePointer<sqlite3_io_methods>(bitPattern: known) { return copy }
@@ -201,7 +204,7 @@ enum HidingVFS {
             return SQLITE_OK
         }
         copy.pointee.xRead = { file, bytes, count, offset in
-            // SQLCipher reads the salt.
+            // SQLCipher reads the salt by this call.
             let saltSize: Int32 = 16
             if offset == 0, count == saltSize, let read = HidingVFS.methodsOfHidden(file)?.pointee.xRead {
                 return read(file, bytes, count, offset)

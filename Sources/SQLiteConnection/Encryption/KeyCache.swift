@@ -2,10 +2,10 @@ internal import Synchronization
 
 /// The keys that connections of this process have derived from passphrases.
 ///
-/// However many connections open a file, its key is derived once. It is wiped when the last of them closes, and with it
-/// the passphrase that it is found by.
+/// However many connections open a file, its key is derived once. When the last of them closes, the key is wiped, and
+/// with it the passphrase by which the key is found.
 enum KeyCache {
-    /// A derived key. Hold it while the connection is open.
+    /// A derived key. Hold it for as long as the connection is open.
     final class Key: Sendable {
         let secret: SecretBytes
         fileprivate let passphrase: SecretBytes
@@ -23,14 +23,15 @@ enum KeyCache {
     }
 
     private static let entries = Mutex<[Entry]>([])
-    /// One derivation at a time: whoever wants the same key waits for it instead of deriving it too.
+    /// Only one key is derived at a time: a thread that wants a key which is being derived waits for it, and does not
+    /// derive it too.
     private static let derivation = Mutex(())
     private static let derivations = Atomic(0)
 
     /// How many keys have been derived since the process began.
     static var derivationCount: Int { derivations.load(ordering: .relaxed) }
 
-    /// The key of a passphrase; `nil` where SQLCipher has to derive it itself.
+    /// The key of a passphrase; `nil` if SQLCipher has to derive it itself.
     static func key(_ passphrase: SecretBytes, _ parameters: KeyDerivation.Parameters) -> Key? {
         if let key = known(passphrase, parameters) { return key }
         return derivation.withLock { _ in

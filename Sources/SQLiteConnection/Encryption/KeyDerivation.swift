@@ -8,16 +8,16 @@ internal import Synchronization
     internal import Musl
 #endif
 
-/// PBKDF2, by the library that SQLCipher itself uses and has brought into the process.
+/// PBKDF2, from the library that SQLCipher itself uses and has brought into the process.
 enum KeyDerivation {
-    /// What a key is derived by.
+    /// What besides the passphrase determines the key.
     struct Parameters: Hashable {
         var iterations: Int
         var algorithm: CipherSettings.KDFAlgorithm
         var salt: [UInt8]
     }
 
-    /// The key; `nil` where the process has no such function, so that SQLCipher has to derive it.
+    /// The key; `nil` if the process has no such function, so that SQLCipher has to derive it.
     ///
     /// - Complexity: O(`iterations`), 30 to 130 ms with the defaults of SQLCipher 3 and 4.
     static func deriveKey(_ passphrase: SecretBytes, _ parameters: Parameters) -> SecretBytes? {
@@ -37,7 +37,7 @@ enum KeyDerivation {
     private static let functions = openSSL() ?? commonCrypto()
 
     private static func symbol<Function>(_ name: String, as type: Function.Type) -> Function? {
-        // RTLD_DEFAULT: a null pointer, and on Apple's systems -2.
+        // RTLD_DEFAULT is a null pointer, and -2 on Apple's systems.
         #if canImport(Darwin)
             let everywhere = UnsafeMutableRawPointer(bitPattern: -2)
         #else

@@ -2,17 +2,17 @@ internal import SQLiteC
 
 /// Bytes that are overwritten with zeros when nobody holds them any more.
 ///
-/// Unchecked: the memory is written before the initializer returns, and only read from then on.
+/// Unchecked Sendable: the memory is written before the initializer returns, and only read from then on.
 final class SecretBytes: @unchecked Sendable {
     private let memory: UnsafeMutableRawBufferPointer
 
-    /// Takes a copy. What it is made from is the caller's to wipe.
+    /// Copies bytes. Wiping the original is up to the caller.
     init(_ bytes: some Collection<UInt8>) {
         memory = .allocate(byteCount: bytes.count, alignment: 1)
         memory.copyBytes(from: bytes)
     }
 
-    /// Has `body` write the bytes in place, so that no other copy comes to be.
+    /// Has `body` write the bytes in place, so that there is no other copy.
     init(count: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Void) rethrows {
         memory = .allocate(byteCount: count, alignment: 1)
         memory.initializeMemory(as: UInt8.self, repeating: 0)
@@ -25,7 +25,7 @@ final class SecretBytes: @unchecked Sendable {
         }
     }
 
-    /// Has `body` write as many bytes as it finds, and say how many. What it wrote them into is wiped.
+    /// Has `body` write as many bytes as it finds, and say how many. The memory that `body` wrote is wiped.
     convenience init(capacity: Int, _ body: (UnsafeMutableRawBufferPointer) throws -> Int) rethrows {
         let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: capacity, alignment: 1)
         defer {

@@ -25,8 +25,8 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
         ResultCode(rawValue: rawValue & 0xff)
     }
 
-    /// The number to fail a callback with: an error that carries a code of success is still an error. SQLite would take
-    /// SQLITE_SCHEMA for its own, and run the statement once more, prepared anew.
+    /// The number with which a callback fails. An error that carries a code of success is still an error. SQLite would
+    /// take SQLITE_SCHEMA for its own error, and would prepare and run the statement once more.
     var failure: Int32 {
         switch primary.rawValue {
         case SQLITE_OK, SQLITE_ROW, SQLITE_DONE, SQLITE_SCHEMA: SQLITE_ERROR
@@ -41,7 +41,7 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
 
     /// Success.
     public static let ok = ResultCode(rawValue: SQLITE_OK)
-    /// Generic error: mostly SQL that does not compile.
+    /// A generic error: mostly SQL that does not compile.
     public static let error = ResultCode(rawValue: SQLITE_ERROR)
     /// A callback asked to stop.
     public static let abort = ResultCode(rawValue: SQLITE_ABORT)
@@ -55,11 +55,11 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let locked = ResultCode(rawValue: SQLITE_LOCKED)
     /// Out of memory.
     public static let outOfMemory = ResultCode(rawValue: SQLITE_NOMEM)
-    /// The file or connection is read-only.
+    /// Access was not permitted.
     public static let permission = ResultCode(rawValue: SQLITE_PERM)
     /// The file cannot be written.
     public static let readOnly = ResultCode(rawValue: SQLITE_READONLY)
-    /// A journal must be rolled back first, which a connection that only reads cannot do.
+    /// A journal must be rolled back first, and the connection cannot do that because it only reads.
     public static let readOnlyRollback = ResultCode(rawValue: SQLITE_READONLY | 3 << 8)
     /// The operation was interrupted.
     public static let interrupt = ResultCode(rawValue: SQLITE_INTERRUPT)
@@ -79,9 +79,9 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let tooBig = ResultCode(rawValue: SQLITE_TOOBIG)
     /// A constraint failed.
     public static let constraint = ResultCode(rawValue: SQLITE_CONSTRAINT)
-    /// A function has refused it.
+    /// A function has refused the change.
     public static let constraintFunction = ResultCode(rawValue: SQLITE_CONSTRAINT | 4 << 8)
-    /// A trigger has refused it, by `RAISE`.
+    /// A trigger has refused the change by `RAISE`.
     public static let constraintTrigger = ResultCode(rawValue: SQLITE_CONSTRAINT | 7 << 8)
     /// A foreign key was violated.
     public static let constraintForeignKey = ResultCode(rawValue: SQLITE_CONSTRAINT | 3 << 8)
@@ -91,13 +91,13 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
     public static let constraintPrimaryKey = ResultCode(rawValue: SQLITE_CONSTRAINT | 6 << 8)
     /// A CHECK constraint was violated.
     public static let constraintCheck = ResultCode(rawValue: SQLITE_CONSTRAINT | 1 << 8)
-    /// A value is not of the type that its column in a STRICT table is declared with (3.37).
+    /// A value is not of the type that its column has in a STRICT table (3.37).
     public static let constraintDatatype = ResultCode(rawValue: SQLITE_CONSTRAINT | 12 << 8)
     /// A value has a type that does not fit.
     public static let mismatch = ResultCode(rawValue: SQLITE_MISMATCH)
     /// The interface was used in a way that it does not allow.
     public static let misuse = ResultCode(rawValue: SQLITE_MISUSE)
-    /// The authorizer refused.
+    /// The authorizer refused an access.
     public static let authorization = ResultCode(rawValue: SQLITE_AUTH)
     /// A parameter or column index is out of range.
     public static let range = ResultCode(rawValue: SQLITE_RANGE)
@@ -106,7 +106,7 @@ public struct ResultCode: RawRepresentable, Hashable, Sendable {
 }
 
 extension ResultCode: CustomStringConvertible {
-    /// The number and SQLite's words for it: `19 (constraint failed)`.
+    /// The number, and SQLite's words for it: `19 (constraint failed)`.
     public var description: String {
         "\(rawValue) (\(String(cString: sqlite3_errstr(rawValue))))"
     }

@@ -2,16 +2,16 @@ internal import SQLiteC
 
 /// An error of SQLite: what failed, in SQLite's own words, and the SQL that it failed in.
 ///
-/// Bound values and keys never appear in it.
+/// Bound values and keys never appear in the error.
 public struct SQLiteError: Error, Hashable, Sendable {
     /// The extended result code.
     public var code: ResultCode
     /// SQLite's message, such as `UNIQUE constraint failed: messages.id`.
     public var message: String
-    /// The statement's text as the caller gave it, where one was involved.
+    /// The statement's text as the caller gave it; `nil` if no statement was involved.
     public var sql: String?
-    /// The byte of ``sql`` at which the error is, such as that of the word which is no SQL; `nil` where SQLite does not tell. Two errors
-    /// may differ in it and be equal.
+    /// The byte of ``sql`` at which the error is, such as that of a word that is no SQL; `nil` if SQLite does not tell.
+    /// Two errors may differ in their offsets and still be equal.
     ///
     /// Source: <https://www.sqlite.org/c3ref/errcode.html>, `sqlite3_error_offset` (3.38).
     public var offset: Int?
@@ -30,7 +30,7 @@ public struct SQLiteError: Error, Hashable, Sendable {
             return
         }
         let code = sqlite3_extended_errcode(db)
-        // A misuse, or an error that was not recorded on the handle, leaves an older code behind.
+        // A misuse, or an error that was not recorded on the handle, leaves an older code on it.
         guard code & 0xff == fallback & 0xff else {
             self.init(code: ResultCode(rawValue: fallback), sql: sql)
             return
@@ -45,7 +45,7 @@ public struct SQLiteError: Error, Hashable, Sendable {
         first.code == second.code && first.message == second.message && first.sql == second.sql
     }
 
-    /// Hashes what is compared.
+    /// Hashes what `==` compares.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(code)
         hasher.combine(message)
@@ -54,7 +54,8 @@ public struct SQLiteError: Error, Hashable, Sendable {
 }
 
 extension SQLiteError: CustomStringConvertible {
-    /// One line: code, message and SQL. The codes that say no more than that a call or a type does not fit are left out.
+    /// One line with code, message and SQL. The code is left out if it says no more than that a call or a type does not
+    /// fit.
     public var description: String {
         let prefix =
             switch code {

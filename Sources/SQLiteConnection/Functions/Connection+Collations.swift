@@ -1,7 +1,7 @@
 internal import SQLiteC
 
 extension Connection {
-    /// Makes a collation by which texts are compared by their bytes.
+    /// Defines a collation that compares texts by their bytes.
     ///
     /// Source: <https://www.sqlite.org/c3ref/create_collation.html>.
     package func createExactCollation(_ name: String) throws(SQLiteError) {

@@ -2,17 +2,17 @@ internal import SQLiteC
 
 private let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
-/// Where a function or a virtual table's column puts its result.
+/// Takes the result of a function, or of a virtual table's column.
 public struct ResultContext {
     let pointer: OpaquePointer
 
-    /// Gives an integer.
+    /// Returns an integer.
     public func set(_ integer: Int64) { sqlite3_result_int64(pointer, integer) }
 
-    /// Gives NULL.
+    /// Returns NULL.
     public func setNull() { sqlite3_result_null(pointer) }
 
-    /// Gives a value.
+    /// Returns a value.
     public func set(_ value: SQLiteValue) {
         switch value {
         case .null: sqlite3_result_null(pointer)
@@ -44,10 +44,10 @@ public struct ResultContext {
         }
     }
 
-    /// Gives a value as it is.
+    /// Returns a value as it is.
     public func set(_ value: ValueReference) { sqlite3_result_value(pointer, value.pointer) }
 
-    /// Gives a value as it is once it has been stored: the subtype that functions for JSON give it is no part of it.
+    /// Returns a value as it would be once it has been stored: without the subtype that functions for JSON give it.
     public func set(stored value: ValueReference) { set(stored: value.pointer) }
 
     func set(stored value: OpaquePointer) {
@@ -55,15 +55,15 @@ public struct ResultContext {
         if sqlite3_value_subtype(value) != 0 { sqlite3_result_subtype(pointer, 0) }
     }
 
-    /// Gives a column of a statement's current row, as if it were stored. SQLite copies it.
+    /// Returns a column of a statement's current row, as if it were stored. SQLite copies it.
     public func set(column: Int, of statement: Statement) {
         guard let value = sqlite3_column_value(statement.handle, Int32(clamping: column)) else { return }
         set(stored: value)
     }
 
-    /// Fails the statement that called.
+    /// Fails the statement that called the function.
     public func set(_ error: SQLiteError) {
-        // The message first: setting the code keeps it.
+        // The message comes first: setting the code afterwards keeps it.
         sqlite3_result_error(pointer, error.message, -1)
         sqlite3_result_error_code(pointer, error.code.failure)
     }

@@ -8,9 +8,9 @@ public struct FunctionFlags: OptionSet, Sendable {
     public init(rawValue: Int32) { self.rawValue = rawValue }
     /// Equal arguments give equal results.
     public static let deterministic = FunctionFlags(rawValue: SQLITE_DETERMINISTIC)
-    /// Usable in triggers and views also where the schema is not trusted (3.31).
+    /// The function can be used in triggers and views even if the schema is not trusted (3.31).
     public static let innocuous = FunctionFlags(rawValue: 0x20_0000)
-    /// Not usable in triggers, views and the schema (3.30).
+    /// The function cannot be used in triggers, views and the schema (3.30).
     public static let directOnly = FunctionFlags(rawValue: 0x8_0000)
 }
 
@@ -20,17 +20,17 @@ private final class FunctionBox {
 }
 
 extension Connection {
-    /// Defines a function, or takes the place of one, for this connection.
+    /// Defines a function for this connection, or replaces one.
     ///
     ///     try connection.createFunction("double", argumentCount: 1, flags: .deterministic) { arguments, result in
     ///         result.set(2 * arguments[0].int64)
     ///     }
     ///
     /// - Parameters:
-    ///   - name: The name by which SQL calls it.
-    ///   - argumentCount: How many arguments it takes; -1 for any number.
-    ///   - flags: What SQLite may assume of it.
-    ///   - body: Sets the result, NULL by default. An error that it throws fails the statement.
+    ///   - name: The name by which SQL calls the function.
+    ///   - argumentCount: How many arguments the function takes; -1 for any number.
+    ///   - flags: What SQLite may assume of the function.
+    ///   - body: Sets the result, which is NULL by default. An error that it throws fails the statement.
     public func createFunction(
         _ name: String,
         argumentCount: Int,

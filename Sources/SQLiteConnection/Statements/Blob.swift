@@ -1,29 +1,30 @@
 internal import SQLiteC
 
-/// A handle on one value of one row, to read and write parts of it without the whole being in memory.
+/// A handle on one value of one row, which reads and writes parts of the value without holding all of it in memory.
 ///
 ///     try connection.withBlob(table: "files", column: "content", rowID: 7) { blob in
 ///         let head = try blob.read(count: 100, at: 0)
 ///     }
 ///
-/// The value is a BLOB or TEXT, the bytes of which are handed out. Its size cannot be changed: make it with `zeroblob(n)`
-/// first. A change of the row by a statement expires the handle: then everything fails with ``ResultCode/abort``.
+/// The value is a BLOB or TEXT; the handle gives its bytes. Its size cannot be changed: make the value with
+/// `zeroblob(n)` first. If a statement changes the row, the handle expires, and everything fails with
+/// ``ResultCode/abort``.
 ///
 /// Source: <https://www.sqlite.org/c3ref/blob_open.html>.
 public final class Blob {
     private let connection: Connection
     private let isWritable: Bool
-    /// Where the value of a row is, decided anew for each row.
+    /// Decides where the value of a row is. It is asked for each row.
     private let locate: (Int64, Blob) throws -> BlobPlace
-    /// `nil` before the first row, and when the handle has expired, or its block has ended.
+    /// `nil` before the first row, and after the handle has expired or its block has ended.
     private var handle: OpaquePointer?
     private var place: BlobPlace?
     private var size = 0
     private var error = closed
-    /// The row.
+    /// The row's rowid.
     package private(set) var rowID: Int64 = 0
 
-    /// Whether it is open there.
+    /// Whether the handle is open at this place, on this row.
     package func isAt(_ place: BlobPlace, _ rowID: Int64) -> Bool {
         handle != nil && self.rowID == rowID && self.place == place
     }
@@ -38,12 +39,12 @@ public final class Blob {
         self.locate = locate
     }
 
-    /// Its size in bytes.
+    /// The value's size in bytes.
     public var count: Int { handle.map { Int(sqlite3_blob_bytes($0)) } ?? 0 }
 
     /// Reads `count` bytes from `offset` on.
     ///
-    /// - Throws: ``SQLiteError`` when the range is not within the value, or the handle has expired.
+    /// - Throws: ``SQLiteError`` if the range is not within the value, or the handle has expired.
     public func read(count: Int, at offset: Int) throws -> [UInt8] {
         let handle = try current()
         try check(count, offset)
@@ -59,7 +60,8 @@ public final class Blob {
 
     /// Writes bytes from `offset` on.
     ///
-    /// - Throws: ``SQLiteError`` when the range is not within the value, the handle has expired, or was opened to read.
+    /// - Throws: ``SQLiteError`` if the range is not within the value, the handle has expired, or it was opened only to
+    ///   read.
     public func write(_ bytes: [UInt8], at offset: Int) throws {
         let handle = try current()
         try check(bytes.count, offset)
@@ -71,8 +73,8 @@ public final class Blob {
 
     /// Goes on to another row of the same table and column, which is faster than a new handle.
     ///
-    /// - Throws: ``SQLiteError`` when there is no such row, its value is a number or NULL, or the handle has expired; what
-    ///   `withBlob` throws, where it has been opened by a library on top of this one.
+    /// - Throws: ``SQLiteError`` if there is no such row, its value is a number or NULL, or the handle has expired; and
+    ///   whatever `withBlob` throws, if a library on top of this one has opened the handle.
     public func reopen(rowID: Int64) throws {
         guard let handle else { throw error }
         guard count == size else { throw Self.expired }
@@ -93,11 +95,12 @@ public final class Blob {
 
     fileprivate func open(rowID: Int64) throws { try open(rowID, locate(rowID, self)) }
 
-    /// The handle, where the row is: what has moved that may have been undone.
+    /// The handle at the place where the row is now. If the row has moved, that may have been undone meanwhile.
     private func current() throws -> OpaquePointer {
         guard let handle else { throw error }
         let place = try locate(rowID, self)
-        // One that has expired stays so. Where its row is gone with a savepoint, SQLite would go on with the next row.
+        // A handle that has expired stays expired. If its row is gone with a savepoint, SQLite would go on with the
+        // next row.
         if place != self.place, sqlite3_blob_read(handle, nil, 0, 0) & 0xff != SQLITE_ABORT { move(to: place) }
         guard let handle = self.handle else { throw error }
         return handle
@@ -120,13 +123,13 @@ public final class Blob {
         size = count
     }
 
-    /// Goes on with the same row, which is elsewhere by now. The handle expires where it is not.
+    /// Goes on with the same row at another place. If the row is not there, the handle expires.
     package func move(to place: BlobPlace) {
         guard handle != nil else { return }
         do { try open(rowID, place) } catch { expire() }
     }
 
-    /// The row is no longer what it was.
+    /// Makes the handle expire, because the row is no longer what it was.
     package func expire() {
         guard handle != nil else { return }
         _ = close()
@@ -137,7 +140,7 @@ public final class Blob {
     private static let closed = SQLiteError(code: .misuse, message: "the blob's block has ended")
 
     private func check(_ count: Int, _ offset: Int) throws(SQLiteError) {
-        // SQLite forgets the size of what has expired.
+        // SQLite forgets the size of a value when its handle expires.
         guard self.count == size else { throw Self.expired }
         guard count >= 0, offset >= 0, offset <= self.count, count <= self.count - offset else {
             throw SQLiteError(
@@ -176,12 +179,14 @@ extension Connection {
     ///
     /// - Parameters:
     ///   - schema: `main`, `temp`, or the schema of an attached file.
-    ///   - table: A table with rowids; no view, no virtual table.
-    ///   - column: Its column. It must not be indexed, or part of a foreign key, to be written.
-    ///   - rowID: The row.
-    ///   - isWritable: Whether it may be written. Outside a transaction, what is written is committed at the end.
-    ///   - body: Must not keep the handle.
-    /// - Throws: ``SQLiteError`` when there is no such row, or its value is a number or NULL.
+    ///   - table: A table with rowids; not a view, and not a virtual table.
+    ///   - column: The table's column. If it is to be written, it must not be indexed, and not be part of a foreign
+    ///     key.
+    ///   - rowID: The rowid of the row.
+    ///   - isWritable: Whether the value may be written. Outside a transaction, what is written is committed at the
+    ///     end.
+    ///   - body: Gets the handle, and must not keep it.
+    /// - Throws: ``SQLiteError`` if there is no such row, or its value is a number or NULL.
     public func withBlob<Result>(
         schema: String = "main",
         table: String,
@@ -194,7 +199,7 @@ extension Connection {
         return try withBlob(rowID: rowID, isWritable: isWritable, locatedBy: { _, _ in place }, body)
     }
 
-    /// Runs `body` with a handle on one value, whose place is decided for each row anew.
+    /// Runs `body` with a handle on one value. The value's place is decided anew for each row.
     package func withBlob<Result>(
         rowID: Int64,
         isWritable: Bool,
@@ -207,7 +212,8 @@ extension Connection {
         do {
             let result = try body(blob)
             let code = blob.close()
-            // It repeats the last error, of which the block has been told; what it is to say is whether a write was committed.
+            // SQLite repeats the last error here, which the block has already got. What matters is whether a write was
+            // committed.
             guard code == SQLITE_OK || !isWritable else { throw SQLiteError(lastOf: db, fallback: code) }
             return result
         } catch {

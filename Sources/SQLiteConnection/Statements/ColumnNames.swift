@@ -16,13 +16,14 @@ public final class ColumnNames: Sendable {
         self.lookup = lookup
     }
 
-    /// The index of the first column of that name: exactly, else without regard to the case of ASCII letters.
+    /// The index of the first column whose name is exactly this one, or else equals it without regard to the case of
+    /// ASCII letters.
     public func index(of name: String) -> Int? {
         if let index = lookup[ExactString(string: name)] { return index }
         return names.firstIndex { sqlite3_stricmp($0, name) == 0 }
     }
 
-    /// What to say of a name that no column has.
+    /// The error's message about a name that no column has.
     func missing(_ name: String) -> String {
         let most = 20
         let known = names.prefix(most).joined(separator: ", ") + (names.count > most ? ", …" : "")

@@ -1,8 +1,8 @@
 /// A set of a statement's parameters, by their numbers from 1.
 struct ParameterSet {
-    /// The parameters up to 64, one a bit: few statements have more.
+    /// The parameters up to 64, one bit for each. Few statements have more parameters.
     private var low: UInt64
-    /// The others, 64 in each.
+    /// The other parameters, 64 in each number.
     private var high: [UInt64]
 
     /// The parameters from 1 to `count`.
@@ -12,7 +12,7 @@ struct ParameterSet {
         for first in stride(from: 64, to: count, by: 64) { high.append(Self.bits(count - first)) }
     }
 
-    /// A word of which the lowest `count` bits are set.
+    /// A number whose lowest `count` bits are set.
     private static func bits(_ count: Int) -> UInt64 { count >= 64 ? .max : (1 << UInt64(max(count, 0))) - 1 }
 
     var isEmpty: Bool { low == 0 && high.allSatisfy { $0 == 0 } }
@@ -25,7 +25,7 @@ struct ParameterSet {
         return (word == 0 ? low : high[word - 1]) & 1 << UInt64(bit) != 0
     }
 
-    /// Takes a number out. One that the statement does not have is nowhere in the set.
+    /// Takes a number out. A number that the statement does not have is not in the set.
     mutating func remove(_ number: Int) {
         let (word, bit) = (number - 1).quotientAndRemainder(dividingBy: 64)
         if word == 0 {

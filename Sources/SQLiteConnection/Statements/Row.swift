@@ -19,7 +19,7 @@ public struct Row: Sendable, Hashable {
     /// The value at `index`, from 0.
     public subscript(index: Int) -> SQLiteValue { values[index] }
 
-    /// The value of the first column of that name, or `nil` when there is none.
+    /// The value of the first column of that name, or `nil` if there is none.
     public subscript(name: String) -> SQLiteValue? { columns.index(of: name).map { values[$0] } }
 
     /// The value at `index`, from 0, as `Wanted`.
@@ -45,7 +45,7 @@ public struct Row: Sendable, Hashable {
         return value
     }
 
-    /// Equal when names and values are.
+    /// Two rows are equal if their names and values are.
     public static func == (left: Row, right: Row) -> Bool {
         left.values == right.values
             && (left.columns === right.columns

@@ -1,8 +1,8 @@
 internal import SQLiteC
 
-/// A statement seen through its handle alone, for loops that step two statements for each row that they give.
+/// A statement that is used through its handle alone, for loops that step two statements for each row that they give.
 ///
-/// It does not keep the statement alive: whoever makes one holds the statement for as long.
+/// The reader does not keep the statement alive: whoever makes the reader must hold the statement for as long.
 package struct RowReader {
     let handle: OpaquePointer
     unowned(unsafe) let statement: Statement
@@ -13,13 +13,13 @@ package struct RowReader {
         self.statement = statement
     }
 
-    /// Whether it is the statement's rows that are read.
+    /// Whether the reader reads the rows of a statement.
     package func reads(_ statement: Statement) -> Bool { self.statement === statement }
 
-    /// Runs to the first row, and takes note when SQLite prepares the statement anew.
+    /// Runs to the first row, and notices if SQLite prepares the statement again.
     package func begin() throws(SQLiteError) -> Bool { try statement.step() }
 
-    /// Runs to the next row, as ``Statement/step()`` does, but does not look whether parameters have values.
+    /// Runs to the next row, as ``Statement/step()`` does, but does not check whether parameters have values.
     package func step() throws(SQLiteError) -> Bool {
         switch sqlite3_step(handle) {
         case SQLITE_ROW: return true
@@ -36,7 +36,8 @@ package struct RowReader {
         sqlite3_column_int64(handle, Int32(truncatingIfNeeded: index))
     }
 
-    /// Compares a column with one of another statement's row; see ``Statement/compare(column:with:column:collation:)``.
+    /// Compares a column with a column of another statement's row; see
+    /// ``Statement/compare(column:with:column:collation:)``.
     package func compare(
         column: Int,
         with other: RowReader,
@@ -62,10 +63,10 @@ package struct RowReader {
 }
 
 extension ResultContext {
-    /// Gives a column of a statement's current row, as if it were stored. SQLite copies it.
+    /// Returns a column of a statement's current row, as if it were stored. SQLite copies it.
     package func set(column: Int, of row: RowReader) {
         let index = Int32(truncatingIfNeeded: column)
-        // Numbers need no value object of their own.
+        // An integer needs no value object of its own.
         if sqlite3_column_type(row.handle, index) == SQLITE_INTEGER {
             sqlite3_result_int64(pointer, sqlite3_column_int64(row.handle, index))
         } else if let value = sqlite3_column_value(row.handle, index) {

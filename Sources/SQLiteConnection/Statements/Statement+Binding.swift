@@ -5,7 +5,7 @@ internal import SQLiteC
 private let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
 extension Statement {
-    /// The largest number of a parameter. `?5` alone makes it 5.
+    /// The largest number of a parameter. With `?5` alone it is 5.
     public var parameterCount: Int { Int(sqlite3_bind_parameter_count(handle)) }
 
     /// The parameter's name with its prefix (`:id`, `?7`), or `nil` for a plain `?`.
@@ -13,7 +13,7 @@ extension Statement {
         sqlite3_bind_parameter_name(handle, Int32(clamping: index)).map { String(cString: $0) }
     }
 
-    /// The index of the parameter with that name, given with or without its prefix.
+    /// The index of the parameter with that name. The name may be given with or without its prefix.
     public func parameterIndex(of name: String) -> Int? {
         let exact = sqlite3_bind_parameter_index(handle, name)
         if exact > 0 { return Int(exact) }
@@ -26,7 +26,7 @@ extension Statement {
 
     /// Binds a value to the parameter at `index`, from 1.
     ///
-    /// A literal is bound as the plain type, not by way of `SQLiteValue`.
+    /// This overload is disfavoured so that a literal is bound as its plain type, not by way of `SQLiteValue`.
     @_disfavoredOverload
     public func bind(_ value: SQLiteValue, at index: Int) throws(SQLiteError) {
         switch value {
@@ -90,12 +90,13 @@ extension Statement {
         try check(sqlite3_bind_value(handle, Int32(clamping: index), value.pointer), index)
     }
 
-    /// Binds a text of a database that has UTF-16. SQLite takes a mark of the byte order away from what is bound, also where
-    /// that is what the text begins with, so it gets one that may go.
+    /// Binds a text of a database that has UTF-16. SQLite removes a byte order mark from the text that is bound, even
+    /// if the text itself begins with that character. So the text gets a mark that may be removed.
     private func bindUTF16(of value: ValueReference, at index: Int) throws(SQLiteError) {
-        // In the order that the value has, which so stays as it is: SQLite goes on with it.
+        // The text is taken in the byte order that the value has. The value then stays as it is, and SQLite goes on
+        // with it.
         let isBigEndian = textEncoding == .utf16BigEndian
-        // Before the text, since older versions of SQLite count in the machine's order.
+        // The count comes before the text, since older versions of SQLite count in the machine's byte order.
         let count = Int(sqlite3_value_bytes16(value.pointer))
         let text = isBigEndian ? sqlite3_value_text16be(value.pointer) : sqlite3_value_text16le(value.pointer)
         let bytes = UnsafeRawBufferPointer(start: text, count: count)
@@ -118,7 +119,7 @@ extension Statement {
         try check(sqlite3_bind_value(handle, Int32(clamping: index), sqlite3_column_value(other.handle, source)), index)
     }
 
-    /// The bytes of a text, behind a mark of their order.
+    /// The bytes of a text, after a mark of their byte order.
     private static func marked(_ text: some Sequence<UInt16>) -> [UInt8] {
         [0xfe, 0xff] + text.flatMap { [UInt8($0 >> 8), UInt8($0 & 0xff)] }
     }
@@ -126,14 +127,14 @@ extension Statement {
     /// Binds a value to the parameter at `index`, from 1.
     package func bind(_ value: ExactValue, at index: Int) throws(SQLiteError) {
         guard case .text(let bytes) = value, !bytes.isEmpty else { return try bind(value.value, at: index) }
-        // From UTF-8 SQLite makes UTF-16 without U+FFFE, U+FFFF and surrogates, which there may be.
+        // When SQLite makes UTF-16 from UTF-8, it loses U+FFFE, U+FFFF and surrogates, which the text may have.
         if textEncoding != .utf8, !bytes.allSatisfy({ $0 < 0x80 }) {
             return try bindText(Self.marked(WTF8.decode(bytes)), SQLITE_UTF16BE, at: index)
         }
         try bindText(bytes, SQLITE_UTF8, at: index)
     }
 
-    /// - Parameter bytes: The text, behind a mark of its byte order if it has one. They are not empty.
+    /// - Parameter bytes: The text, with a mark of its byte order before it if it has one. They are not empty.
     private func bindText(_ bytes: [UInt8], _ encoding: Int32, at index: Int) throws(SQLiteError) {
         let code = bytes.withUnsafeBytes { buffer in
             sqlite3_bind_text64(
@@ -148,15 +149,16 @@ extension Statement {
         try check(code, index)
     }
 
-    /// Binds all `arguments`, and nothing else: values from before are gone.
+    /// Binds all `arguments`, and nothing else: earlier values are gone.
     ///
     ///     try statement.bind([1, nil])        // NULL for the second
     ///
-    /// A parameter that stands in the text several times has one value. A number that the text leaves out, as `?2` in
-    /// `VALUES (?1, ?3)`, needs none; in a list of values by position it has its place all the same, as in SQLite.
+    /// A parameter that occurs several times in the text has one value. A number that the text leaves out, such as `?2`
+    /// in `VALUES (?1, ?3)`, needs no value. In a list of values by position, that number still has its place, as in
+    /// SQLite.
     ///
-    /// - Throws: ``SQLiteError`` with ``ResultCode/range``, which names the parameter, when one has no value; when there are more
-    ///   values than parameters; for a name that the statement does not have.
+    /// - Throws: ``SQLiteError`` with ``ResultCode/range``: if a parameter has no value, which the error names; if
+    ///   there are more values than parameters; or if a name is given that the statement does not have.
     public func bind(_ arguments: Arguments) throws(SQLiteError) {
         clearBindings()
         let count = parameterCount
@@ -173,24 +175,24 @@ extension Statement {
         try checkBound()
     }
 
-    /// Takes the values of all parameters away. Each needs a new one before the next run.
+    /// Removes the values of all parameters. Each parameter needs a new value before the next run.
     public func clearBindings() {
         sqlite3_clear_bindings(handle)
         forgetBindings()
     }
 
-    /// Has each parameter need a new value before the next run.
+    /// Makes each parameter need a new value before the next run.
     func forgetBindings() { unbound = needed }
 
-    /// - Throws: ``SQLiteError`` when a parameter has no value.
+    /// - Throws: ``SQLiteError`` if a parameter has no value.
     func checkBound() throws(SQLiteError) {
         if !unbound.isEmpty { try checkUsedAreBound() }
     }
 
-    /// Looks for parameters without a value once more, now in the text: it may leave numbers out.
+    /// Checks once more whether parameters have no value, now by the text, which may leave numbers out.
     private func checkUsedAreBound() throws(SQLiteError) {
         let outline = SQLScript(sql).first { $0.kind != .empty }
-        // EXPLAIN runs nothing of what it explains.
+        // EXPLAIN does not run the statement that it explains.
         let used = outline.map { $0.kind == .explain ? [] : Set($0.parameters.map(\.index)) } ?? []
         needed.formIntersection(used)
         unbound.formIntersection(used)
@@ -206,9 +208,9 @@ extension Statement {
 }
 
 extension SQLiteError {
-    /// The error about values that are not given.
+    /// The error about parameters that are given no value.
     ///
-    /// - Parameter parameters: As they are written, a plain `?` as `?2`.
+    /// - Parameter parameters: The parameters as they are written; a plain `?` as `?2`.
     package static func noValues(for parameters: [String], sql: String) -> SQLiteError {
         let most = 10
         let names = parameters.prefix(most).joined(separator: ", ") + (parameters.count > most ? ", …" : "")
@@ -221,7 +223,7 @@ extension SQLiteError {
         )
     }
 
-    /// The error about values by position that no parameter is there for.
+    /// The error about values by position for which there are no parameters.
     package static func tooManyValues(_ arguments: Arguments, parameterCount: Int, sql: String) -> SQLiteError {
         SQLiteError(
             code: .range,
@@ -230,7 +232,7 @@ extension SQLiteError {
         )
     }
 
-    /// The error about a name that the statement does not have.
+    /// The error about a parameter name that the statement does not have.
     package static func noParameter(named name: String, sql: String) -> SQLiteError {
         SQLiteError(code: .range, message: "no parameter is named \(name)", sql: sql)
     }

@@ -1,6 +1,6 @@
 public import SQLiteC
 
-// The current row's columns. An index out of range reads as NULL, as in SQLite.
+// The columns of the current row. An index out of range reads as NULL, as in SQLite.
 extension Statement {
     /// The column's storage class, before any conversion.
     @inlinable
@@ -26,7 +26,7 @@ extension Statement {
         sqlite3_column_double(handle, Int32(clamping: index))
     }
 
-    /// How many bytes the column has, of a number those of its text.
+    /// How many bytes the column has; for a number, how many bytes its text has.
     public func byteCount(at index: Int) -> Int {
         Int(sqlite3_column_bytes(handle, Int32(clamping: index)))
     }
@@ -40,25 +40,25 @@ extension Statement {
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
     }
 
-    /// The column's bytes, those of text in UTF-8, without a copy, valid during `body`.
+    /// The column's bytes, without a copy, valid during `body`. The bytes of text are in UTF-8.
     @inlinable
     public func withBytes<Result>(at index: Int, _ body: (UnsafeRawBufferPointer) throws -> Result) rethrows -> Result {
         let column = Int32(clamping: index)
         if sqlite3_column_type(handle, column) == SQLITE_TEXT {
-            // Asked for its blob, a text would count as both from then on. Passed on like that, newer versions of SQLite
-            // may miss it in a Bloom filter.
+            // If this asked for its blob, a text would count as both from then on. Newer versions of SQLite may miss
+            // such a value in a Bloom filter if it is passed on.
             let text = sqlite3_column_text(handle, column)
             let count = Int(sqlite3_column_bytes(handle, column))
             return try body(UnsafeRawBufferPointer(start: text, count: text == nil ? 0 : count))
         }
-        // The count first: it converts a number, and would free a pointer taken before.
+        // The count comes first: asking for it converts a number, and would free a pointer taken before.
         // Source: <https://www.sqlite.org/c3ref/column_blob.html>.
         let count = Int(sqlite3_column_bytes(handle, column))
         let start = sqlite3_column_blob(handle, column)
         return try body(UnsafeRawBufferPointer(start: start, count: start == nil ? 0 : count))
     }
 
-    /// The column's bytes, those of text in UTF-8.
+    /// The column's bytes. The bytes of text are in UTF-8.
     @inlinable
     public func blob(at index: Int) -> [UInt8] {
         withBytes(at: index) { [UInt8]($0) }
@@ -77,7 +77,8 @@ extension Statement {
 
     /// The column as `Wanted`.
     ///
-    /// - Throws: ``SQLiteError`` with code ``ResultCode/mismatch``, naming column and type, when it is something else.
+    /// - Throws: ``SQLiteError`` with code ``ResultCode/mismatch`` that names column and type, if the column is
+    ///   something else.
     @inlinable
     public func read<Wanted: ValueConvertible>(_: Wanted.Type = Wanted.self, at index: Int) throws(SQLiteError)
         -> Wanted

@@ -1,19 +1,19 @@
 internal import SQLiteC
 
-/// The collations that SQLite has built in, and that can be computed outside it.
+/// The collations that are built into SQLite, and that can be computed outside it.
 ///
 /// Source: <https://www.sqlite.org/datatype3.html#collating_sequences>.
 public enum BuiltInCollation: Sendable {
-    /// Bytes.
+    /// Compares bytes.
     case binary
-    /// Bytes, without regard to the case of ASCII letters.
+    /// Compares bytes, without regard to the case of ASCII letters.
     case nocase
-    /// Bytes, without regard to trailing spaces.
+    /// Compares bytes, without regard to trailing spaces.
     case rtrim
 
     /// The built-in collation of that name, in any letter case.
     public init?(name: String) {
-        // As SQLite, which knows only the case of ASCII letters.
+        // SQLite, too, ignores only the case of ASCII letters.
         if sqlite3_stricmp(name, "BINARY") == 0 {
             self = .binary
         } else if sqlite3_stricmp(name, "NOCASE") == 0 {
@@ -27,10 +27,10 @@ public enum BuiltInCollation: Sendable {
 }
 
 extension Statement {
-    /// Compares a column of the current row with one of another statement's, in the order of ORDER BY:
-    /// NULL, numbers, text by `collation`, blobs.
+    /// Compares a column of the current row with a column of another statement's row, in the order of ORDER BY: NULL,
+    /// numbers, text by `collation`, blobs.
     ///
-    /// - Returns: a number below, equal to or above 0.
+    /// - Returns: A number below, equal to or above 0.
     public func compare(
         column: Int,
         with other: Statement,
@@ -51,7 +51,8 @@ extension Statement {
         case (.text, .text) where collation == .binary && textEncoding != .utf8:
             return compareUTF16(column: column, with: other, column: otherColumn)
         case (.text, .text) where textEncoding != .utf8:
-            // A column that is read as UTF-8 would stay that, and on its way back lose what is not Unicode.
+            // A column that is read as UTF-8 would stay in UTF-8, and would lose what is not Unicode when SQLite
+            // converts it back.
             let (a, b) = (withUTF16(at: column, WTF8.encode), other.withUTF16(at: otherColumn, WTF8.encode))
             return a.withUnsafeBytes { a in b.withUnsafeBytes { compareBytes(a, $0, collation: collation) } }
         case (.text, .text), (.blob, .blob):
@@ -64,8 +65,8 @@ extension Statement {
         }
     }
 
-    /// Compares text by its bytes in the database, which is what BINARY does. NOCASE and RTRIM compare the UTF-8 in
-    /// every database.
+    /// Compares text by its bytes in the database, as BINARY does. NOCASE and RTRIM compare the UTF-8 in every
+    /// database.
     private func compareUTF16(column: Int, with other: Statement, column otherColumn: Int) -> Int {
         withUTF16(at: column) { a in
             other.withUTF16(at: otherColumn) { b in
@@ -78,10 +79,11 @@ extension Statement {
         }
     }
 
-    /// Runs `body` with the text of a column of the current row, which is valid until then.
+    /// Runs `body` with the text of a column of the current row. The text is valid only during `body`.
     func withUTF16<Result>(at column: Int, _ body: (UnsafeBufferPointer<UInt16>) -> Result) -> Result {
         let index = Int32(clamping: column)
-        // The text first, then its count: both in the machine's byte order, and so without another conversion.
+        // The text comes first, then its count: both are in the machine's byte order, so the count causes no other
+        // conversion.
         let start = sqlite3_column_text16(handle, index)?.assumingMemoryBound(to: UInt16.self)
         return body(UnsafeBufferPointer(start: start, count: Int(sqlite3_column_bytes16(handle, index)) / 2))
     }
@@ -98,7 +100,7 @@ extension StorageClass {
     }
 }
 
-/// Compares without the loss that converting the integer to a double could bring.
+/// Compares without the loss of precision that converting the integer to a double could cause.
 private func compareNumbers(_ integer: Int64, _ double: Double) -> Int {
     if double >= 9_223_372_036_854_775_808.0 { return -1 }
     if double < -9_223_372_036_854_775_808.0 { return 1 }
@@ -108,8 +110,8 @@ private func compareNumbers(_ integer: Int64, _ double: Double) -> Int {
     return fraction > 0 ? -1 : (fraction < 0 ? 1 : 0)
 }
 
-/// Whether RTRIM cuts the trailing spaces before it compares. In older versions it compares them with what the other
-/// text has there, and so differs for characters below a space.
+/// Whether RTRIM cuts trailing spaces before it compares. Older versions compare the spaces with what the other text
+/// has in their place, so they differ for characters below a space.
 private let rtrimCutsFirst = Library.answer(to: "'a ' < 'a' || char(1) COLLATE RTRIM") ?? true
 
 private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer, collation: BuiltInCollation) -> Int
@@ -132,7 +134,7 @@ private func compareBytes(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPoint
         for index in 0..<min(countA, countB) {
             let (x, y) = (lowered(a[index]), lowered(b[index]))
             if x != y { return Int(x) - Int(y) }
-            // As sqlite3StrNICmp, which stops at a NUL.
+            // This stops at a NUL, as sqlite3StrNICmp does.
             if x == 0 { break }
         }
         return countA - countB

@@ -6,30 +6,33 @@ internal import SQLiteC
 ///     try statement.bind([1])
 ///     while try statement.step() { print(statement.text(at: 0)) }
 ///
-/// Every parameter needs a value before the statement runs: NULL has to be bound, too. Values stay from one run to the next.
+/// Every parameter needs a value before the statement runs; NULL has to be bound, too. Values stay from one run to the
+/// next.
 ///
-/// It belongs to the ``Connection`` that prepared it, and to the thread or queue that the connection is confined to.
+/// The statement belongs to the ``Connection`` that prepared it, and to the thread or queue that the connection is
+/// confined to.
 public final class Statement {
     @usableFromInline let handle: OpaquePointer
     let db: OpaquePointer
-    /// The text that it was prepared from, as the caller gave it.
+    /// The text from which the statement was prepared, as the caller gave it.
     public let sql: String
-    /// The number of columns of its result; 0 for a statement that returns none.
+    /// The number of columns of the result; 0 for a statement that returns none.
     ///
-    /// A schema change may alter it: the first step of the statement's next run finds out.
+    /// A change of the schema may change this number. The first step of the statement's next run finds out.
     public private(set) var columnCount: Int
     private var cachedNames: ColumnNames?
-    /// Decodes rows; kept with the statement for what it has learned of the columns.
+    /// Decodes rows. It is kept with the statement because of what it has learned of the columns.
     private var rowDecoder: RowDecoder?
-    /// Whether the next step begins a run. Only then does SQLite prepare the statement anew.
+    /// Whether the next step begins a run. Only then does SQLite prepare the statement again.
     private var isAtStart = true
     private var knownPreparations: Int32 = 0
     private var isPreparedAnew = false
-    // Each bound value and each run looks at these two. Nothing else runs while they are changed, and the check that nothing does
-    // would cost more than the change.
-    /// The parameters that need a value. Numbers that the text leaves out go when they are first found without one.
+    // Each bound value and each run uses the next two properties. Nothing else runs while they are changed, and a check
+    // of that would cost more than the change.
+    /// The parameters that need a value. Numbers that the text leaves out are removed when they are first found without
+    /// a value.
     @exclusivity(unchecked) var needed: ParameterSet
-    /// Those of them that have none.
+    /// The parameters of `needed` that have no value.
     @exclusivity(unchecked) var unbound: ParameterSet
 
     init(handle: OpaquePointer, db: OpaquePointer, sql: String) {
@@ -47,8 +50,8 @@ public final class Statement {
 
     /// Runs to the next row.
     ///
-    /// - Returns: `true` when there is a row, `false` when the statement has ended.
-    /// - Throws: ``SQLiteError``, as ``ResultCode/range`` when a parameter has no value; the statement is reset then.
+    /// - Returns: `true` if there is a row, `false` if the statement has ended.
+    /// - Throws: ``SQLiteError``, with ``ResultCode/range`` if a parameter has no value. The statement is reset then.
     public func step() throws(SQLiteError) -> Bool {
         if isAtStart { try checkBound() }
         var code = sqlite3_step(handle)
@@ -64,8 +67,8 @@ public final class Statement {
         throw error
     }
 
-    /// Steps again where preparing the statement anew has failed since others have changed the schema once more meanwhile: SQLite
-    /// itself tries twice, and then has the message of what did not compile.
+    /// Steps again if preparing the statement again has failed because others have changed the schema once more
+    /// meanwhile. SQLite itself tries twice, and then has the message of what did not compile.
     private func stepAgain(_ code: inout Int32) {
         for _ in 0..<Connection.mostSchemaChanges {
             guard code & 0xff == SQLITE_SCHEMA, let message = sqlite3_errmsg(db),
@@ -76,8 +79,8 @@ public final class Statement {
         }
     }
 
-    /// Whether SQLite has prepared the statement anew since this was asked last, as it does when the schema has changed.
-    /// Always, after a step, where SQLite does not count that (before 3.20).
+    /// Whether SQLite has prepared the statement again since this was last called, as SQLite does when the schema has
+    /// changed. If SQLite does not count that (before 3.20), this is `true` after every step.
     public func takePreparedAnew() -> Bool {
         defer { isPreparedAnew = false }
         return isPreparedAnew
@@ -87,15 +90,16 @@ public final class Statement {
         isAtStart = false
         let preparations = midstream_preparations(handle)
         guard preparations != knownPreparations else { return }
-        // An SQLite that does not count them says -1: the columns are then looked at in each run.
+        // An SQLite that does not count preparations says -1. The columns are then looked at in each run.
         knownPreparations = preparations < 0 ? 0 : preparations
         isPreparedAnew = true
         refreshColumns()
     }
 
-    /// Makes sure that what was read of the current row is what it has: without memory for a conversion, SQLite gives NULL.
+    /// Makes sure that the values that were read of the current row are the row's own. If there is no memory for a
+    /// conversion, SQLite gives NULL.
     ///
-    /// The next step fails of itself then; ask where there is none.
+    /// If a next step follows, it fails by itself. Call this if no step follows.
     ///
     /// Source: <https://www.sqlite.org/c3ref/column_blob.html>.
     public func checkValuesRead() throws(SQLiteError) {
@@ -109,9 +113,10 @@ public final class Statement {
         isAtStart = true
     }
 
-    /// Ends the statement's run before its last row, like ``reset()``. A write commits then, unless a transaction is open.
+    /// Ends the statement's run before its last row, like ``reset()``. A write is then committed, unless a transaction
+    /// is open.
     ///
-    /// - Throws: ``SQLiteError`` when that fails: nothing has been written.
+    /// - Throws: ``SQLiteError`` if the commit fails. Nothing has been written then.
     ///
     /// Source: <https://www.sqlite.org/c3ref/reset.html>.
     public func end() throws(SQLiteError) {
@@ -120,13 +125,13 @@ public final class Statement {
         guard code == SQLITE_OK else { throw SQLiteError(lastOf: db, fallback: code, sql: sql) }
     }
 
-    /// Runs to the end and resets.
+    /// Runs to the end, and resets the statement.
     public func run() throws(SQLiteError) {
         while try step() {}
         reset()
     }
 
-    /// Whether the statement has been stepped and neither ended nor been reset.
+    /// Whether the statement has been stepped, and has neither ended nor been reset.
     public var isBusy: Bool { sqlite3_stmt_busy(handle) != 0 }
 
     /// Whether the statement writes nothing to the database files.
@@ -144,14 +149,14 @@ public final class Statement {
         return names
     }
 
-    /// Looks at the result's columns again, after SQLite may have prepared the statement anew.
+    /// Looks at the result's columns again, after SQLite may have prepared the statement again.
     public func refreshColumns() {
         columnCount = Int(sqlite3_column_count(handle))
         cachedNames = nil
         rowDecoder = nil
     }
 
-    /// The statement's decoder, or a new one while that decodes a type that decodes from the statement.
+    /// The statement's decoder. While it is decoding a type that itself decodes from the statement, a new decoder.
     func idleRowDecoder() -> RowDecoder {
         if let rowDecoder, rowDecoder.source.handle == nil { return rowDecoder }
         let made = RowDecoder(self)
@@ -159,6 +164,6 @@ public final class Statement {
         return made
     }
 
-    /// How the database stores text. Found out when it is asked for first, since few statements need it.
+    /// How the database stores text. This is found out when it is first needed, since few statements need it.
     lazy var textEncoding = TextEncoding(of: db)
 }

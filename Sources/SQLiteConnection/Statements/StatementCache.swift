@@ -1,4 +1,4 @@
-/// Prepared statements by their text; the least recently used go first.
+/// Prepared statements by their text. The least recently used statements are dropped first.
 struct StatementCache {
     private struct Entry {
         var statement: Statement
@@ -8,7 +8,7 @@ struct StatementCache {
     private let capacity: Int
     private var entries: [ExactString: Entry] = [:]
     private var clock: UInt64 = 0
-    /// What was found last: loops run the same statement again and again.
+    /// The entry that was found last: loops run the same statement again and again.
     private var last: (text: String, statement: Statement)?
 
     init(capacity: Int) {
@@ -29,8 +29,8 @@ struct StatementCache {
 
     /// Keeps a statement under its text.
     ///
-    /// - Returns: The statements that had to go. The caller lets them go after this access to the cache has ended:
-    ///   finalizing one can close a virtual table's cursor, whose code may come back to the cache.
+    /// - Returns: The statements that were dropped. The caller lets go of them after this access to the cache has
+    ///   ended: finalizing a statement can close a virtual table's cursor, whose code may come back to the cache.
     mutating func insert(_ statement: Statement) -> [Statement] {
         clock += 1
         last = nil
@@ -42,7 +42,7 @@ struct StatementCache {
 
     /// Forgets all statements.
     ///
-    /// - Returns: The statements, as ``insert(_:)`` does.
+    /// - Returns: The statements, for the caller to let go of, as with ``insert(_:)``.
     mutating func removeAll() -> [Statement] {
         last = nil
         let statements = entries.values.map(\.statement)
@@ -50,7 +50,8 @@ struct StatementCache {
         return statements
     }
 
-    /// Drops the older half, so that the search for it is paid once in many insertions. Busy statements stay.
+    /// Drops the half of the statements that was used longest ago, so that the search for it is paid once in many
+    /// insertions. Busy statements stay.
     private mutating func evict() -> [Statement] {
         let uses = entries.values.map(\.lastUse).sorted()
         let limit = uses[uses.count / 2]

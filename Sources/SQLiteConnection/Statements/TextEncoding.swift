@@ -1,6 +1,6 @@
 internal import SQLiteC
 
-/// How a database stores text. Attached databases always store it as main does.
+/// How a database stores text. An attached database always stores text as `main` does.
 ///
 /// Source: <https://www.sqlite.org/pragma.html#pragma_encoding>.
 enum TextEncoding {
@@ -8,7 +8,7 @@ enum TextEncoding {
     case utf16LittleEndian
     case utf16BigEndian
 
-    /// Asks SQLite; UTF-8 where it does not answer.
+    /// Asks SQLite for the encoding. If SQLite does not answer, it is UTF-8.
     init(of db: OpaquePointer) {
         self = .utf8
         var statement: OpaquePointer?

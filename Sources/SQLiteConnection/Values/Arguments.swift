@@ -3,7 +3,7 @@
 ///     try connection.execute("INSERT INTO t VALUES (?, ?)", [1, "one"])
 ///     try connection.execute("INSERT INTO t VALUES (:id, :name)", [":id": 1, ":name": "one"])
 ///
-/// A name is given with or without its prefix (`:`, `@`, `$`).
+/// A name may be given with or without its prefix (`:`, `@`, `$`).
 public struct Arguments: Sendable {
     /// Values for the parameters 1, 2, ….
     public var positional: [SQLiteValue]
@@ -34,7 +34,7 @@ public struct Arguments: Sendable {
         named = values.map { ($0.key, $0.value.sqliteValue) }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     public var isEmpty: Bool { positional.isEmpty && named.isEmpty }
 }
 

@@ -1,6 +1,6 @@
 internal import SQLiteC
 
-/// A string that is equal to another when its bytes are, as in SQLite; Swift's strings are equal when they are
+/// A string that equals another string if their bytes are equal, as in SQLite. Swift's strings are equal if they are
 /// canonically equivalent.
 package struct ExactString: Hashable {
     package let string: String
@@ -19,7 +19,7 @@ package struct ExactString: Hashable {
 }
 
 extension String {
-    /// Whether the UTF-8 is the same.
+    /// Whether both strings have the same UTF-8.
     package func hasSameBytes(as other: String) -> Bool {
         let (left, right) = (utf8, other.utf8)
         guard left.count == right.count else { return false }
@@ -37,13 +37,13 @@ extension String {
         if isDone == nil {
             for byte in utf8 { hasher.combine(byte) }
         }
-        // A string and its prefix must differ also where the two are hashed one after another.
+        // A string and its prefix must hash differently even if two strings are hashed one after another.
         hasher.combine(0xff as UInt8)
     }
 
-    /// The text as an SQL identifier: in double quotes, with those inside doubled.
+    /// The text as an SQL identifier: in double quotes, with the quotes inside doubled.
     ///
-    /// It works on bytes: to Swift a quote with a combining mark after it is another character than a quote.
+    /// This works on bytes: to Swift, a quote with a combining mark after it is another character than a quote.
     var quotedIdentifier: String {
         var bytes: [UInt8] = [0x22]
         for byte in utf8 {

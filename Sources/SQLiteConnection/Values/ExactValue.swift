@@ -1,15 +1,15 @@
 internal import SQLiteC
 
-/// A value as SQLite stores it, byte for byte: text that is not Unicode stays what it is.
+/// A value as SQLite stores it, byte for byte. Text that is not Unicode stays what it is.
 package enum ExactValue: Hashable, Sendable {
     case null
     case integer(Int64)
     case real(UInt64)
-    /// UTF-8, as far as it is Unicode; ``WTF8`` where the database has UTF-16.
+    /// The bytes are UTF-8, as far as the text is Unicode; ``WTF8`` if the database has UTF-16.
     case text([UInt8])
     case blob([UInt8])
 
-    /// A value without what is lost by ``SQLiteValue``, for output.
+    /// The value for output, without what ``SQLiteValue`` cannot hold.
     package var value: SQLiteValue {
         switch self {
         case .null: .null
@@ -20,7 +20,7 @@ package enum ExactValue: Hashable, Sendable {
         }
     }
 
-    /// What is equal to it by the collation, made the same.
+    /// One value for all values that are equal by the collation.
     package func folded(_ collation: BuiltInCollation) -> ExactValue {
         if case .real(let bits) = self {
             return Int64(exactly: Double(bitPattern: bits)).map(ExactValue.integer) ?? self
@@ -29,7 +29,7 @@ package enum ExactValue: Hashable, Sendable {
         switch collation {
         case .binary: return self
         case .nocase:
-            // SQLite compares what precedes a NUL, and then how long the texts are.
+            // SQLite compares the text before a NUL, and then the lengths of the texts.
             let end = bytes.firstIndex(of: 0) ?? bytes.count
             for index in bytes.indices {
                 if index >= end {

@@ -23,6 +23,6 @@ package final class KeptValues {
         pointers.deallocate()
     }
 
-    /// The values, valid as long as this object.
+    /// The values, valid for as long as this object exists.
     package var references: ValueReferences { ValueReferences(pointer: pointers, count: count) }
 }

@@ -18,7 +18,7 @@ public enum SQLiteValue: Hashable, Sendable {
         if case .null = self { true } else { false }
     }
 
-    /// Equal when storage class and value are; texts when their bytes are, as in SQLite.
+    /// Two values are equal if their storage classes and values are. Texts are equal if their bytes are, as in SQLite.
     public static func == (left: SQLiteValue, right: SQLiteValue) -> Bool {
         switch (left, right) {
         case (.null, .null): true
@@ -43,7 +43,7 @@ public enum SQLiteValue: Hashable, Sendable {
 }
 
 extension SQLiteValue: CustomStringConvertible, CustomDebugStringConvertible {
-    /// The value alone: `NULL`, `1`, `1.5`, the text itself, `x'ffd8'`. Of a long blob, its beginning and its size.
+    /// The value alone: `NULL`, `1`, `1.5`, the text itself, `x'ffd8'`. For a long blob, its beginning and its size.
     public var description: String {
         switch self {
         case .null: "NULL"
@@ -54,7 +54,7 @@ extension SQLiteValue: CustomStringConvertible, CustomDebugStringConvertible {
         }
     }
 
-    /// The same, with a text in quotes: `"Ann"`.
+    /// The value alone, with a text in quotes: `"Ann"`.
     public var debugDescription: String {
         if case .text(let text) = self { text.debugDescription } else { description }
     }

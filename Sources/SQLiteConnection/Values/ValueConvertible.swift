@@ -3,10 +3,10 @@ public protocol ValueConvertible {
     /// The value to store.
     var sqliteValue: SQLiteValue { get }
 
-    /// Reads a stored value; `nil` when it is not of this type: see each for what it takes.
+    /// Reads a stored value; `nil` if it is not of this type. Each type says which values it takes.
     init?(sqliteValue: SQLiteValue)
 
-    /// Reads a column of the statement's current row; `nil` as for ``init(sqliteValue:)``.
+    /// Reads a column of the statement's current row; `nil` in the same cases as ``init(sqliteValue:)``.
     ///
     /// The default goes through ``SQLiteValue``; types on hot paths read the column directly.
     static func read(from statement: Statement, at index: Int) -> Self?
@@ -47,7 +47,8 @@ extension Int64: ValueConvertible {
     }
 }
 
-/// An integer all of whose values fit into a column: into 64 bits with a sign. A wider one has to say itself how it is stored.
+/// An integer type all of whose values fit into a column, that is, into 64 bits with a sign. A wider type has to say
+/// itself how it is stored.
 public protocol ColumnInteger: ValueConvertible, FixedWidthInteger {}
 
 extension ColumnInteger {
@@ -76,7 +77,7 @@ extension UInt8: ColumnInteger {}
 extension Double: ValueConvertible {
     /// A double.
     public var sqliteValue: SQLiteValue { .real(self) }
-    /// Takes doubles and integers, of those beyond 2^53 the nearest double.
+    /// Takes doubles and integers. An integer beyond 2^53 gives the nearest double.
     public init?(sqliteValue: SQLiteValue) {
         switch sqliteValue {
         case .real(let double): self = double

@@ -2,7 +2,7 @@ internal import SQLiteC
 
 /// A value that SQLite owns: an argument of a function or of a virtual table's filter.
 ///
-/// It is valid only during the call that received it.
+/// The reference is valid only during the call that received it.
 public struct ValueReference {
     let pointer: OpaquePointer
 
@@ -15,8 +15,8 @@ public struct ValueReference {
         StorageClass(rawValue: sqlite3_value_type(pointer)) ?? .null
     }
 
-    /// The value's storage class after a column of numbers has converted it: text that is a number becomes one, in the value
-    /// itself.
+    /// The value's storage class after conversion as by a column of numbers. Text that is a number becomes a number, in
+    /// the value itself.
     ///
     /// Source: <https://www.sqlite.org/c3ref/value_blob.html>, `sqlite3_value_numeric_type`.
     public var numericStorageClass: StorageClass {
@@ -30,13 +30,14 @@ public struct ValueReference {
         return String(decoding: UnsafeBufferPointer(start: text, count: count), as: UTF8.self)
     }
 
-    /// Whether text may be converted by a column of numbers: whether it begins like a number.
+    /// Whether a column of numbers may convert the text, that is, whether the text begins like a number.
     ///
-    /// A copy is looked at, since SQLite converts a value to UTF-8 in its place, which not all texts of UTF-16 survive.
+    /// This looks at a copy, since SQLite converts a value to UTF-8 in its place, which not all texts in UTF-16
+    /// survive.
     public var beginsLikeNumber: Bool {
         let copy = sqlite3_value_dup(pointer)
         defer { sqlite3_value_free(copy) }
-        // Without memory for it nothing is known.
+        // Without memory for the copy, nothing is known.
         guard let copy, let text = sqlite3_value_text(copy) else { return true }
         let bytes = UnsafeBufferPointer(start: text, count: Int(sqlite3_value_bytes(copy)))
         let first = bytes.first { $0 != UInt8(ascii: " ") && !(9...13).contains($0) }
@@ -67,7 +68,7 @@ public struct ValueReference {
 /// A list of values that SQLite owns, valid only during the call that received it.
 public struct ValueReferences {
     let pointer: UnsafeMutablePointer<OpaquePointer?>?
-    /// How many there are.
+    /// How many values there are.
     public let count: Int
 
     /// No values.

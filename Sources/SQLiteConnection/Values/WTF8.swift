@@ -1,4 +1,4 @@
-/// UTF-8 that also has the halves of surrogate pairs which stand alone in text that is not quite UTF-16.
+/// UTF-8 that can also hold halves of surrogate pairs, which stand alone in text that is not quite UTF-16.
 ///
 /// Source: <https://wtf-8.codeberg.page>.
 enum WTF8 {

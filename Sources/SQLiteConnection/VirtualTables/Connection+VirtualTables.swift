@@ -23,8 +23,8 @@ extension Connection {
     }
 }
 
-/// The callbacks of every module, with the one that writes and without. SQLite keeps the pointer for as long as a connection has the module, so it is
-/// allocated once for the process and never changed after.
+/// The callbacks of every module, with the writing callbacks and without. SQLite keeps the pointer for as long as a
+/// connection has the module, so the callbacks are allocated once for the process and never changed afterwards.
 nonisolated(unsafe) private let moduleMethods = makeMethods(isReadOnly: false)
 nonisolated(unsafe) private let readOnlyMethods = makeMethods(isReadOnly: true)
 

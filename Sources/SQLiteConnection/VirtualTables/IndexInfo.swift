@@ -1,6 +1,6 @@
 internal import SQLiteC
 
-/// A query that a virtual table is asked to plan: the constraints and the order that SQLite would like, and the
+/// A query that a virtual table is asked to plan: the constraints and the order that SQLite would like, and the table's
 /// answers to them.
 ///
 /// Source: <https://www.sqlite.org/vtab.html#the_xbestindex_method>.
@@ -13,7 +13,7 @@ public struct IndexInfo {
         public let column: Int
         /// The operator.
         public let comparison: Comparison
-        /// Whether the value is known when the table is asked.
+        /// Whether the value is known when the table is asked for rows.
         public let isUsable: Bool
     }
 
@@ -43,7 +43,7 @@ public struct IndexInfo {
         public static let notDistinct = Comparison(rawValue: 72)
     }
 
-    /// Whether LIKE and GLOB find a pattern in blobs, which the library may be built to leave out.
+    /// Whether LIKE and GLOB match patterns in blobs. The library may be built without that.
     public static let patternsMatchBlobs = Library.answer(to: "x'61' GLOB 'a' OR x'61' LIKE 'a'") ?? true
 
     /// A term of the ORDER BY clause.
@@ -54,7 +54,7 @@ public struct IndexInfo {
         public let isDescending: Bool
     }
 
-    /// How many constraints there are.
+    /// The number of constraints.
     public var constraintCount: Int { Int(pointer.pointee.nConstraint) }
 
     /// The constraint at `index`.
@@ -68,16 +68,16 @@ public struct IndexInfo {
         )
     }
 
-    /// The collation by which the constraint at `index` compares; `nil` where SQLite cannot tell (before 3.22).
+    /// The collation by which the constraint at `index` compares; `nil` if SQLite cannot tell (before 3.22).
     public func collation(at index: Int) -> String? {
         precondition(index >= 0 && index < constraintCount, "no such constraint")
         return midstream_vtab_collation(pointer, Int32(index)).map { String(cString: $0) }
     }
 
-    /// Whether the constraint at `index` stands for an IN; `nil` where SQLite cannot tell (before 3.38).
+    /// Whether the constraint at `index` stands for an IN; `nil` if SQLite cannot tell (before 3.38).
     ///
-    /// Its values come one by one. SQLite then checks each with the column's own affinity, not with that of the
-    /// subquery's column.
+    /// The values of an IN come one by one. SQLite then checks each value with the column's own affinity, not with that
+    /// of the subquery's column.
     public func isMembership(at index: Int) -> Bool? {
         precondition(index >= 0 && index < constraintCount, "no such constraint")
         let answer = midstream_vtab_is_in(pointer, Int32(index))
@@ -92,11 +92,11 @@ public struct IndexInfo {
         }
     }
 
-    /// Whether of rows that are equal in the columns of the order one is enough, as for DISTINCT; `false` as well where SQLite
-    /// cannot tell (before 3.38).
+    /// Whether one row is enough of rows that are equal in the columns of the order, as for DISTINCT. Also `false` if
+    /// SQLite cannot tell (before 3.38).
     public var wantsDistinct: Bool { midstream_vtab_distinct(pointer) >= 2 }
 
-    /// The columns that the statement uses, a bit each; the highest stands for all columns from 63 on.
+    /// The columns that the statement uses, one bit for each. The highest bit stands for all columns from 63 on.
     public var usedColumns: UInt64 { pointer.pointee.colUsed }
 
     /// Asks for the value of the constraint at `index` as the argument `position` of the cursor's filter, from 0.
@@ -104,25 +104,26 @@ public struct IndexInfo {
     /// - Parameters:
     ///   - index: The constraint, from 0.
     ///   - position: The argument, from 0.
-    ///   - isChecked: Whether the table gives no row that fails the constraint, so that SQLite need not check.
+    ///   - isChecked: Whether the table itself leaves out all rows that fail the constraint, so that SQLite need not
+    ///     check.
     public func use(constraint index: Int, asArgument position: Int, isChecked: Bool = false) {
         precondition(index >= 0 && index < constraintCount, "no such constraint")
         pointer.pointee.aConstraintUsage[index].argvIndex = Int32(position + 1)
         pointer.pointee.aConstraintUsage[index].omit = isChecked ? 1 : 0
     }
 
-    /// A number that the cursor's filter gets, to know the plan by.
+    /// Sets a number that the cursor's filter gets, and by which it knows the plan.
     public func setPlan(_ number: Int) { pointer.pointee.idxNum = Int32(truncatingIfNeeded: number) }
 
     /// Says that rows come in the order that the statement would like.
     public func setOrderConsumed() { pointer.pointee.orderByConsumed = 1 }
 
-    /// The estimated cost, in SQLite's unit: about the rows that are looked at.
+    /// Sets the estimated cost, in SQLite's unit: about the number of rows that are looked at.
     public func setEstimatedCost(_ cost: Double) { pointer.pointee.estimatedCost = cost }
 
-    /// The estimated number of rows.
+    /// Sets the estimated number of rows.
     public func setEstimatedRows(_ rows: Int64) { pointer.pointee.estimatedRows = rows }
 
-    /// Says that at most one row comes.
+    /// Says that there is at most one row.
     public func setUnique() { pointer.pointee.idxFlags |= SQLITE_INDEX_SCAN_UNIQUE }
 }

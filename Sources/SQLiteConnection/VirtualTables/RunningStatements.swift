@@ -2,11 +2,12 @@ internal import SQLiteC
 
 /// A statement that has begun and not ended.
 public struct RunningStatement {
-    /// Its text; `nil` where SQLite has none.
+    /// The statement's text; `nil` if SQLite has none.
     public let sql: String?
-    /// Whether it may write.
+    /// Whether the statement may write.
     public let mayWrite: Bool
-    /// The statement, to be compared with what this gave before. Another one may have it later.
+    /// Identifies the statement, to be compared with identities that were given before. Another statement may later have
+    /// the same identity.
     public let identity: UInt
 }
 
@@ -18,7 +19,7 @@ public enum ConflictMode: Int32, Sendable {
     case ignore = 2
     /// OR FAIL.
     case fail = 3
-    /// OR ABORT, or nothing.
+    /// OR ABORT, or no OR clause.
     case abort = 4
     /// OR REPLACE.
     case replace = 5
@@ -52,7 +53,7 @@ extension Connection {
         return running
     }
 
-    /// What the statement that runs says of conflicts. For use while a virtual table is being written.
+    /// What the running statement says of conflicts. For use while a virtual table is being written.
     public var conflictMode: ConflictMode {
         isClosed ? .abort : ConflictMode(rawValue: sqlite3_vtab_on_conflict(db)) ?? .abort
     }

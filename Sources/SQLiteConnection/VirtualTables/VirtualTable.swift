@@ -1,4 +1,4 @@
-/// The module that a virtual table is created with: makes tables from the arguments of `CREATE VIRTUAL TABLE`.
+/// The module with which a virtual table is created. It makes tables from the arguments of `CREATE VIRTUAL TABLE`.
 open class VirtualTableModule {
     /// Makes a module.
     public init() {}
@@ -32,16 +32,17 @@ open class VirtualTable {
         throw SQLiteError(code: .readOnly, message: "the table cannot be written")
     }
 
-    /// Called when a transaction, or a statement outside of one, writes the table for the first time, before it reads.
+    /// Called when a transaction, or a statement outside a transaction, writes the table for the first time, before it
+    /// reads.
     open func begin() throws {}
 
     /// Whether ``update(_:)`` fails with a constraint's code before it has changed anything, so that SQLite can do what
-    /// the statement's OR clause says. Asked once, when the table is connected.
+    /// the statement's OR clause says. SQLite asks this once, when the table is connected.
     ///
     /// Source: <https://www.sqlite.org/c3ref/c_vtab_constraint_support.html>.
     open var reportsConstraints: Bool { false }
 
-    /// Called before the table is dropped; an error keeps it.
+    /// Called before the table is dropped. If it throws, the table stays.
     open func destroy() throws {}
 
     /// Called when the connection drops the table or lets it go.
@@ -52,13 +53,13 @@ open class VirtualTable {
 open class VirtualTableCursor {
     /// Whether the scan is past its last row. Set by ``filter(plan:arguments:)`` and ``next()``.
     ///
-    /// SQLite asks after each row, so it is exempt from Swift's checks of exclusive access.
+    /// SQLite asks for this after each row, so it is exempt from Swift's checks of exclusive access.
     @exclusivity(unchecked) public final var isAtEnd = true
 
     /// Makes a cursor.
     public init() {}
 
-    /// Begins a scan, as the table's planning said, and goes to its first row.
+    /// Begins a scan by the plan that the table has made, and goes to its first row.
     open func filter(plan: Int, arguments: ValueReferences) throws {}
 
     /// Goes to the next row.
