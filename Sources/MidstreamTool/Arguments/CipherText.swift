@@ -2,7 +2,7 @@ internal import SQLiteConnection
 
 /// Settings of a cipher as text: `compatibility=3,page-size=4096`.
 enum CipherText {
-    /// What cannot be understood. It names the setting, and never shows a value.
+    /// A setting that cannot be understood. The message names the setting, and never shows a value.
     struct Problem: Error, Equatable {
         var message: String
     }
@@ -24,7 +24,7 @@ enum CipherText {
     private static var unknown: Problem { Problem(message: "it takes NAME=VALUE,… with the names \(names)") }
 
     private static func set(_ settings: inout CipherSettings, _ name: String, _ value: String) throws(Problem) {
-        /// The setting, of a value that may be one.
+        /// The setting that a value stands for, if it stands for one.
         func checked<Setting>(_ setting: Setting?, _ meaning: String) throws(Problem) -> Setting {
             guard let setting else { throw Problem(message: "\(name) is \(meaning)") }
             return setting

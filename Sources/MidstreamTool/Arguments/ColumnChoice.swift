@@ -1,4 +1,4 @@
-/// What a column is made of, as `--map` says it: `TABLE.COLUMN=SQL`.
+/// What a column is made of, as `--map` gives it: `TABLE.COLUMN=SQL`.
 struct ColumnChoice: Hashable, Sendable {
     var table: String
     var column: String

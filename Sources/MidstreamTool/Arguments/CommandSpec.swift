@@ -1,14 +1,14 @@
-/// What a command accepts, from which its help is written and its arguments are parsed.
+/// What a command accepts. Its help is written from this, and its arguments are parsed by it.
 struct CommandSpec: Sendable {
     var name: String
-    /// One line.
+    /// What the command does, in one line.
     var overview: String
-    /// What else there is to know.
+    /// What else a user must know.
     var discussion = ""
     var positionals: [PositionalSpec] = []
     var options: [OptionSpec] = []
 
-    /// The options, with the one that every command has.
+    /// The options, including the one that every command has.
     var allOptions: [OptionSpec] {
         options + [.flag("help", "Show help information.")]
     }

@@ -1,4 +1,4 @@
-/// What `--help` shows.
+/// The texts that `--help` shows.
 enum HelpText {
     /// The column at which descriptions begin.
     private static let indent = 26
@@ -32,7 +32,7 @@ enum HelpText {
         return text + line("-h, --help", "Show help information.")
     }
 
-    /// What the tool itself shows.
+    /// The help of the tool itself.
     static func text(of commands: [CommandSpec]) -> String {
         var text = """
             OVERVIEW: Moves live SQLite tables from one file into another while they are used.
@@ -49,7 +49,7 @@ enum HelpText {
         return text + "\n  See 'midstream <subcommand> --help' for detailed help.\n"
     }
 
-    /// A name, and what it means, wrapped.
+    /// A name and its meaning, wrapped.
     private static func line(_ name: String, _ help: String) -> String {
         var lines = ["  " + name]
         if name.count + 4 > indent { lines.append("") }

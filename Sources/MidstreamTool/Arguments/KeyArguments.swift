@@ -1,8 +1,8 @@
 internal import SQLiteConnection
 
-/// The options that say where the keys of a command's files are read, and how the files are encrypted.
+/// The options that say where the keys of a command's files are read from, and how the files are encrypted.
 struct KeyArguments: Equatable {
-    /// What is said of one file.
+    /// The options of one file.
     struct Choice: Equatable {
         var origin: KeyOrigin
         var settings: CipherSettings
@@ -67,10 +67,11 @@ struct KeyArguments: Equatable {
         return origins.first.map { Choice(origin: $0, settings: settings) }
     }
 
-    /// Reads the keys. To be called before anything else is done.
+    /// Reads the keys. Call this before anything else is done.
     ///
-    /// - Parameter targetPath: The target; a key for one that does not exist is asked for twice.
-    /// - Throws: ``CommandFailure``, or ``SQLiteError`` when the library does not encrypt.
+    /// - Parameter targetPath: The target's path. If the target does not exist and its key is asked for on the
+    ///   terminal, the key is asked for twice.
+    /// - Throws: ``CommandFailure``, or ``SQLiteError`` if the library does not encrypt.
     func read(targetPath: String) throws -> FileKeys {
         var keys = FileKeys()
         guard source != nil || target != nil else { return keys }
@@ -81,7 +82,7 @@ struct KeyArguments: Equatable {
         }
         if let target {
             if target.origin != .terminal, target.origin == source?.origin {
-                // What was read once may be gone.
+                // A key that was read once may be gone from its place.
                 keys.target = keys.source
                 keys.target?.settings = target.settings
             } else {

@@ -1,16 +1,16 @@
-/// The options that say what moves: those of `migrate` and of `sql`.
+/// The options of `migrate` and `sql` that say what moves.
 struct MoveArguments: Equatable {
-    /// The file whose tables move; `nil` to go on with what the target knows of.
+    /// The file whose tables move; `nil` to go on with the migrations that are stored in the target.
     var source: String?
     var tables: [TableChoice] = []
     var movesAllTables = false
     var condition: String?
     var columns: [ColumnChoice] = []
     var ignoresUnmatchedColumns = false
-    /// Whether rows that come fire the target's triggers for INSERT; `nil` where nothing was said.
+    /// Whether rows that move fire the target's triggers for INSERT; `nil` if no option says so.
     var firesTriggers: Bool?
     var keepsSource = false
-    /// What of the source may be lost.
+    /// The names of what may be lost with the source.
     var givenUp: Set<String> = []
 
     static let giveUp = OptionSpec.option(
@@ -19,7 +19,7 @@ struct MoveArguments: Equatable {
         "A table, view or trigger of the source, user_version or application_id, that may be lost with it.",
         isRepeatable: true
     )
-    /// The tables that foreign keys may refer to without the target's having them.
+    /// The tables that foreign keys may refer to although the target does not have them.
     var waivedForeignKeys: [String] = []
 
     static let options: [OptionSpec] = [
@@ -104,7 +104,7 @@ struct MoveArguments: Equatable {
         }
     }
 
-    /// The first option that says how the rows of single tables move; `nil` where there is none.
+    /// The first option that says how the rows of single tables move; `nil` if there is none.
     private var optionOfTables: String? {
         let options = [
             condition == nil ? nil : "--where", columns.isEmpty ? nil : "--map",
@@ -115,6 +115,6 @@ struct MoveArguments: Equatable {
         return options.compactMap(\.self).first
     }
 
-    /// Whether it says which tables.
+    /// Whether the options say which tables move.
     var namesTables: Bool { movesAllTables || !tables.isEmpty }
 }

@@ -2,9 +2,9 @@
 struct OptionSpec: Sendable {
     /// The long name, without the dashes.
     var name: String
-    /// What the value is called in help; `nil` for a flag.
+    /// What help calls the value; `nil` for a flag.
     var value: String?
-    /// Whether each use adds a value. Otherwise the last one counts.
+    /// Whether each use adds a value. Otherwise the last value counts.
     var isRepeatable = false
     var help: String
 
@@ -17,7 +17,7 @@ struct OptionSpec: Sendable {
     }
 }
 
-/// An argument that is known by its place.
+/// An argument that is identified by its place.
 struct PositionalSpec: Sendable {
     var name: String
     var isRequired: Bool

@@ -9,10 +9,10 @@ struct ParsedArguments: Equatable {
     func value(_ option: String) -> String? { values[option]?.last }
     func all(_ option: String) -> [String] { values[option] ?? [] }
 
-    /// Parses what follows the command's name.
+    /// Parses the arguments after the command's name.
     ///
-    /// The conventions are those of swift-argument-parser: `--option value` and `--option=value`, values that begin with
-    /// a dash only in the second form, options and arguments in any order, and nothing but arguments after `--`.
+    /// The conventions are those of swift-argument-parser: `--option value` and `--option=value`, values that begin
+    /// with a dash only in the second form, options and arguments in any order, and only arguments after `--`.
     init(_ arguments: [String], for spec: CommandSpec) throws(UsageError) {
         var rest = arguments[...]
         while let argument = rest.popFirst() {
@@ -73,7 +73,7 @@ struct ParsedArguments: Equatable {
         return (String(body[..<equals]), String(body[body.index(after: equals)...]))
     }
 
-    /// The option without a value that may be attached to it.
+    /// The option as written, without a value that may be attached to it.
     private static func shown(_ argument: String) -> String {
         if argument.hasPrefix("--") { return String(argument.prefix { $0 != "=" }) }
         return String(argument.prefix(2))

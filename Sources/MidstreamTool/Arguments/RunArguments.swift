@@ -1,6 +1,6 @@
 internal import Midstream
 
-/// The options that say how a migration runs: those of `migrate`, `encrypt` and `decrypt`.
+/// The options of `migrate`, `encrypt` and `decrypt` that say how a migration runs.
 struct RunArguments {
     /// The time that a step may take.
     var budget: Duration

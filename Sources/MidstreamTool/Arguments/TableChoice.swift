@@ -1,11 +1,12 @@
 internal import SQLText
 
-/// A table that is to move, as `--table` names it: `TARGET` or `TARGET=SOURCE`. A name that has a `=` is in double quotes, as in SQL.
+/// A table that is to move, as `--table` names it: `TARGET` or `TARGET=SOURCE`. A name with a `=` in it must be in
+/// double quotes, as in SQL.
 struct TableChoice: Hashable, Sendable {
     var target: String
     var source: String
 
-    /// Whether a name is the target's table's.
+    /// Whether a name is that of the target's table.
     func isTarget(_ name: String) -> Bool { SQLIdentifier.equal(name, target) }
 
     init(target: String, source: String) {
@@ -26,7 +27,7 @@ struct TableChoice: Hashable, Sendable {
         self.init(target: target, source: source)
     }
 
-    /// Where a name in double quotes ends that the text begins with, if a `=` or nothing follows.
+    /// The end of the name in double quotes with which the text begins, if a `=` or nothing follows the name.
     private static func endOfQuotedName(_ text: String) -> String.Index? {
         guard let end = SQLTokenizer(text).first(where: { _ in true }), end.kind == .quotedIdentifier,
             text.hasPrefix("\"")

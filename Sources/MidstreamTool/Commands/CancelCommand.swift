@@ -1,7 +1,7 @@
 internal import Midstream
 internal import SQLText
 
-/// `midstream cancel`: brings the rows of tables that have not all moved back to their sources.
+/// `midstream cancel`: brings the rows of tables that have not moved completely back to their sources.
 struct CancelCommand: Command {
     static let spec = CommandSpec(
         name: "cancel",
@@ -50,7 +50,7 @@ struct CancelCommand: Command {
             tables: returning.map(\.name)
         )
         var rows: Int64 = 0
-        // Another process may have others return meanwhile.
+        // Another process may begin the return of other tables meanwhile.
         let isOver = { (progress: MigrationProgress) in
             !progress.tables.contains { table in
                 table.isReturning && returning.contains { SQLIdentifier.equal($0.name, table.name) }
@@ -67,7 +67,7 @@ struct CancelCommand: Command {
         return signal.map { .signal($0) } ?? .success
     }
 
-    /// Whether it is among the tables that return. Others that are on their way are left alone.
+    /// Whether the command is to bring a table back. Other tables that are returning are left alone.
     private func isChosen(_ table: MigrationProgress.Table) -> Bool {
         tables.isEmpty || tables.contains { SQLIdentifier.equal($0, table.name) }
     }

@@ -2,9 +2,9 @@
 protocol Command: Sendable, SendableMetatype {
     static var spec: CommandSpec { get }
 
-    /// - Throws: ``UsageError`` when values cannot be understood.
+    /// - Throws: ``UsageError`` if values cannot be understood.
     init(_ arguments: ParsedArguments) throws(UsageError)
 
-    /// - Throws: What goes wrong; the tool shows it.
+    /// - Throws: Whatever goes wrong; the tool shows it.
     func run(_ output: Output) throws -> ExitCode
 }

@@ -1,6 +1,6 @@
 internal import Midstream
 
-/// `midstream migrate`: moves tables from one file to another until nothing is left.
+/// `midstream migrate`: moves tables from one file to another until nothing is left to do.
 struct MigrateCommand: Command {
     static let spec = CommandSpec(
         name: "migrate",
@@ -68,7 +68,7 @@ struct MigrateCommand: Command {
         return run.show(summary)
     }
 
-    /// Those of the source's objects that have not gone with their tables.
+    /// Those of the source's objects that were not dropped with their tables.
     private func stillThere(_ objects: [LeftObject], _ keys: FileKeys) throws -> [LeftObject] {
         guard !objects.isEmpty, let source = move.source, Files.exists(source) else { return [] }
         let key = Files.areSame(source, target) ? keys.target : keys.source
@@ -76,7 +76,7 @@ struct MigrateCommand: Command {
         return objects.filter { object in schema.others.contains { $0.kind == object.kind && $0.name == object.name } }
     }
 
-    /// What of the source has not come with all of it.
+    /// With `--all-tables`, the objects of the source that have not come into the target.
     private func leftOfAll(_ summary: MoveSummary, _ keys: FileKeys) throws -> [LeftObject] {
         guard move.movesAllTables, !summary.isInterrupted, let source = move.source, Files.exists(source) else {
             return []

@@ -1,6 +1,6 @@
 internal import Midstream
 
-/// `midstream release`: lets a source be written again whose target is lost.
+/// `midstream release`: lets a source be written again after its target was lost.
 struct ReleaseCommand: Command {
     static let spec = CommandSpec(
         name: "release",

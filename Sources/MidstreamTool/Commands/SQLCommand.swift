@@ -41,11 +41,11 @@ struct SQLCommand: Command {
     }
 
     func run(_ output: Output) throws -> ExitCode {
-        // A script that cannot be read must not have begun a migration.
+        // This comes before anything begins: if the script cannot be read, no migration must have begun.
         let keys = try keys.read(targetPath: target)
         let reader = try ScriptSource.reader(of: script, output)
         let isNew = !Files.exists(target)
-        // Its name may be misspelt.
+        // The target's name may be misspelt, so a new file that stayed empty is removed.
         defer { if isNew, Files.isEmpty(target) { TargetDatabase.removeIfEmpty(target, keys) } }
         let opened = try TargetDatabase.open(target, move, keys, createsFile: true, command: Self.spec.name)
         let database = opened.database

@@ -1,6 +1,6 @@
 internal import Midstream
 
-/// `midstream status`: how far a file's migrations are. It reads, and makes no step.
+/// `midstream status`: shows how far a file's migrations are. It only reads, and makes no step.
 struct StatusCommand: Command {
     static let spec = CommandSpec(
         name: "status",

@@ -1,4 +1,4 @@
-/// The command line tool: finds the command, and shows what goes wrong.
+/// The command line tool: finds the command, runs it, and shows what goes wrong.
 enum Tool {
     static let version = "0.1.0"
 
@@ -23,7 +23,8 @@ enum Tool {
         return output.failure.map { lost(output, $0, code) } ?? code
     }
 
-    /// What a command ends with whose output could not be written. Who has stopped reading it knows.
+    /// The exit code of a command whose output could not be written. If the reader has stopped reading, no message is
+    /// shown.
     private static func lost(_ output: Output, _ error: Int32, _ code: ExitCode) -> ExitCode {
         guard error != SystemCalls.brokenPipe.error else {
             return code == .success ? .signal(SystemCalls.brokenPipe.signal) : code

@@ -81,13 +81,13 @@ struct UpgradeCommand: Command {
         defer { database.close() }
         let plan = try plan(wanted, database)
         output.write(run.isJSON ? Self.json(plan).text + "\n" : CommandWords.message("\(plan)") + "\n")
-        // Or an earlier upgrade's rows have yet to arrive.
+        // If the database is not migrated, there are rows to move now, of this upgrade or of an earlier one.
         if isPlan || database.isMigrated { return .success }
         let run = MigrationRun(arguments: run, signals: signals, output: output)
         return run.show(try run.move(database, target: target, keys: keys))
     }
 
-    /// - Throws: An error of the script with its place in it.
+    /// - Throws: The error; if it is one of the script, with the place in the script.
     private func plan(_ wanted: DatabaseSchema, _ database: Database) throws -> SchemaPlan {
         do {
             return try isPlan

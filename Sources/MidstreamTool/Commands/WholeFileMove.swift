@@ -1,6 +1,6 @@
 internal import Midstream
 
-/// Moves all of a file into another one, with other keys: what `encrypt` and `decrypt` do.
+/// Moves all of a file into another one, with other keys, for `encrypt` and `decrypt`.
 struct WholeFileMove {
     let source: String
     let target: String
@@ -64,7 +64,7 @@ struct WholeFileMove {
         }
         summary.source = (source, isWiped: false)
         if wipesSource, !summary.isInterrupted {
-            // It is wiped when nobody has it open.
+            // The source can be wiped only while nobody has it open.
             database.close()
             do {
                 try CommandFailure.naming(source) {

@@ -22,7 +22,7 @@ struct ChatScenario: DemoScenario {
         "who", "has", "keys", "great", "idea", "let", "us", "try", "that", "coffee", "später", "ça va", "好的", "👍",
     ]
 
-    /// Writes so many messages into a database that is empty.
+    /// Writes a number of messages into an empty database.
     init(messages count: Int64, into connection: Connection) throws {
         var random = RandomNumbers(seed: 7)
         let users = max(2, count / 200)
@@ -120,7 +120,7 @@ struct ChatScenario: DemoScenario {
             ]
         default:
             return [
-                // A key that is there already: the error must be the one that SQLite gives.
+                // This key exists already: the error must be the one that SQLite gives.
                 DemoStatement("INSERT INTO users(id, name) VALUES (?, 'nobody')", random.id(users)),
                 DemoStatement("UPDATE messages SET sent_at = sent_at + 1 WHERE id BETWEEN ?1 AND ?1 + 10", id),
             ]

@@ -23,10 +23,10 @@ final class Demo {
     private let drained = Counter()
 
     private static let pace = MigrationPace(budget: .milliseconds(10), interval: .milliseconds(12))
-    /// After this long, on a machine that has little time for it, steps no longer keep to theirs.
+    /// After this time, steps no longer keep to their budget: the machine has little time for them.
     private static let patience = Duration.seconds(15)
     private static let rowsOfLargeStep: Int64 = 3000
-    /// How long the application runs before and after.
+    /// How long the application runs before the move, and after it.
     private static let calm = Duration.seconds(2)
 
     init(_ scenario: any DemoScenario, _ folder: DemoFolder, _ output: Output, _ signals: SignalWatch) {
@@ -119,7 +119,7 @@ final class Demo {
         output.flush()
     }
 
-    /// Makes a large step. Its errors come as events.
+    /// Makes a large step. Its errors are reported as events.
     private func hurry(_ database: Database) {
         database.stopAutoMigration()
         _ = try? database.stepMigration(rows: Self.rowsOfLargeStep)

@@ -36,7 +36,7 @@ final class DemoApplication: Sendable {
 
     /// Ends all threads.
     ///
-    /// - Returns: What their transactions took.
+    /// - Returns: How long their transactions took.
     func stop() -> Latencies {
         stopped.raise()
         threads.wait()
@@ -79,7 +79,7 @@ final class DemoApplication: Sendable {
         latencies.withLock { $0.addRead(duration) }
     }
 
-    /// Reads the same things twice in one transaction, while others write and rows move, and the invariant.
+    /// Reads the report and the invariant twice in one transaction, while others write and rows move.
     private func readForLong() throws {
         let reader = log.beginReading()
         var outcomes: [DemoOutcome] = []

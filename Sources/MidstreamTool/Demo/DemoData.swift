@@ -6,7 +6,7 @@ enum DemoData {
 
     /// Makes the file whose tables will move, and a copy for plain SQLite.
     ///
-    /// - Parameter rows: The messages of a chat; `nil` for the machine's package index, where there is one.
+    /// - Parameter rows: The number of messages of a chat; `nil` for the machine's package index, if there is one.
     static func make(in folder: DemoFolder, rows: Int64?) throws -> any DemoScenario {
         let connection = try Connection(path: folder.old)
         try connection.execute("PRAGMA synchronous = OFF")

@@ -9,14 +9,14 @@
 /// The folder that the demonstration works in.
 struct DemoFolder {
     let path: String
-    /// Whether it stays.
+    /// Whether the folder stays after the demonstration.
     let isKept: Bool
 
     var old: String { path + "/old.db" }
     var new: String { path + "/new.db" }
     var plain: String { path + "/plain.db" }
 
-    /// - Parameter kept: A folder that stays, which is created; `nil` for one that is removed.
+    /// - Parameter kept: A folder that is created and stays; `nil` for a folder that is removed.
     init(kept: String?) throws(CommandFailure) {
         if let kept {
             path = kept
@@ -38,7 +38,7 @@ struct DemoFolder {
         isKept = false
     }
 
-    /// Removes what the demonstration made, unless it stays.
+    /// Removes the files and the folder of the demonstration, unless the folder stays.
     func remove() {
         if isKept { return }
         for file in [old, new, plain] {

@@ -1,18 +1,18 @@
 internal import Dispatch
 internal import Synchronization
 
-/// What the application did and saw, on its way to the comparison with plain SQLite.
+/// What the application did and saw, for the comparison with plain SQLite.
 ///
-/// Each transaction that writes has a number, its turn. A transaction that reads notes the turn that its snapshot has.
-/// Plain SQLite is brought forward turn by turn, and no further than the oldest snapshot that is still being read.
+/// Each transaction that writes has a number, its turn. A transaction that reads notes the turn of its snapshot. Plain
+/// SQLite is brought forward turn by turn, and no further than the oldest snapshot that is still being read.
 final class DemoLog: Sendable {
     /// The next thing to compare.
     enum Entry: Sendable {
-        /// Reads of the turn that plain SQLite is at.
+        /// Reads at the turn that plain SQLite has reached.
         case reads([[DemoOutcome]])
-        /// The next turn.
+        /// The writes of the next turn.
         case turn([DemoOutcome])
-        /// Nothing now.
+        /// There is nothing to compare now.
         case wait
         case end
     }
@@ -20,7 +20,7 @@ final class DemoLog: Sendable {
     private struct State {
         var turns: [Int64: [DemoOutcome]] = [:]
         var reads: [Int64: [[DemoOutcome]]] = [:]
-        /// For each reader at work, a turn that its snapshot has at least.
+        /// For each active reader, a turn that its snapshot has reached at least.
         var readers: [Int: Int64] = [:]
         var lastReader = 0
         var lastTurn: Int64 = 0
@@ -29,7 +29,7 @@ final class DemoLog: Sendable {
 
     private let state = Mutex(State())
 
-    /// Notes a transaction that wrote, after its commit.
+    /// Notes the outcomes of a transaction that wrote, after its commit.
     func add(turn: Int64, _ outcomes: [DemoOutcome]) {
         state.withLock { state in
             state.turns[turn] = outcomes
@@ -37,7 +37,7 @@ final class DemoLog: Sendable {
         }
     }
 
-    /// Notes a transaction that reads, before it begins.
+    /// Notes that a transaction begins to read, before it begins.
     func beginReading() -> Int {
         state.withLock { state in
             state.lastReader += 1
@@ -46,7 +46,7 @@ final class DemoLog: Sendable {
         }
     }
 
-    /// Notes what it read, and of which turn; nothing when it failed.
+    /// Notes what a reader has read, and at which turn; nothing if the read failed.
     func endReading(_ reader: Int, turn: Int64?, _ outcomes: [DemoOutcome]) {
         state.withLock { state in
             state.readers[reader] = nil
@@ -54,12 +54,12 @@ final class DemoLog: Sendable {
         }
     }
 
-    /// No more will come.
+    /// Says that nothing more will be noted.
     func close() {
         state.withLock { $0.isClosed = true }
     }
 
-    /// What can be compared when plain SQLite is at `turn`.
+    /// The entry that can be compared when plain SQLite is at `turn`.
     func next(at turn: Int64) -> Entry {
         state.withLock { state in
             if let reads = state.reads.removeValue(forKey: turn) { return .reads(reads) }
@@ -69,7 +69,7 @@ final class DemoLog: Sendable {
         }
     }
 
-    /// What is left when nothing more can be compared: 0, unless a turn was lost.
+    /// How many transactions are left when nothing more can be compared: 0, unless a turn was lost.
     var leftovers: Int {
         state.withLock { $0.turns.count + $0.reads.count }
     }

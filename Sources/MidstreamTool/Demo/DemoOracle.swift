@@ -1,13 +1,13 @@
 internal import SQLiteConnection
 internal import Synchronization
 
-/// Plain SQLite, which does what the application did, in the same order, and compares every result.
+/// Plain SQLite, which repeats what the application did, in the same order, and compares every result.
 final class DemoOracle: Sendable {
     struct Result: Sendable {
         var reads = 0
         var writes = 0
         var rows = 0
-        /// What differed, the first few in words.
+        /// How many results differed. The first few are in `examples`, in words.
         var differences = 0
         var examples: [String] = []
 
@@ -32,7 +32,7 @@ final class DemoOracle: Sendable {
         state.withLock { $0.note(example) }
     }
 
-    /// Compares until the log ends.
+    /// Compares entries until the log ends.
     func run() throws {
         let connection = try Connection(path: path, options: OpenOptions(access: .readWrite))
         defer { connection.close() }
@@ -82,7 +82,7 @@ final class DemoOracle: Sendable {
         if case .changed(let rows, _) = outcome.result, case .changed(let wantedRows, _) = wanted,
             !outcome.statement.sql.hasPrefix("INSERT")
         {
-            // The application's connection is a newer one: the last row that it inserted may be another.
+            // The application's connection was opened later, so the last row that it inserted may be another.
             return rows == wantedRows
         }
         return outcome.result == wanted

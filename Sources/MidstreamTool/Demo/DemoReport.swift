@@ -1,10 +1,10 @@
-/// What the demonstration ends with.
+/// The final report of the demonstration.
 struct DemoReport {
     var phases: [Demo.Phase]
     var result: DemoOracle.Result
-    /// Rows that were compared at the end.
+    /// The number of rows that were compared at the end.
     var finalRows: Int64
-    /// How often a statement had a table moved at once.
+    /// How often tables were drained for a statement.
     var drained: Int
 
     func write(to output: Output) {

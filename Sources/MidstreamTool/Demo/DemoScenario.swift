@@ -4,20 +4,21 @@ internal import SQLiteConnection
 protocol DemoScenario: Sendable {
     /// The tables that move.
     var tables: [String] { get }
-    /// What is in them, in words.
+    /// The tables' contents, in words.
     var summary: String { get }
 
-    /// One read, as an application makes it.
+    /// One read, as the application makes it.
     func read(_ random: inout RandomNumbers) -> DemoStatement
     /// The statements of one transaction that writes.
     func write(_ random: inout RandomNumbers) -> [DemoStatement]
-    /// What a long transaction reads, again and again.
+    /// The statements that a long transaction reads with, again and again.
     var report: [DemoStatement] { get }
-    /// A query over several tables that gives 0 at every moment.
+    /// A query on several tables that gives 0 at every moment.
     var invariant: DemoStatement { get }
 }
 
-/// The table that counts the application's transactions, so that a read tells which of them it has seen. It moves too.
+/// The table that counts the application's transactions. From it, a read knows which transactions it has seen. The
+/// table moves too.
 enum DemoClock {
     static let table = "clock"
     static let create = "CREATE TABLE clock(id INTEGER PRIMARY KEY, turn INTEGER NOT NULL)"

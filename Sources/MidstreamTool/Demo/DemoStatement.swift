@@ -11,14 +11,14 @@ struct DemoStatement: Sendable {
     }
 }
 
-/// What a statement gave: on tables that move, and on tables that do not.
+/// The result of a statement, on moving tables or on tables that do not move.
 enum DemoResult: Equatable, Sendable {
     case rows([Row])
-    /// A write: how many rows it changed, and the rowid of the last row inserted.
+    /// The result of a write: how many rows it changed, and the rowid of the last row inserted.
     case changed(rows: Int64, lastInsertRowID: Int64)
     case failure(code: Int32, message: String)
 
-    /// Runs a statement with what it is given: `fetch` for one that reads, `execute` for one that writes.
+    /// Runs a statement by one of two closures: `fetch` for a statement that reads, `execute` for one that writes.
     ///
     /// - Throws: Errors that are not SQLite's own.
     static func of(

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Compares every row of two files, which nobody writes any more.
+/// Compares every row of two files. Nobody writes the files any more.
 struct FinalComparison {
     private(set) var rows: Int64 = 0
     private(set) var differences: [String] = []

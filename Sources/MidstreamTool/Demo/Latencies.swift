@@ -18,7 +18,7 @@ struct Latencies: Sendable {
         return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
     }
 
-    /// The value that so much of them do not exceed, in milliseconds.
+    /// The value, in milliseconds, that this fraction of the values does not exceed.
     static func percentile(_ fraction: Double, of values: [Int64]) -> Double {
         guard !values.isEmpty else { return 0 }
         let sorted = values.sorted()

@@ -21,14 +21,14 @@ struct PackageIndex: Sendable {
 
     struct Dependency: Sendable {
         var name: String
-        /// Such as `>= 2.34`.
+        /// A condition such as `>= 2.34`.
         var condition: String?
     }
 
     private(set) var packages: [Package] = []
     private var current = Package()
 
-    /// Asks apt; no packages where there is none, or where it has no lists.
+    /// Asks apt. There are no packages if there is no apt, or if apt has no lists.
     static func read() -> PackageIndex {
         var index = PackageIndex()
         guard let pipe = popen("apt-cache dumpavail 2>/dev/null", "r") else { return index }
@@ -49,7 +49,7 @@ struct PackageIndex: Sendable {
     /// Source: <https://www.debian.org/doc/debian-policy/ch-controlfields.html>.
     mutating func add(_ line: ArraySlice<UInt8>) {
         guard let first = line.first else {
-            // The split at the end of a block of lines leaves an empty piece, too.
+            // Splitting a block of lines leaves an empty piece at its end, too.
             return
         }
         switch first {
@@ -87,7 +87,7 @@ struct PackageIndex: Sendable {
         return String(decoding: line.dropFirst(count + 1).drop { $0 == 0x20 }, as: UTF8.self)
     }
 
-    /// `a (>= 1), b | c:any`: of alternatives the first.
+    /// Parses `a (>= 1), b | c:any`. Of alternatives it takes the first.
     static func dependencies(_ list: String) -> [Dependency] {
         list.utf8.split(separator: UInt8(ascii: ",")).compactMap { item in
             let first = item.split(separator: UInt8(ascii: "|")).first ?? item

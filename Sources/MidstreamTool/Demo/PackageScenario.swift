@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// A catalogue of software packages, made of the index of the machine's own package manager.
+/// A catalogue of software packages, made from the index of the machine's own package manager.
 struct PackageScenario: DemoScenario {
     let tables = ["sections", "packages", "dependencies", DemoClock.table]
     let summary: String
@@ -21,7 +21,7 @@ struct PackageScenario: DemoScenario {
         CREATE INDEX dependencies_by_name ON dependencies(name);
         """
 
-    /// Writes the index into a database that is empty.
+    /// Writes the index into an empty database.
     init(_ index: PackageIndex, into connection: Connection) throws {
         try connection.execute(script: Self.schema)
         var sections: [String: Int64] = [:]
@@ -133,14 +133,14 @@ struct PackageScenario: DemoScenario {
         default:
             return [
                 DemoStatement("UPDATE dependencies SET condition = '>= 1' WHERE package = ?", id),
-                // A key that is there already: the error must be the one that SQLite gives.
+                // This key exists already: the error must be the one that SQLite gives.
                 DemoStatement("INSERT INTO packages(id, name, version, section) VALUES (?, 'again', '1', 1)", id),
                 DemoStatement("UPDATE sections SET packages = packages + changes() WHERE id = 1"),
             ]
         }
     }
 
-    /// A new version of a package, or one that is there already.
+    /// Inserts a new version of a package, or one that exists already.
     private func insertion(_ random: inout RandomNumbers, _ id: SQLiteValue) -> [DemoStatement] {
         let section = random.id(sections)
         let version = "9.\(Int.random(in: 0..<4, using: &random))"

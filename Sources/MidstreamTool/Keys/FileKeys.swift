@@ -1,8 +1,8 @@
 internal import SQLiteConnection
 
-/// The keys of a command's files; `nil` for one that is not encrypted.
+/// The keys of a command's files; `nil` for a file that is not encrypted.
 struct FileKeys: Sendable {
-    /// That of every source, also of those whose migrations the target has stored.
+    /// The key of every source, including the sources of migrations that are stored in the target.
     var source: EncryptionKey?
     var target: EncryptionKey?
 }

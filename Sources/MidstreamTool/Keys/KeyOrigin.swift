@@ -4,12 +4,12 @@ enum KeyedFile: String, Sendable {
     case target
 }
 
-/// Where a key is read. It is never an argument of the process: those are for all to see.
+/// Where a key is read from. A key is never an argument of the process, since arguments are visible to all.
 enum KeyOrigin: Equatable {
-    /// The file of that path.
+    /// The file at this path.
     case file(String)
-    /// The environment variable of that name.
+    /// The environment variable of this name.
     case environment(String)
-    /// The terminal, where it is asked for.
+    /// The terminal, on which the key is asked for.
     case terminal
 }

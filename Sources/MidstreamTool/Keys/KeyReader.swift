@@ -1,18 +1,18 @@
 internal import SQLiteConnection
 
-/// Reads a key where the command line says that it is, into memory that is wiped.
+/// Reads a key from the place that the command line names, into memory that is wiped.
 ///
-/// Errors name the option and not its value, which may be a key that was given by mistake.
+/// Errors name the option and not its value, since the value may be a key that was given by mistake.
 struct KeyReader {
     let file: KeyedFile
     let settings: CipherSettings
-    /// Whether it is a new file's: then what was mistyped would lock its owner out.
+    /// Whether the key is for a new file. Then a mistyped key would lock the owner out.
     let isNew: Bool
 
-    /// The most bytes that a key may have.
+    /// A key has fewer bytes than this.
     static let capacity = 65_536
 
-    /// - Throws: ``CommandFailure`` when there is none.
+    /// - Throws: ``CommandFailure`` if there is no key.
     func read(_ origin: KeyOrigin) throws -> EncryptionKey {
         try EncryptionKey.passphrase(capacity: Self.capacity, settings: settings) { buffer in
             switch origin {

@@ -11,18 +11,19 @@ internal import Synchronization
 /// Asks for a line on the terminal without showing it.
 enum TerminalPrompt {
     private static let received = Atomic<Int32>(0)
-    /// What would end or stop the process, and must not leave the terminal mute.
+    /// The signals that would end or stop the process. They must not leave the terminal without echo.
     private static let signals = [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP]
 
-    /// - Parameter buffer: Gets the line without its end.
-    /// - Returns: The line's length, that of the buffer when the line does not fit; `nil` when there is no terminal.
+    /// - Parameter buffer: Gets the line without its line feed.
+    /// - Returns: The line's length; the buffer's length if the line does not fit; `nil` if there is no terminal.
     static func ask(_ prompt: String, into buffer: UnsafeMutableRawBufferPointer) throws -> Int? {
         guard let terminal = SystemCalls.openTerminal() else { return nil }
         defer { SystemCalls.close(terminal) }
         while true {
             received.store(0, ordering: .relaxed)
             let actions = signals.map { number in
-                // Not as signal() gives it: SIG_IGN is no address, and such an optional function is taken for none.
+                // The action is not taken as signal() returns it: SIG_IGN is no address, and Swift takes such an
+                // optional function for none.
                 var action = sigaction()
                 sigaction(number, nil, &action)
                 signal(number) { TerminalPrompt.received.store($0, ordering: .relaxed) }
@@ -31,12 +32,12 @@ enum TerminalPrompt {
             let count = try readHidden(terminal, prompt, buffer)
             for (number, var action) in zip(signals, actions) { sigaction(number, &action, nil) }
             if let count { return count }
-            // The signal has its usual effect. If the process lives on, it asks again.
+            // The signal now has its usual effect. If the process lives on, it asks again.
             kill(getpid(), received.load(ordering: .relaxed))
         }
     }
 
-    /// - Returns: `nil` when a signal came.
+    /// - Returns: `nil` if a signal came.
     private static func readHidden(
         _ terminal: Int32,
         _ prompt: String,
@@ -61,7 +62,7 @@ enum TerminalPrompt {
         var count = 0
         while count < buffer.count {
             if received.load(ordering: .relaxed) != 0 { return nil }
-            // Now and then, since a signal may come just before the wait.
+            // This wakes up now and then, since a signal may come just before the wait.
             var wait = pollfd(fd: terminal, events: Int16(POLLIN), revents: 0)
             guard poll(&wait, 1, 100) > 0 else { continue }
             let rest = UnsafeMutableRawBufferPointer(rebasing: buffer[count...])

@@ -13,7 +13,7 @@ extension JSON {
         }
     }
 
-    /// What went wrong, with the codes of SQLite.
+    /// An error, with the codes of SQLite.
     init(error: any Error) {
         let code: ResultCode
         var kind: String?

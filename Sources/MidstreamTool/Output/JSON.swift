@@ -1,4 +1,4 @@
-/// A JSON text that is being put together. Keys stay in the order in which they are added.
+/// A JSON text that is being put together. Keys keep the order in which they are added.
 struct JSON {
     private(set) var bytes: [UInt8] = []
 
@@ -15,8 +15,8 @@ struct JSON {
     init(_ value: Int) { self.init(raw: String(value)) }
     init(_ value: Bool) { self.init(raw: value ? "true" : "false") }
 
-    /// The shortest number that reads as the same double. JSON has no infinity, so it is written, as SQLite does, as a
-    /// number that is too large.
+    /// The shortest number that reads as the same double. JSON has no infinity, so infinity is written as a number that
+    /// is too large, as SQLite does it.
     init(_ value: Double) {
         if value.isNaN {
             self.init(raw: "null")

@@ -1,12 +1,12 @@
 internal import SQLiteConnection
 
-/// Rows as the sqlite3 shell's list mode writes them.
+/// Writes rows as the list mode of the sqlite3 shell does.
 ///
 /// Source: <https://www.sqlite.org/cli.html#changing_output_formats>.
 enum ListFormat {
-    /// The statement's current row, with a line feed.
+    /// The statement's current row, with a line feed at its end.
     ///
-    /// Each value is the text that SQLite itself makes of it, which ends at its first NUL, as in the shell.
+    /// Each value is the text that SQLite itself makes of it. As in the shell, the text ends at its first NUL.
     static func row(of statement: Statement) -> [UInt8] {
         var bytes: [UInt8] = []
         for column in 0..<statement.columnCount {

@@ -4,7 +4,7 @@ internal import Midstream
 struct MigrationStatus {
     struct Table {
         var progress: MigrationProgress.Table
-        /// The rows that belong; `nil` when they are not counted yet and the source cannot be read.
+        /// The number of rows that belong to the move; `nil` if they are not counted yet and the source cannot be read.
         var total: Int64?
 
         var moved: Int64 { progress.movedRows }
@@ -16,9 +16,9 @@ struct MigrationStatus {
 
     var isFinished: Bool { tables.allSatisfy { $0.progress.phase == .done } }
 
-    /// Counts the rows of tables for which no step has done so yet.
+    /// Counts the rows of those tables for which no step has counted them yet.
     ///
-    /// - Complexity: O(rows) for these, O(1) for others.
+    /// - Complexity: O(rows) for these tables, O(1) for others.
     init(_ progress: MigrationProgress, target: String, keys: FileKeys) {
         self.target = target
         var count = RowCount(target: target, keys: keys)

@@ -1,16 +1,16 @@
 internal import Midstream
 
-/// What a migration came to, for its end.
+/// The summary that is shown at the end of a migration.
 struct MoveSummary {
     var tally: MoveTally
     var elapsed: Duration
-    /// What ended it before all had moved.
+    /// The signal that ended the migration before all rows had moved.
     var signal: Int32?
     /// The file that has moved as a whole, and whether it has been wiped.
     var source: (path: String, isWiped: Bool)?
-    /// The tables that were named, and had moved before.
+    /// The tables that were named, and that had already moved before.
     var movedBefore: [TableChoice] = []
-    /// What stays in the source although it is about tables that have moved, and the source.
+    /// The objects that stay in the source although they are about tables that have moved, and the source.
     var left: [LeftObject] = []
     var leftIn: String?
 

@@ -1,4 +1,4 @@
-/// Numbers for people.
+/// Writes numbers for people.
 enum NumberText {
     /// `1,234,567`
     static func grouped(_ number: Int64) -> String {
@@ -11,7 +11,7 @@ enum NumberText {
         return text
     }
 
-    /// With so many digits after the point, at most 9.
+    /// A number with so many digits after the point, at most 9.
     static func fixed(_ number: Double, _ digits: Int) -> String {
         guard number.isFinite, abs(number) < 1e9 else { return "?" }
         let scale = (0..<digits).reduce(1.0) { scale, _ in scale * 10 }

@@ -1,11 +1,11 @@
-/// Standard output, in large writes, and standard error.
+/// Standard output, written in large pieces, and standard error.
 ///
-/// A class, since whoever writes shares the buffer. It is used on one thread.
+/// A class, since everything that writes shares the buffer. It is used on one thread.
 final class Output {
     private var buffer: [UInt8] = []
     private let descriptor: Int32
     private static let capacity = 65_536
-    /// The number of the first error of a write; `nil` while nothing is lost.
+    /// The number of the first error of a write; `nil` while no output is lost.
     private(set) var failure: Int32?
 
     init(descriptor: Int32 = SystemCalls.standardOutput) {
@@ -29,12 +29,12 @@ final class Output {
 
     func flush() {
         guard !buffer.isEmpty else { return }
-        // What comes after a gap is of no use.
+        // Output after a gap is of no use.
         if failure == nil { failure = SystemCalls.write(buffer, to: descriptor) }
         buffer.removeAll(keepingCapacity: true)
     }
 
-    /// Writes a line to standard error, after what was written before it.
+    /// Writes a line to standard error, after all output that was written before it.
     func error(_ text: String) {
         flush()
         SystemCalls.write(Array((text + "\n").utf8), to: SystemCalls.standardError)

@@ -1,4 +1,4 @@
-/// Shows a migration's progress: a bar on a terminal, otherwise a line now and then, of text or of JSON.
+/// Shows a migration's progress: a bar on a terminal, otherwise a line of text or of JSON now and then.
 struct ProgressDisplay {
     enum Style {
         case bar
@@ -26,10 +26,10 @@ struct ProgressDisplay {
         return SystemCalls.isTerminal(SystemCalls.standardOutput) ? .bar : .lines
     }
 
-    /// The time since it was made.
+    /// The time since the display was made.
     var elapsed: Duration { clock.now - start }
 
-    /// Shows the progress, if that is due.
+    /// Shows the progress, if it is time to do so.
     mutating func show(_ tally: MoveTally) {
         let now = clock.now
         rate.add(rows: tally.moved, at: NumberText.seconds(in: now - start))
@@ -46,14 +46,14 @@ struct ProgressDisplay {
         output.flush()
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     mutating func end() {
         if isBarShown { output.write("\r\u{1b}[K") }
         isBarShown = false
     }
 }
 
-/// The speed of the last seconds.
+/// The speed in the last seconds.
 struct RateMeter {
     private var marks: [(seconds: Double, rows: Int64)] = [(0, 0)]
     private static let window = 3.0
@@ -63,7 +63,7 @@ struct RateMeter {
         while marks.count > 2, marks[1].seconds < seconds - Self.window { marks.removeFirst() }
     }
 
-    /// 0 until some time has passed.
+    /// The rows per second; 0 until some time has passed.
     var rowsPerSecond: Double {
         guard let first = marks.first, let last = marks.last, last.seconds > first.seconds else { return 0 }
         return Double(last.rows - first.rows) / (last.seconds - first.seconds)

@@ -4,14 +4,14 @@ internal import Midstream
 enum ProgressText {
     /// `[#####-----]  50.0 %  100,000 of 200,000 rows  61,000 rows/s  1.6 s left`, as wide as the terminal.
     ///
-    /// Where there is no room for all of it, the speed goes first, then the number of rows, then the bar.
+    /// If there is no room for all of it, the speed is left out first, then the number of rows, then the bar.
     static func bar(_ tally: MoveTally, _ rate: Double, _ width: Int) -> String {
         bar(parts(tally, rate), tally.fraction, width)
     }
 
-    /// - Parameter parts: The percentage, the rows, the speed and the time that is left, as far as they are known.
+    /// - Parameter parts: The percentage, the rows, the speed and the time that is left, if they are known.
     static func bar(_ parts: [String], _ fraction: Double?, _ width: Int) -> String {
-        // The last column stays free, or some terminals would begin another line.
+        // The last column stays free, since some terminals would begin another line.
         let columns = max(0, width - 1)
         guard let fraction else { return String(parts.joined(separator: "  ").prefix(columns)) }
         var shown = parts

@@ -1,14 +1,14 @@
 /// A line of a script that begins with a dot.
 enum DotCommand: Equatable {
-    /// One step; of at most so many rows of each table, when that is given.
+    /// One step. With `rows`, a step that moves at most so many rows of each table.
     case step(rows: Int64?)
-    /// Steps until nothing is left.
+    /// Steps until nothing is left to do.
     case drain
     case status
     case help
     case quit
 
-    /// - Throws: ``CommandFailure`` when there is no such command.
+    /// - Throws: ``CommandFailure`` if there is no such command.
     init(_ line: String) throws(CommandFailure) {
         let words = line.split { $0 == " " || $0 == "\t" }.map(String.init)
         let name = words.first ?? ""
@@ -30,7 +30,7 @@ enum DotCommand: Equatable {
         }
     }
 
-    /// Whether it writes the files, for which no transaction may be open.
+    /// Whether the command writes the files, so that no transaction may be open.
     var makesSteps: Bool {
         switch self {
         case .step, .drain: true

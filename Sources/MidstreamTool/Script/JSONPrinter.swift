@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// Shows each statement of a script, and each dot command, as one JSON object on a line of its own.
+/// Shows each statement of a script, and each dot command, as one JSON object on its own line.
 final class JSONPrinter: ScriptPrinter {
     private let output: Output
     private var columns: [JSON] = []

@@ -1,6 +1,6 @@
 internal import SQLiteConnection
 
-/// Shows a script's results as the sqlite3 shell does in list mode; steps are silent.
+/// Shows a script's results as the list mode of the sqlite3 shell does. Steps show nothing.
 final class ListPrinter: ScriptPrinter {
     private let output: Output
 

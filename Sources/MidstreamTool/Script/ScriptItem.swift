@@ -2,7 +2,7 @@
 enum ScriptItem: Equatable {
     /// A statement without its semicolon, and the line that it begins on.
     case statement(String, line: Int)
-    /// The same of a statement that has bytes which are no text; they are replaced.
+    /// A statement with bytes that are no text, and the line that it begins on. The bytes are replaced.
     case unreadable(String, line: Int)
     /// A line that begins with a dot.
     case command(String, line: Int)

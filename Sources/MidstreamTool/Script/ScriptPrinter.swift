@@ -1,8 +1,8 @@
 internal import SQLiteConnection
 
-/// Shows what a script's statements and dot commands give.
+/// Shows the results of a script's statements and dot commands.
 protocol ScriptPrinter: AnyObject {
-    /// A statement runs now, perhaps anew. Nothing of an attempt before counts.
+    /// Called when a statement runs, perhaps once more. Nothing of an earlier attempt counts.
     func begin(_ statement: Statement)
     func row(_ statement: Statement)
     func end(_ sql: String, changes: Int64, lastInsertRowID: Int64)

@@ -1,24 +1,24 @@
 internal import SQLText
 
-/// Takes a script apart as it comes in: statements, and the lines between them that begin with a dot.
+/// Splits a script as it comes in, into statements and the lines between them that begin with a dot.
 ///
-/// A statement is handed out with the line on which its semicolon stands, so a program may write one, and read its result
-/// before it writes the next.
+/// The reader gives a statement as soon as it has the line on which the statement's semicolon stands. So a program may
+/// write a statement, and read its result before it writes the next.
 struct ScriptReader {
     private let read: () throws -> [UInt8]?
-    /// What came in and is not taken apart yet.
+    /// The bytes that came in and are not split yet.
     private var input: [UInt8] = []
     private var inputOffset = 0
     private var isAtEnd = false
-    /// The lines of a statement that has not ended.
+    /// The lines of a statement that has not ended yet.
     private var pending: [UInt8] = []
-    /// Whether `pending` has nothing but spaces and comments.
+    /// Whether `pending` has only spaces and comments.
     private var isPendingBlank = true
     /// The line on which `pending` begins.
     private var line = 1
     private var items: [ScriptItem] = []
 
-    /// - Parameter read: Gives the next bytes; none or `nil` at the end.
+    /// - Parameter read: Gives the next bytes; no bytes or `nil` at the end.
     init(read: @escaping () throws -> [UInt8]?) {
         self.read = read
     }
@@ -37,7 +37,7 @@ struct ScriptReader {
         return items.isEmpty ? nil : items.removeFirst()
     }
 
-    /// The next line with its line feed.
+    /// The next line, including its line feed.
     private mutating func nextLine() throws -> [UInt8]? {
         var text: [UInt8] = []
         while true {
@@ -66,16 +66,17 @@ struct ScriptReader {
             return
         }
         pending += text
-        // Only a semicolon can end a statement, and only a line after blank ones can be blank.
+        // Only a semicolon can end a statement, and only a line after blank lines can be blank.
         guard isPendingBlank || text.contains(UInt8(ascii: ";")) else { return }
         let taken = pending
         pending.removeAll(keepingCapacity: true)
         split(taken, isEnd: false)
     }
 
-    /// Hands out the statements that have ended, and keeps the rest.
+    /// Gives the statements that have ended, and keeps the rest.
     private mutating func split(_ bytes: [UInt8], isEnd: Bool) {
-        // Each byte that is no text is one that may be in a name or a string, so that offsets stay what they are.
+        // Each byte that is no text is replaced by one byte that may be in a name or a string, so that all offsets stay
+        // the same.
         let unreadable = ScriptText.unreadable(bytes)
         var readable = bytes
         for offset in unreadable { readable[offset] = UInt8(ascii: "_") }
@@ -110,7 +111,7 @@ struct ScriptReader {
         SQLTokenizer(text).allSatisfy { $0.isTrivia || $0.kind == .semicolon }
     }
 
-    /// Whether a comment in a blank text has yet to end.
+    /// Whether a comment at the end of a blank text has not ended yet.
     private static func isCommentOpen(_ text: String) -> Bool {
         guard let last = SQLTokenizer(text).reduce(nil, { $1 as Token? }), last.kind == .comment else { return false }
         let comment = text.utf8.dropFirst(last.range.lowerBound)

@@ -3,8 +3,8 @@ internal import SQLText
 
 /// Runs a script on a database whose tables may be moving.
 ///
-/// All of it runs on the connection that writes, so that transactions, savepoints and temporary tables span statements.
-/// For a step the connection is let go, which is possible between transactions only.
+/// The whole script runs on the connection that writes, so that transactions, savepoints and temporary tables span
+/// statements. For a step, the runner lets go of the connection, which is possible only between transactions.
 final class ScriptRunner {
     private let database: Database
     private let printer: any ScriptPrinter
@@ -14,7 +14,7 @@ final class ScriptRunner {
     private var isOver = false
     /// Whether any statement or command has failed.
     private(set) var hasFailed = false
-    /// Whether the script may have made what is on its own connection alone, as TEMP tables.
+    /// Whether the script may have made objects that only its own connection has, such as TEMP tables.
     private var hasOwnObjects = false
 
     init(_ database: Database, _ reader: ScriptReader, _ printer: any ScriptPrinter, keys: FileKeys, bails: Bool) {
@@ -25,7 +25,7 @@ final class ScriptRunner {
         self.bails = bails
     }
 
-    /// - Throws: What keeps the script from being read. Errors of statements are shown, and the script goes on.
+    /// - Throws: An error if the script cannot be read. Errors of statements are shown, and the script goes on.
     func run() throws {
         while !isOver {
             guard let step = try database.withoutTransaction({ try runStatements($0) }) else { continue }
@@ -35,7 +35,7 @@ final class ScriptRunner {
 
     private typealias Step = (command: DotCommand, text: String, line: Int)
 
-    /// Runs until the script ends, or a step is asked for.
+    /// Runs statements until the script ends, or until it asks for a step.
     private func runStatements(_ access: DatabaseAccess) throws -> Step? {
         while !isOver, let item = try reader.next() {
             switch item {
@@ -72,13 +72,13 @@ final class ScriptRunner {
     }
 
     private static let contentFunctions = ["snippet", "highlight", "bm25", "offsets", "matchinfo"]
-    /// What is in each statement that makes something on a connection which no other has.
+    /// Words that occur in every statement which makes something that only its own connection has.
     private static let ownWords = ["temp", "attach", "pragma"]
 
-    /// Runs a query for which a connection that writes would move all rows, but not one that reads: what full-text tables tell of
-    /// their content. The script must have nothing that is on its own connection alone.
+    /// Runs a query on a reader, if the writer would have to drain tables for it and a reader would not: a query of
+    /// what full-text tables tell of their content. The script must have made nothing that only its own connection has.
     ///
-    /// - Returns: Whether it is such a query.
+    /// - Returns: Whether the query was such a query, and has been run.
     private func runOnReader(_ sql: String, _ access: DatabaseAccess) throws -> Bool {
         let lower = SQLIdentifier.lowercased(sql)
         if Self.ownWords.contains(where: lower.contains) { hasOwnObjects = true }
@@ -160,7 +160,7 @@ final class ScriptRunner {
         )
     }
 
-    /// How often in a row a step may find nothing that it can do: half a minute.
+    /// How many steps in a row may find nothing to do: half a minute of them.
     private static let mostIdleSteps = 3000
 
     private func drain(_ onMoved: (Int64) -> Void) throws -> MigrationProgress {

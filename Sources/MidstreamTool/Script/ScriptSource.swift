@@ -1,6 +1,6 @@
 /// Where a script comes from: the command line, a file, or standard input.
 enum ScriptSource {
-    /// A reader of it. Before it waits for more, what was written is shown.
+    /// A reader of the script. Before it waits for more input, it shows the output that was written.
     ///
     /// - Parameter argument: SQL, or the path of a file; `nil` or `-` for standard input.
     static func reader(of argument: String?, _ output: Output) throws -> ScriptReader {
@@ -15,16 +15,16 @@ enum ScriptSource {
         return ScriptReader { try piece(of: descriptor, output) }
     }
 
-    /// Whether an argument is SQL, and not the path of a file. What is no file is SQL, unless it can only be a wrong path: it has no
-    /// space, but a slash, or a dot that begins no command.
+    /// Whether an argument is SQL, and not the path of a file. If there is no such file, the argument is SQL, unless it
+    /// can only be a wrong path: without a space, but with a slash, or with a dot that begins no command.
     private static func isSQL(_ argument: String) -> Bool {
         if argument == "-" || Files.exists(argument) { return false }
         return argument.utf8.contains { $0 <= 0x20 } || !argument.dropFirst().contains(".") && !argument.contains("/")
     }
 
-    /// All of it.
+    /// The whole text of a script.
     ///
-    /// - Throws: ``CommandFailure`` with the place in the script of what is no text.
+    /// - Throws: ``CommandFailure`` that names the place in the script of bytes that are no text.
     static func text(path: String?, _ output: Output) throws -> String {
         let descriptor = try open(path)
         var bytes: [UInt8] = []

@@ -1,8 +1,8 @@
 internal import SQLText
 
-/// The text of a script, from its bytes.
+/// Makes text of a script's bytes.
 enum ScriptText {
-    /// The offsets of bytes that are no text: NULs, and what is not valid UTF-8.
+    /// The offsets of bytes that are no text: NULs, and bytes that are not valid UTF-8.
     static func unreadable(_ bytes: [UInt8]) -> [Int] {
         if !bytes.contains(0), String(validating: bytes, as: UTF8.self) != nil { return [] }
         var offsets: [Int] = []
@@ -21,16 +21,17 @@ enum ScriptText {
         }
     }
 
-    /// - Throws: ``CommandFailure`` when not all of it is text.
+    /// - Throws: ``CommandFailure`` if some of the bytes are no text.
     static func whole(_ bytes: [UInt8], in file: String) throws(CommandFailure) -> String {
         guard let first = unreadable(bytes).first else { return String(decoding: bytes, as: UTF8.self) }
         let (line, column) = SQLScript(String(decoding: bytes[..<first], as: UTF8.self)).position(of: first)
         throw CommandFailure(placed("line \(line), column \(column): \(failure.message)", in: file))
     }
 
-    /// What the library says of a script that was read from a file, with the file's name: `new.sql:3:7: …`, as compilers do.
+    /// A message of the library about a script that was read from a file, with the file's name as compilers give it:
+    /// `new.sql:3:7: …`.
     ///
-    /// - Parameter path: The file; `-` for standard input.
+    /// - Parameter path: The file's path; `-` for standard input.
     static func placed(_ message: String, in path: String) -> String {
         let file = path == "-" ? "standard input" : path
         guard let match = message.firstMatch(of: #/^line (\d+), column (\d+): /#) else { return message }

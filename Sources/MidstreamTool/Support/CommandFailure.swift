@@ -1,7 +1,7 @@
 internal import Midstream
 internal import SQLiteConnection
 
-/// Why a command cannot do what it was asked.
+/// Why a command cannot do what it was asked to do.
 struct CommandFailure: Error, Equatable {
     var message: String
 
@@ -9,16 +9,17 @@ struct CommandFailure: Error, Equatable {
         self.message = message
     }
 
-    /// Runs `body`; an error of SQLite that it throws is told together with the file's path.
+    /// Runs `body`. If it throws an error of SQLite, the path of the file is added to the error.
     ///
-    /// - Parameter other: Another file that it may be about, which is named already then.
+    /// - Parameter other: Another file that the error may be about. If the error names that file already, no path is
+    ///   added.
     static func naming<Result>(_ path: String, or other: String? = nil, _ body: () throws -> Result) throws -> Result {
         do {
             return try body()
         } catch let error as SQLiteError {
-            // SQLite says that it cannot open or read it, and not why.
+            // SQLite says that it cannot open or read a directory, but not why.
             if Files.isDirectory(path) { throw CommandFailure("\(path) is a directory: name a database file") }
-            // Of a full disk it is told which file is on it.
+            // An error of a full disk already says which file is on the disk.
             let isNamed =
                 error.message.hasPrefix("the disk of ")
                 || [path, other].contains { $0.map(error.message.contains) ?? false }
@@ -27,7 +28,7 @@ struct CommandFailure: Error, Equatable {
     }
 }
 
-/// An error in words. The text of statements stays out, since literals in it may be secrets.
+/// An error in words. The text of statements is left out, since literals in it may be secrets.
 func message(of error: any Error) -> String {
     switch error {
     case let error as CommandFailure: error.message

@@ -1,9 +1,9 @@
-/// The library's messages in the words of the command.
+/// Translates the library's messages into the words of the command.
 ///
-/// The library tells what to do in terms of its API. Of a shell nobody calls that: each such term has an option or a command in its
-/// place. A test makes sure that no term of the API is left in what the command can print.
+/// The library says what to do in terms of its API, which nobody can call from a shell. So each such term is replaced
+/// by an option or a command. A test makes sure that no term of the API is left in anything that the command can print.
 enum CommandWords {
-    /// What a message of the library is called in the command, longer phrases first.
+    /// Phrases of the library's messages, and what the command says instead. Longer phrases come first.
     static let terms: [(api: String, command: String)] = [
         (
             "by the source of addMigration or by DatabaseConfiguration.sourceKey",

@@ -1,4 +1,4 @@
-/// What the process tells its parent.
+/// What the process tells its parent when it ends.
 enum ExitCode: Equatable {
     case success
     case failure

@@ -17,7 +17,7 @@ enum Files {
         return stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
     }
 
-    /// Whether both paths lead to one file.
+    /// Whether both paths lead to the same file.
     static func areSame(_ first: String, _ second: String) -> Bool {
         var a = stat()
         var b = stat()
@@ -25,18 +25,18 @@ enum Files {
         return a.st_dev == b.st_dev && a.st_ino == b.st_ino
     }
 
-    /// Whether a file has no byte.
+    /// Whether a file has no bytes.
     static func isEmpty(_ path: String) -> Bool {
         var status = stat()
         return stat(path, &status) == 0 && status.st_size == 0
     }
 
-    /// Removes a file; what is not there is no error.
+    /// Removes a file. A file that does not exist is no error.
     static func remove(_ path: String) {
         unlink(path)
     }
 
-    /// Runs `body` with a new folder, which is removed in the end with the files that it has.
+    /// Runs `body` with a new folder. The folder and its files are removed in the end.
     static func withTemporaryFolder<Result>(_ body: (String) throws -> Result) throws -> Result {
         let parent = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
         var template = Array((parent + "/midstream-XXXXXX").utf8CString)

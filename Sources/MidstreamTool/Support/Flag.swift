@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// A flag that is raised once, on whatever thread.
+/// A flag that can be raised once, on any thread.
 final class Flag: Sendable {
     private let state = Atomic<Bool>(false)
 
@@ -8,7 +8,7 @@ final class Flag: Sendable {
     var isRaised: Bool { state.load(ordering: .acquiring) }
 }
 
-/// A number that counts up, on whatever thread.
+/// A number that counts up, on any thread.
 final class Counter: Sendable {
     private let state = Atomic<Int>(0)
 

@@ -9,10 +9,10 @@ internal import Synchronization
     internal import Musl
 #endif
 
-/// Notes Ctrl-C and a request to end, so that work can stop between two steps. The second time ends the process at
-/// once; the files stand that too.
+/// Notes Ctrl-C and a request to end, so that work can stop between two steps. A second signal ends the process at
+/// once, and the files survive that too.
 ///
-/// Unchecked: the sources are made and cancelled by the one who owns it, and everything else is Sendable.
+/// Unchecked Sendable: only the owner makes and cancels the sources, and everything else is Sendable.
 final class SignalWatch: @unchecked Sendable {
     private let received = Atomic<Int32>(0)
     private let wakeUp = DispatchSemaphore(value: 0)
@@ -32,13 +32,13 @@ final class SignalWatch: @unchecked Sendable {
         }
     }
 
-    /// The signal that came; `nil` before one has.
+    /// The signal that has come; `nil` before one has come.
     var signalReceived: Int32? {
         let number = received.load(ordering: .relaxed)
         return number == 0 ? nil : number
     }
 
-    /// Sleeps, but no longer than until a signal comes.
+    /// Sleeps for a duration, or until a signal comes.
     func sleep(_ duration: Duration) {
         let (seconds, attoseconds) = duration.components
         let nanoseconds = Int(clamping: seconds) * 1_000_000_000 + Int(attoseconds / 1_000_000_000)

@@ -6,18 +6,18 @@
     internal import Musl
 #endif
 
-/// The few calls of the system that the tool needs.
+/// The few system calls that the tool needs.
 enum SystemCalls {
     static let standardInput: Int32 = 0
     static let standardOutput: Int32 = 1
     static let standardError: Int32 = 2
 
-    /// The number of the signal, and the error, of a reader that has gone.
+    /// The number of the signal, and of the error, when the reader of a pipe has gone.
     static let brokenPipe = (signal: SIGPIPE, error: EPIPE)
 
-    /// Writes all of it, or as much as the reader takes.
+    /// Writes all bytes, or as many as the reader takes.
     ///
-    /// - Returns: The error's number when it has not all been written.
+    /// - Returns: The error's number if not all bytes have been written.
     @discardableResult
     static func write(_ bytes: [UInt8], to descriptor: Int32) -> Int32? {
         var done = 0
@@ -27,7 +27,7 @@ enum SystemCalls {
             }
             if count < 0, errno == EINTR { continue }
             if count < 0, errno == EAGAIN {
-                // What reads it has the pipe not wait.
+                // The pipe's reader has made the pipe non-blocking.
                 var wait = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 poll(&wait, 1, -1)
                 continue
@@ -48,9 +48,9 @@ enum SystemCalls {
         #endif
     }
 
-    /// Reads what is there, at least one byte; nothing at the end.
+    /// Reads the bytes that are available, at least one; no bytes at the end.
     ///
-    /// - Returns: `nil` when it cannot be read.
+    /// - Returns: `nil` if the file cannot be read.
     static func read(_ descriptor: Int32, atMost capacity: Int = 65_536) -> [UInt8]? {
         var count: Int?
         let bytes = [UInt8](unsafeUninitializedCapacity: capacity) { buffer, initialized in
@@ -60,9 +60,9 @@ enum SystemCalls {
         return count.map { _ in bytes }
     }
 
-    /// Reads what is there into memory: so many bytes, at least one; 0 at the end.
+    /// Reads the bytes that are available into memory, at least one. Returns how many; 0 at the end.
     ///
-    /// - Returns: `nil` when it cannot be read.
+    /// - Returns: `nil` if the file cannot be read.
     static func read(_ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         while true {
             #if canImport(Glibc)
@@ -77,13 +77,13 @@ enum SystemCalls {
         }
     }
 
-    /// Opens a file to read it; `nil` when it cannot be.
+    /// Opens a file for reading; `nil` if that fails.
     static func openForReading(_ path: String) -> Int32? {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         return descriptor < 0 ? nil : descriptor
     }
 
-    /// Opens the terminal that the process was started from; `nil` when there is none.
+    /// Opens the terminal from which the process was started; `nil` if there is none.
     static func openTerminal() -> Int32? {
         let descriptor = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY)
         return descriptor < 0 ? nil : descriptor
@@ -99,9 +99,11 @@ enum SystemCalls {
         #endif
     }
 
-    /// Moves a variable's value out of the environment: it is overwritten there, and then removed.
+    /// Moves a variable's value out of the environment. The value is overwritten there, and the variable is then
+    /// removed.
     ///
-    /// - Returns: The value's length, that of the buffer when it does not fit; `nil` when there is no such variable.
+    /// - Returns: The value's length; the buffer's length if the value does not fit; `nil` if there is no such
+    ///   variable.
     static func takeEnvironment(_ name: String, into buffer: UnsafeMutableRawBufferPointer) -> Int? {
         guard let value = getenv(name) else { return nil }
         let length = strlen(value)
@@ -111,14 +113,14 @@ enum SystemCalls {
         return min(length, buffer.count)
     }
 
-    /// What the last call that failed had to say.
+    /// The message of the last call that failed.
     static var lastError: String { message(ofError: errno) }
 
     static func message(ofError number: Int32) -> String { String(cString: strerror(number)) }
 
     static func isTerminal(_ descriptor: Int32) -> Bool { isatty(descriptor) == 1 }
 
-    /// The terminal's width in columns; 80 where it does not say.
+    /// The terminal's width in columns; 80 if the terminal does not tell it.
     static func terminalWidth() -> Int {
         var size = winsize()
         guard ioctl(standardOutput, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }

@@ -1,4 +1,4 @@
-/// Something of the source that is about a table which moves, and stays in the source.
+/// An object of the source that is about a table which moves, and that stays in the source.
 struct LeftObject: Hashable {
     /// `view`, `trigger` or `virtual table`.
     var kind: String

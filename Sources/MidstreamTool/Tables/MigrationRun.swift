@@ -1,13 +1,13 @@
 internal import Midstream
 internal import Synchronization
 
-/// Moves all that is left, and shows progress and summary.
+/// Moves all rows that are left, and shows progress and summary.
 struct MigrationRun {
     let arguments: RunArguments
     let signals: SignalWatch
     let output: Output
 
-    /// Makes steps until all has moved, or a signal comes.
+    /// Makes steps until all rows have moved, or until a signal comes.
     func move(_ database: Database, target: String, keys: FileKeys) throws -> MoveSummary {
         let kept = Mutex<[(table: String, path: String?, reason: String)]>([])
         let keptFiles = Mutex<[String]>([])
@@ -34,7 +34,7 @@ struct MigrationRun {
         )
         defer { display.end() }
         var last = start
-        // Another process may cancel it.
+        // Another process may cancel the migration.
         let signal = try loop.run(until: { $0.isFinished || $0.tables.contains(where: \.isReturning) }) { progress in
             tally.add(progress)
             display.show(tally)
@@ -58,7 +58,7 @@ struct MigrationRun {
         return MoveSummary(tally: tally, elapsed: display.elapsed, signal: signal)
     }
 
-    /// - Throws: Where a table's rows are on their way back: in the end the target has none of them.
+    /// - Throws: An error if a table's rows are returning: in the end the target has none of them.
     private static func checkReturning(_ progress: MigrationProgress) throws {
         guard let table = progress.tables.first(where: \.isReturning) else { return }
         throw CommandFailure(

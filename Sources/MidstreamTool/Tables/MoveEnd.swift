@@ -2,13 +2,13 @@ internal import Midstream
 internal import SQLiteConnection
 
 extension MigrationProgress.Table {
-    /// Whether a move that the target knows no more has come to its end, and was not cancelled: what its source tells.
+    /// Whether a move that the target no longer knows has come to its end, and was not cancelled. The source tells.
     ///
-    /// - Throws: ``/SQLiteConnection/SQLiteError`` when the source cannot be read.
+    /// - Throws: ``/SQLiteConnection/SQLiteError`` if the source cannot be read.
     func hasMoved(target: String, keys: FileKeys) throws -> Bool {
-        // Another file has taken it over.
+        // Another file has taken the move over.
         if movesOnTo != nil { return true }
-        // A file goes when all of it has moved.
+        // A source's file may be deleted when all of it has moved.
         if let sourcePath, !Files.exists(sourcePath) { return true }
         let options = OpenOptions(access: .readOnly, key: sourcePath == nil ? keys.target : keys.source)
         let connection = try Connection(path: sourcePath ?? target, options: options)
@@ -17,7 +17,7 @@ extension MigrationProgress.Table {
         return try sourcePath == nil ? isGoneOrFenced(connection) : isReleased(connection)
     }
 
-    /// Whether the source has a claim of the move that says so.
+    /// Whether the source has a claim of the move which says that the rows have moved.
     private func isReleased(_ source: Connection) throws -> Bool {
         let hasClaims = try source.fetchOne(
             "SELECT 1 FROM main.sqlite_master WHERE type = 'table' AND name = 'midstream_claims'"
@@ -30,7 +30,8 @@ extension MigrationProgress.Table {
         return claim != nil
     }
 
-    /// A source table in the target's own file is dropped when all has moved, or keeps a fence that names the target's table.
+    /// Whether a source table in the target's own file is gone or fenced. It is dropped when all its rows have moved,
+    /// or it keeps a fence that names the target's table.
     private func isGoneOrFenced(_ connection: Connection) throws -> Bool {
         let objects = try connection.fetchAll(
             "SELECT type, sql FROM main.sqlite_master WHERE type = 'table' AND name = ?1 COLLATE NOCASE OR type = 'trigger' "

@@ -3,11 +3,11 @@ internal import SQLiteConnection
 internal import SQLText
 internal import Synchronization
 
-/// A migration that is to begin, or to go on.
+/// A migration that is to begin or to go on.
 struct MoveRequest {
     var source: String
     var target: String
-    /// Each once.
+    /// The tables that are to move, each of them once.
     var tables: [TableChoice]
     var condition: String?
     private var columns: [ColumnChoice] = []
@@ -20,7 +20,7 @@ struct MoveRequest {
     private var isSameFile: Bool
     private var keys: FileKeys
 
-    /// Reads the source, and finds out which of its tables are meant.
+    /// Reads the source, and finds out which of its tables are to move.
     ///
     /// - Throws: ``CommandFailure`` before anything has been done.
     init(_ arguments: MoveArguments, source: String, target: String, keys: FileKeys) throws {
@@ -46,7 +46,7 @@ struct MoveRequest {
         }
     }
 
-    /// Tables that keep their names.
+    /// A request to move tables that keep their names.
     init(tables: [String], source: String, target: String) throws {
         self.source = source
         self.target = target
@@ -57,17 +57,18 @@ struct MoveRequest {
         isSameFile = Files.areSame(source, target)
     }
 
-    /// What has been found when the tables had begun to move.
+    /// What was found out when the tables had begun to move.
     struct Begun {
-        /// Those that had moved before.
+        /// The named tables that had already moved before.
         var movedBefore: [TableChoice] = []
-        /// What of the source is about its tables, and stays there.
+        /// The objects of the source that are about its tables, and that stay there.
         var left: [LeftObject] = []
-        /// What has become of tables that had moved before, in sentences.
+        /// Sentences about what has become of tables that had already moved before.
         var notes: [String] = []
     }
 
-    /// Creates the tables that the target lacks, and begins the migration. Does nothing for what has begun or ended.
+    /// Creates the tables that the target lacks, and begins the migration. Does nothing for a migration that has
+    /// already begun or ended.
     @discardableResult
     func begin(in database: Database) throws -> Begun {
         if tables.isEmpty { return Begun() }
@@ -89,7 +90,7 @@ struct MoveRequest {
             }
         }
         let moving: Set<String>
-        // Those that were created, and into which nothing comes: their rows have moved before.
+        // The tables that were created in vain, since no row comes into them: their rows have moved before.
         let vain: [String]
         do {
             let begun = Set(try addMigration(to: database, created: created).map(SQLIdentifier.lowercased))
@@ -105,7 +106,7 @@ struct MoveRequest {
                 }
             }
         } catch {
-            // What has been stored of the migration needs its table.
+            // A table must stay if something of the migration has been stored for it.
             let begun = Set(try database.readMigrationProgress().tables.map { SQLIdentifier.lowercased($0.name) })
             let left = created.filter { !begun.contains(SQLIdentifier.lowercased($0)) }
             try? database.write { try dropTables(left, $0) }
@@ -120,7 +121,7 @@ struct MoveRequest {
         )
     }
 
-    /// Looks whether it could begin, in copies that are removed, and changes nothing.
+    /// Finds out whether the migration could begin, by trying it in copies that are removed. Changes nothing.
     ///
     /// - Parameter folder: A folder for the copies.
     func rehearse(in folder: String) throws -> Rehearsal {
@@ -128,7 +129,7 @@ struct MoveRequest {
         here.tables = []
         var states: [TableChoice: Rehearsal.State] = [:]
         func rehearsal(_ left: [LeftObject]) -> Rehearsal {
-            // What is given up goes with its table.
+            // An object that is given up is dropped with its table.
             Rehearsal(
                 source: source,
                 tables: tables.map { ($0, states[$0] ?? .canMove) },
@@ -156,7 +157,7 @@ struct MoveRequest {
         let database = try Database(path: scratch, key: keys.target)
         defer { database.close() }
         let created = try database.write { try there.createMissingTables($0) }
-        // There, its own file is another one.
+        // In the copy, the target's own file is another file.
         there.isSameFile = false
         there.keys.source = isSameFile ? keys.target : keys.source
         try there.rehearse(database, created: created)
@@ -175,7 +176,7 @@ struct MoveRequest {
 
     /// - Returns: The tables that have rows to come.
     private func addMigration(to database: Database, created: [String]) throws -> [String] {
-        // Tables that are created later are the script's own affair.
+        // Tables that are created later are up to the script.
         let hasBegun = Flag()
         defer { hasBegun.raise() }
         return try database.addMigration(
@@ -187,10 +188,10 @@ struct MoveRequest {
         }
     }
 
-    /// Chooses the tables that are to move.
+    /// A filter that chooses the tables that are to move.
     ///
-    /// - Parameter created: The tables that were created as they are in the source: what their triggers did for the rows, they have
-    ///   done there.
+    /// - Parameter created: The tables that were created as they are in the source. What their triggers did for the
+    ///   rows has been done in the source.
     private func filter(created: [String]) -> @Sendable (inout TableMigration) -> Void {
         let sources = Dictionary(uniqueKeysWithValues: tables.map { (SQLIdentifier.lowercased($0.target), $0.source) })
         return { [condition, columns, ignoresUnmatchedColumns, firesTriggers, waivedForeignKeys] table in
@@ -207,7 +208,7 @@ struct MoveRequest {
         }
     }
 
-    /// - Returns: The names of those that it created.
+    /// - Returns: The names of the tables that were created.
     private func createMissingTables(_ access: DatabaseAccess) throws -> [String] {
         let objects = try access.fetchAll("SELECT name, type, sql FROM main.sqlite_master")
         var taken = Set(try objects.map { SQLIdentifier.lowercased(try $0.get(0)) })
@@ -229,7 +230,7 @@ struct MoveRequest {
             created.append(choice.target)
         }
         try checkTables(access)
-        // Their programs may name other tables that have come.
+        // The triggers come last, since their programs may name other tables that have just been created.
         for choice in tables where created.contains(choice.target) {
             guard let table = schema.table(named: choice.source) else { continue }
             for trigger in table.triggers {
@@ -246,7 +247,7 @@ struct MoveRequest {
         return created
     }
 
-    /// Makes sure that rows can move into what has the tables' names in the target.
+    /// Makes sure that rows can move into the objects of the target that have the tables' names.
     private func checkTables(_ access: DatabaseAccess) throws {
         let objects = try access.fetchAll("SELECT name, type, sql FROM main.sqlite_master")
         let movable = Set(try access.movableTableNames().map(SQLIdentifier.lowercased))
@@ -258,7 +259,7 @@ struct MoveRequest {
                     "\(choice.target) is the name of \(type == "index" ? "an" : "a") \(type) of the target, not of a table"
                 )
             }
-            // SQLite writes these two words itself.
+            // SQLite itself writes these two words, so they are always spelt like this.
             let isVirtual = try object.get(2, as: String?.self)?.hasPrefix("CREATE VIRTUAL") ?? false
             throw CommandFailure(
                 isVirtual
@@ -269,7 +270,7 @@ struct MoveRequest {
         }
     }
 
-    /// Creates a trigger, if all that its program names is in the target.
+    /// Creates a trigger, if everything that its program names is in the target.
     private func create(_ trigger: String, on table: String, _ access: DatabaseAccess) throws -> Bool {
         let name = "main." + SQLIdentifier.quoted(table)
         let columns = try access.fetchAll("PRAGMA main.table_info(\(SQLIdentifier.quoted(table)))").map {
@@ -283,10 +284,10 @@ struct MoveRequest {
         var isComplete = true
         do {
             try access.execute(trigger)
-            // SQLite looks the names up when the trigger would fire.
+            // SQLite looks up the names when the trigger would fire.
             for statement in statements { _ = try access.fetchAll("EXPLAIN " + statement) }
         } catch let error as SQLiteError where error.code == .error {
-            // Functions and collations are the application's, which is not here.
+            // Functions and collations are the application's, and are not known here.
             isComplete = ["no such function", "no such collation"].contains(where: error.message.hasPrefix)
         }
         if !isComplete { try access.execute("ROLLBACK TO midstream_trigger") }
@@ -294,13 +295,13 @@ struct MoveRequest {
         return isComplete
     }
 
-    /// What of the source is about its tables, and has no counterpart in the target.
+    /// The objects of the source that are about its tables and have no counterpart in the target.
     private func left(in database: Database) throws -> [LeftObject] {
         let rows = try database.fetchAll(
             "SELECT name, tbl_name, sql FROM main.sqlite_master WHERE type IN ('table', 'view', 'trigger')"
         )
         let names = Set(try rows.map { SQLIdentifier.lowercased(try $0.get(0)) })
-        /// Whether the target's table has what was made of a trigger within the file.
+        /// Whether the target's table has the trigger that was made of a source's trigger within the same file.
         func hasCome(_ object: SourceSchema.Object, on choice: TableChoice) throws -> Bool {
             try object.kind == "trigger"
                 && rows.contains { row in

@@ -1,27 +1,27 @@
 internal import Midstream
 internal import SQLText
 
-/// What has moved so far, table by table. A table that is done leaves the progress, and stays here.
+/// What has moved so far, table by table. A table that is done disappears from the progress, but stays here.
 struct MoveTally {
     struct Table {
         var progress: MigrationProgress.Table
         var isDone = false
-        /// Whether the target knows it no more, and it was not seen to be done.
+        /// Whether the target no longer knows the table, although it was not seen to be done.
         var isGone = false
-        /// Why the source table stays; `nil` when it went, or has yet to.
+        /// Why the source table stays; `nil` if it has been dropped, or is yet to be dropped.
         var keptBecause: String?
     }
 
     private(set) var tables: [Table] = []
-    /// The positions of the moves in it.
+    /// The positions of the moves in `tables`.
     private var positions: [Move: Int] = [:]
-    /// Rows that steps moved.
+    /// How many rows the steps have moved.
     private(set) var moved: Int64 = 0
 
     /// What the last step did.
     private(set) var outcome = MigrationProgress.Outcome.idle
 
-    /// Counts the rows of tables for which no step has done so yet.
+    /// Counts the rows of those tables for which no step has counted them yet.
     init(_ progress: MigrationProgress, target: String, keys: FileKeys = FileKeys()) {
         var progress = progress
         var count = RowCount(target: target, keys: keys)
@@ -54,7 +54,7 @@ struct MoveTally {
         }
     }
 
-    /// What tells a move from others, at any time.
+    /// Distinguishes a move from all others, at any time.
     private struct Move: Hashable {
         var name: String
         var sourceTable: String
@@ -65,7 +65,7 @@ struct MoveTally {
         }
     }
 
-    /// - Parameter path: The source table's file; `nil` for the target's own.
+    /// - Parameter path: The path of the source table's file; `nil` for the target's own file.
     mutating func noteKept(sourceTable: String, of path: String?, because reason: String) {
         for index in tables.indices {
             let table = tables[index].progress
@@ -78,7 +78,8 @@ struct MoveTally {
         }
     }
 
-    /// Whether both are one file, or none. A path may lead there through links, or to nothing any more.
+    /// Whether both paths lead to the same file, or neither is given. A path may lead to the file through links, or may
+    /// lead nowhere any more.
     private static func isSameFile(_ first: String?, _ second: String?) -> Bool {
         guard let first, let second else { return first == nil && second == nil }
         return first == second || Files.areSame(first, second)
@@ -86,17 +87,17 @@ struct MoveTally {
 
     var isFinished: Bool { tables.allSatisfy(\.isDone) }
 
-    /// Rows that are in the target for good.
+    /// How many rows are in the target for good.
     var settledRows: Int64 {
         tables.reduce(0) { $0 + ($1.isDone ? $1.progress.totalRows ?? $1.progress.movedRows : $1.progress.movedRows) }
     }
 
-    /// Rows in all; `nil` until every table's are counted.
+    /// The number of all rows; `nil` until the rows of every table are counted.
     var totalRows: Int64? {
         tables.reduce(0) { sum, table in sum.flatMap { sum in table.progress.totalRows.map { sum + $0 } } }
     }
 
-    /// From 0 to 1; `nil` while rows are being counted.
+    /// The share of the rows that are in the target, from 0 to 1; `nil` while rows are being counted.
     var fraction: Double? {
         if isFinished { return 1 }
         guard let total = totalRows else { return nil }

@@ -1,7 +1,7 @@
 internal import Midstream
 internal import SQLText
 
-/// What `--dry-run` has found: that all of it could begin, or has begun.
+/// What `--dry-run` has found out: that every table could begin to move, or has begun.
 struct Rehearsal {
     /// How far a table is.
     enum State: String {
@@ -23,7 +23,7 @@ struct Rehearsal {
 
     let source: String
     var tables: [(choice: TableChoice, state: State)]
-    /// What of the source is about the tables, and would stay there.
+    /// The objects of the source that are about the tables and would stay there.
     var left: [LeftObject] = []
 
     var text: String {

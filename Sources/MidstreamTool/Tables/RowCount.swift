@@ -2,7 +2,8 @@ internal import Midstream
 internal import SQLText
 internal import SQLiteConnection
 
-/// Counts the rows of sources. Each file is opened once: SQLite reads all of a schema, which may have thousands of tables.
+/// Counts the rows of sources. Each file is opened only once, since SQLite reads all of its schema, which may have
+/// thousands of tables.
 struct RowCount {
     private let target: String
     private let keys: FileKeys
@@ -13,13 +14,14 @@ struct RowCount {
         self.keys = keys
     }
 
-    /// The rows that belong: as a step has counted them, or as the source tells now; `nil` when it cannot be read.
+    /// The number of rows that belong to the move, as a step has counted them, or as the source tells now; `nil` if the
+    /// source cannot be read.
     ///
     /// - Complexity: O(rows) before a step has counted, then O(1).
     mutating func rows(of table: MigrationProgress.Table) -> Int64? {
         if let totalRows = table.totalRows { return totalRows }
         guard let connection = connection(to: table.sourcePath) else { return nil }
-        // The condition on a line of its own, so that no comment in it reaches what follows.
+        // The condition is on a line of its own, so that no comment in it reaches what follows.
         let condition = table.condition.map { " WHERE (\($0)\n)" } ?? ""
         let name = SQLIdentifier.quoted(table.sourceTable)
         return try? connection.fetchValue("SELECT count(*) FROM main.\(name)\(condition)")

@@ -2,13 +2,13 @@ internal import Midstream
 internal import SQLText
 internal import SQLiteConnection
 
-/// What the source has, read before anything is done.
+/// The source's schema, read before anything is done.
 struct SourceSchema {
     struct Table {
         var name: String
-        /// CREATE TABLE as the source stores it.
+        /// The CREATE TABLE as the source stores it.
         var sql: String
-        /// The indexes that have a CREATE INDEX of their own.
+        /// The indexes that have their own CREATE INDEX.
         var indexes: [Object]
         var triggers: [Object]
     }
@@ -18,17 +18,17 @@ struct SourceSchema {
         /// `index`, `view`, `trigger`, or `virtual table`.
         var kind: String
         var name: String
-        /// The table or view that it is on; its own name otherwise.
+        /// The table or view that the object is on; the object's own name if it is on none.
         var owner: String
         var sql: String
     }
 
-    /// In the order of their creation.
+    /// The tables, in the order of their creation.
     private(set) var tables: [Table] = []
     /// Views, triggers and virtual tables, in the order of their creation.
     private(set) var others: [Object] = []
 
-    /// - Throws: ``CommandFailure`` when the file is missing or is no database.
+    /// - Throws: ``CommandFailure`` if the file is missing or is no database.
     init(path: String, key: EncryptionKey?) throws {
         guard Files.exists(path) else { throw CommandFailure("there is no source file \(path)") }
         try CommandFailure.naming(path) {
@@ -42,7 +42,7 @@ struct SourceSchema {
         tables.first { SQLIdentifier.equal($0.name, name) }
     }
 
-    /// Those of some names that nothing of it has. What has gone with its table is not there any more.
+    /// The names that no object of the source has. An object that was dropped with its table no longer exists.
     func unknown(among names: Set<String>) -> [String] {
         let known = SQLNameSet(
             tables.map(\.name) + others.map(\.name) + ["user_version", "application_id"]
@@ -50,7 +50,7 @@ struct SourceSchema {
         return names.filter { !known.contains($0) }.sorted()
     }
 
-    /// Tells of names of `--give-up` that may be misspelt.
+    /// Tells the user about names of `--give-up` that may be misspelt.
     static func tellUnknown(among names: Set<String>, of path: String, key: EncryptionKey?, _ output: Output) throws {
         guard !names.isEmpty, Files.exists(path) else { return }
         for name in try SourceSchema(path: path, key: key).unknown(among: names) {
@@ -63,7 +63,7 @@ struct SourceSchema {
             "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE sql IS NOT NULL ORDER BY rowid"
         ).map { row in
             let (type, sql): (String, String) = (try row.get(0), try row.get(3))
-            // SQLite writes these two words itself.
+            // SQLite itself writes these two words, so they are always spelt like this.
             let isVirtual = type == "table" && sql.hasPrefix("CREATE VIRTUAL")
             return Object(
                 kind: isVirtual ? "virtual table" : type,
@@ -84,8 +84,8 @@ struct SourceSchema {
         others = objects.filter { !["table", "index"].contains($0.kind) }
     }
 
-    /// The views, virtual tables and triggers that mention a table, the triggers on it included, and the virtual tables that these
-    /// triggers fill.
+    /// The views, virtual tables and triggers that mention a table, including the triggers on the table, and the
+    /// virtual tables that these triggers fill.
     func objects(about table: String) -> [Object] {
         func mentions(_ object: Object, _ name: String) -> Bool {
             SQLScript(object.sql).outline().mentions([SQLIdentifier.lowercased(name)])

@@ -1,24 +1,24 @@
 internal import Midstream
 
-/// Makes steps until everything has moved, or returned, or a signal comes.
+/// Makes steps until everything has moved or returned, or until a signal comes.
 struct StepLoop {
     let database: Database
     let signals: SignalWatch
     /// The time that a step may take.
     var budget: Duration
-    /// The time from the beginning of a step to that of the next; zero for none between them.
+    /// The time from the beginning of a step to the beginning of the next; zero for no pause between steps.
     var interval: Duration = .zero
-    /// The tables that steps are made of, in turn; none for steps of all.
+    /// The tables for which steps are made, in turn; empty for steps of all tables.
     var tables: [String] = []
 
-    /// How long a step that could do nothing is waited after.
+    /// How long to wait after a step that could do nothing.
     private static let patience = Duration.milliseconds(5)
 
     /// - Parameters:
     ///   - isOver: Whether a step was the last one.
     ///   - onStep: Called with the progress after each step.
-    /// - Returns: The signal that ended it; `nil` when it is over.
-    /// - Throws: Also when what is left is another file's to move.
+    /// - Returns: The signal that ended the loop; `nil` if the last step has been made.
+    /// - Throws: Errors of steps; also an error if only another file can move what is left.
     func run(until isOver: (MigrationProgress) -> Bool = { $0.isFinished }, _ onStep: (MigrationProgress) -> Void)
         throws -> Int32?
     {

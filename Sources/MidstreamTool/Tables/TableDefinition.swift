@@ -2,9 +2,10 @@ internal import SQLText
 
 /// The statements that create a source's table in the target, under the target's name.
 enum TableDefinition {
-    /// CREATE TABLE and CREATE INDEX, edited where the names stand and the same everywhere else.
+    /// The CREATE TABLE and the CREATE INDEXes, with the names edited and every other byte kept.
     ///
-    /// - Parameter takenNames: Lower-case names that the target's schema has. An index gets another name than these.
+    /// - Parameter takenNames: The names in the target's schema, in lower case. An index gets a name that is not among
+    ///   them.
     static func statements(
         for table: SourceSchema.Table,
         named target: String,
@@ -20,9 +21,10 @@ enum TableDefinition {
         return statements
     }
 
-    /// CREATE TRIGGER, edited where it names itself and its table.
+    /// The CREATE TRIGGER, with its own name and its table's name edited.
     ///
-    /// - Returns: `nil` where its program names the source's table, which has another name in the target.
+    /// - Returns: `nil` if the trigger's program names the source's table and that table has another name in the
+    ///   target.
     static func trigger(
         _ trigger: SourceSchema.Object,
         of table: SourceSchema.Table,

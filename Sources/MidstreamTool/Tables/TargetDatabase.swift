@@ -6,14 +6,15 @@ enum TargetDatabase {
     /// A target whose migration has begun.
     struct Opened {
         let database: Database
-        /// What has been found of the tables that are named.
+        /// What was found out about the named tables.
         var begun = MoveRequest.Begun()
     }
 
-    /// Opens it, and begins the migration that the arguments name, or goes on with the one that is stored in it.
+    /// Opens the target, and begins the migration that the arguments name, or goes on with the migrations that are
+    /// stored in the target.
     ///
-    /// - Parameter createsFile: Whether a target that does not exist is created although nothing moves into it.
-    /// - Throws: ``UsageError`` for the command when a source is given, but nothing that moves.
+    /// - Parameter createsFile: Whether a target that does not exist is created even if nothing moves into it.
+    /// - Throws: ``UsageError`` for the command if a source is given, but no tables that move.
     static func open(
         _ path: String,
         _ arguments: MoveArguments,
@@ -60,9 +61,9 @@ enum TargetDatabase {
         }
     }
 
-    /// Looks whether a migration could begin, and changes nothing.
+    /// Finds out whether a migration could begin, and changes nothing.
     ///
-    /// - Returns: The tables that would move, and what of the source is about them and would stay.
+    /// - Returns: The tables that would move, and the objects of the source that are about them and would stay.
     static func rehearse(
         _ path: String,
         _ arguments: MoveArguments,
@@ -114,7 +115,7 @@ enum TargetDatabase {
         }
     }
 
-    /// Opens a new file, or one that was made of the source, and has all of the source move into it.
+    /// Opens a new file, or one that was made of the source, and lets all of the source move into it.
     static func openMovingAll(
         of source: String,
         into path: String,
@@ -122,7 +123,7 @@ enum TargetDatabase {
         _ retirement: SourceRetirement,
         givingUp names: Set<String>
     ) throws -> Database {
-        // So that an error is told with the file that it is about.
+        // This makes sure that an error names the file that it is about.
         if Files.exists(source) { _ = try SourceSchema(path: source, key: keys.source) }
         return try CommandFailure.naming(path, or: source) {
             try Database.checkTarget(
@@ -146,7 +147,8 @@ enum TargetDatabase {
         }
     }
 
-    /// Removes a file that this process has created in vain, as for a migration that was refused, unless another process uses it.
+    /// Removes a file that this process has created in vain, for instance for a migration that was refused. The file
+    /// stays if another process uses it.
     static func removeIfEmpty(_ path: String, _ keys: FileKeys) {
         let options = OpenOptions(access: .readWrite, key: keys.target)
         guard Files.exists(path), let connection = try? Connection(path: path, options: options) else { return }
@@ -159,13 +161,13 @@ enum TargetDatabase {
             guard try connection.fetchOne("SELECT 1 FROM main.sqlite_master") == nil else { return }
             Files.remove(path)
         } catch {
-            // Another process uses the file, which stays.
+            // Another process uses the file, so it stays.
         }
     }
 
     /// Opens a file that exists.
     ///
-    /// - Parameter begins: Whether rows may begin to move, beside readers. Else the file keeps the journal that it has.
+    /// - Parameter begins: Whether rows may begin to move while others read. Otherwise the file keeps its journal mode.
     static func openStored(_ path: String, _ keys: FileKeys, begins: Bool = false) throws -> Database {
         if !Files.exists(path) { throw CommandFailure("there is no file \(path)") }
         return try open(path, keys, journalMode: begins ? .wal : .unchanged)
