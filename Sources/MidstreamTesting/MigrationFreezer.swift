@@ -1,6 +1,6 @@
 public import Midstream
 
-/// Moves a share of each moving table's rows and leaves it at that, so that a test runs with rows on both sides.
+/// Moves a share of each moving table's rows and then stops, so that a test runs with rows on both sides.
 ///
 ///     try database.addMigration(source: .file("old.db")) { table in table.sourceTable = table.name }
 ///     for percent in [0, 30, 100] {
@@ -8,20 +8,20 @@ public import Midstream
 ///         try checkWhatMyAppReadsAndWrites(database)
 ///     }
 ///
-/// At 0 no row has moved, at 100 all have and the tables still count as moving. Auto migration must not run. Statements
-/// of the application go on promoting the rows that they need.
+/// At 0 no row has moved. At 100 all rows have moved, and the tables still count as moving. Auto migration must not
+/// run. Statements of the application go on promoting the rows that they need.
 public struct MigrationFreezer {
     private let database: Database
 
-    /// Makes one for a database whose migrations have been added.
+    /// Makes a freezer for a database whose migrations have been added.
     public init(_ database: Database) {
         self.database = database
     }
 
-    /// Moves rows until that many of 100 have moved of each table, rounded down. Rows do not move back.
+    /// Moves rows until this percentage of each table's rows has moved, rounded down. Rows do not move back.
     ///
     /// - Returns: How far each table is.
-    /// - Throws: ``Midstream/MigrationError`` when a row cannot be moved.
+    /// - Throws: ``Midstream/MigrationError`` if a row cannot be moved.
     /// - Complexity: O(n · log n) over the rows that move.
     @discardableResult
     public func move(toPercent percent: Int) throws -> MigrationProgress {

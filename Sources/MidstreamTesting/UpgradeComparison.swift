@@ -1,24 +1,25 @@
 public import Midstream
 internal import SQLiteConnection
 
-/// Compares what ``Midstream/SchemaUpgrades/freshSchema`` makes with what the steps make, so that users of a new file and of
-/// an old one have the same.
+/// Compares what ``Midstream/SchemaUpgrades/freshSchema`` makes of a file with what the steps make of one, so that users
+/// of a new file and of an old one have the same.
 ///
 ///     #expect(try UpgradeComparison(upgrades).differences(inFolder: folder).isEmpty)
 public struct UpgradeComparison {
     private let upgrades: SchemaUpgrades
 
-    /// Makes one for a sequence that has a shortcut.
+    /// Makes a comparison for a sequence of steps that has a shortcut.
     public init(_ upgrades: SchemaUpgrades) {
         self.upgrades = upgrades
     }
 
-    /// What a file that took the shortcut lacks, or has besides, beside one that ran all steps: tables, columns, constraints,
-    /// indexes, views, triggers, rows and `PRAGMA user_version`. The order of columns does not count.
+    /// What a file that took the shortcut lacks, or has in addition, compared with a file that ran all steps: tables,
+    /// columns, constraints, indexes, views, triggers, rows and `PRAGMA user_version`. The order of columns does not
+    /// count.
     ///
     /// - Parameter folder: An empty folder, in which two files are made.
-    /// - Returns: A line for each difference; nothing when there is none.
-    /// - Throws: What a step throws.
+    /// - Returns: A line for each difference; empty if there is none.
+    /// - Throws: Whatever a step throws.
     public func differences(inFolder folder: String) throws -> [String] {
         var withoutShortcut = upgrades
         withoutShortcut.freshSchema = nil
@@ -47,7 +48,7 @@ public struct UpgradeComparison {
         return database
     }
 
-    /// Declared schemas have no virtual tables.
+    /// The declared schema of the comparison leaves out virtual tables, so they are compared here.
     private func virtualDifferences(_ chain: Database, _ fresh: Database) throws -> [String] {
         let sql = "SELECT name, sql FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL%'"
         let (made, shortcut) = try (Self.texts(chain, sql), Self.texts(fresh, sql))
@@ -76,7 +77,7 @@ public struct UpgradeComparison {
     }
 
     private static func rows(_ database: Database, _ sql: String) throws -> [String] {
-        // A table that lacks a column has been told of.
+        // A table that lacks a column has already been reported.
         ((try? database.fetchAll(sql)) ?? []).map { "\($0.values)" }.sorted()
     }
 

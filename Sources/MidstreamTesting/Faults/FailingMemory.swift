@@ -1,21 +1,23 @@
 internal import SQLiteC
 internal import Synchronization
 
-/// Has a chosen allocation of SQLite's fail, once or from then on, for tests of how an application copes without memory.
+/// Makes a chosen allocation of SQLite fail, once or from then on, for tests of how an application copes without
+/// memory.
 ///
 ///     try FailingMemory.register()                 // before the process uses SQLite
 ///     FailingMemory.fail(at: 100)
 ///     let result = Result { try runWhatIsTested() }
 ///     FailingMemory.clear()
 ///
-/// SQLite goes on when it has asked for memory that it can do without, so a run may succeed although an allocation failed.
-/// Swift's own allocations are not concerned. Source: <https://www.sqlite.org/testing.html#out_of_memory_testing>.
+/// SQLite goes on if it does not get memory that it can do without, so a run may succeed although an allocation failed.
+/// Swift's own allocations are not affected. Source: <https://www.sqlite.org/testing.html#out_of_memory_testing>.
 public enum FailingMemory {
-    /// Has SQLite allocate by way of this, for as long as the process lives. No connection may have been opened before.
+    /// Makes SQLite allocate through this, for as long as the process lives. No connection may have been opened before.
     ///
-    /// Memory that SQLite keeps for small objects of a connection (lookaside) is switched off, so that each of them counts.
+    /// This switches off the memory that SQLite keeps for small objects of a connection (lookaside), so that each
+    /// object counts.
     ///
-    /// - Throws: ``RegistrationError`` when SQLite refuses.
+    /// - Throws: ``RegistrationError`` if SQLite refuses.
     public static func register() throws {
         guard !isRegistered.exchange(true, ordering: .sequentiallyConsistent) else { return }
         sqlite3_shutdown()
@@ -30,7 +32,7 @@ public enum FailingMemory {
         guard midstream_set_memory_methods(&methods) == SQLITE_OK else { throw RegistrationError() }
     }
 
-    /// Has the `number`-th allocation from now fail, 1 being the next one, and starts counting anew.
+    /// Makes the `number`-th allocation from now fail, 1 being the next one, and starts counting anew.
     public static func fail(at number: Int, persistently: Bool = false) {
         point.store(0, ordering: .sequentiallyConsistent)
         count.store(0, ordering: .sequentiallyConsistent)
@@ -39,13 +41,13 @@ public enum FailingMemory {
         point.store(number, ordering: .sequentiallyConsistent)
     }
 
-    /// Lets everything succeed. What was counted stays.
+    /// Lets every allocation succeed. The counts stay.
     public static func clear() { point.store(0, ordering: .sequentiallyConsistent) }
 
-    /// The allocations since ``fail(at:persistently:)``, until ``clear()``.
+    /// The number of allocations since ``fail(at:persistently:)``, until ``clear()``.
     public static var allocations: Int { count.load(ordering: .sequentiallyConsistent) }
 
-    /// How many of them failed.
+    /// How many of these allocations failed.
     public static var failures: Int { refused.load(ordering: .sequentiallyConsistent) }
 
     private static func isRefused() -> Bool {
@@ -64,7 +66,8 @@ public enum FailingMemory {
     private static let persists = Atomic(false)
 }
 
-/// SQLite's own functions. Written once, before SQLite is used; never freed, since SQLite goes on calling them.
+/// SQLite's own functions. They are written once, before SQLite is used, and are never freed, since SQLite goes on
+/// calling them.
 nonisolated(unsafe) private let original: UnsafeMutablePointer<sqlite3_mem_methods> = {
     let methods = UnsafeMutablePointer<sqlite3_mem_methods>.allocate(capacity: 1)
     methods.initialize(to: sqlite3_mem_methods())

@@ -4,20 +4,20 @@ public import SQLiteConnection
 public struct FileFault: Sendable, Hashable {
     /// The kind of operation that fails.
     public var operation: FileOperation
-    /// Which one, counted from 1.
+    /// Which operation of that kind fails, counted from 1.
     public var number: Int
-    /// Whether all after it fail as well.
+    /// Whether all operations after it fail as well.
     public var isPersistent: Bool
-    /// What SQLite is told. A write that fails has written its first half, as on a disk that is full. To open a file fails with
-    /// `.readOnly` as it does where it may not be written: it is opened to be read.
+    /// The code that SQLite gets. A write that fails has written its first half, as on a full disk. If opening a file
+    /// fails with `.readOnly`, the file is opened for reading only, as a file that may not be written.
     public var code: ResultCode
-    /// The paths of the files that are concerned, a WAL's ending in `-wal`, its index's in `-shm`; `nil` for all, those
-    /// without a name included.
+    /// The paths of the files that can fail; `nil` for all files, including those without a name. A WAL's path ends in
+    /// `-wal`, its index's path in `-shm`.
     public var files: Set<String>?
 
     /// Makes a fault.
     ///
-    /// - Parameter code: `nil` for what SQLite's own VFS reports when such an operation fails.
+    /// - Parameter code: `nil` for the code that SQLite's own VFS reports when such an operation fails.
     public init(
         _ operation: FileOperation,
         number: Int,
@@ -33,10 +33,10 @@ public struct FileFault: Sendable, Hashable {
     }
 }
 
-/// Has a chosen operation on files fail, once or from then on, for tests of how an application copes with a disk that
+/// Makes a chosen operation on files fail, once or from then on, for tests of how an application copes with a disk that
 /// is full or breaks.
 ///
-/// As SQLite's own tests do, let each operation fail in turn until a run comes to its end untouched:
+/// As SQLite's own tests do, let each operation fail in turn, until a run ends without being touched:
 ///
 ///     try FailingVFS.register()
 ///     for number in 1... {
@@ -49,15 +49,15 @@ public struct FileFault: Sendable, Hashable {
 ///         if !wasTouched { break }
 ///     }
 ///
-/// It is a VFS that passes everything else to the one that was SQLite's default, the same as ``KillingVFS``. Source:
-/// <https://www.sqlite.org/testing.html#i_o_error_testing>.
+/// This is a VFS that passes everything else to the VFS that was SQLite's default before. ``KillingVFS`` is part of the
+/// same VFS. Source: <https://www.sqlite.org/testing.html#i_o_error_testing>.
 public enum FailingVFS {
-    /// Makes it SQLite's default, for all connections that the process opens from now on.
+    /// Makes this VFS SQLite's default, for all connections that the process opens from now on.
     ///
-    /// - Throws: ``RegistrationError`` when SQLite has no default to pass on to, or refuses.
+    /// - Throws: ``RegistrationError`` if SQLite has no default VFS to pass operations to, or refuses.
     public static func register() throws { try InterposedVFS.register() }
 
-    /// Injects a fault from now on, in the place of another, and starts counting anew.
+    /// Injects a fault from now on, in place of any other fault, and starts counting anew.
     public static func fail(_ fault: FileFault) {
         FaultState.shared.withLock { state in
             state.fault = fault
@@ -66,12 +66,12 @@ public enum FailingVFS {
         }
     }
 
-    /// Has each sync take that much longer from now on, as on a slow disk.
+    /// Makes each sync take this much longer from now on, as on a slow disk.
     public static func slowSyncs(by time: Duration) {
         FaultState.shared.withLock { $0.syncDelay = time }
     }
 
-    /// Lets everything succeed, and syncs be as fast as they are. What was counted stays.
+    /// Lets every operation succeed, and syncs take their own time. The counts stay.
     public static func clear() {
         FaultState.shared.withLock { state in
             state.fault = nil
@@ -79,9 +79,9 @@ public enum FailingVFS {
         }
     }
 
-    /// The operations of the fault's kind since ``fail(_:)``.
+    /// The number of operations of the fault's kind since ``fail(_:)``.
     public static var operations: Int { FaultState.shared.withLock { $0.operations } }
 
-    /// How many of them failed.
+    /// How many of these operations failed.
     public static var failures: Int { FaultState.shared.withLock { $0.failures } }
 }

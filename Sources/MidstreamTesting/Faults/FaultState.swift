@@ -10,12 +10,12 @@ internal import SQLiteConnection
     internal import Musl
 #endif
 
-/// What is to happen to files, and what of them is known: the one state of ``KillingVFS`` and ``FailingVFS``.
+/// What is to happen to files, and what is known of them: the single state of ``KillingVFS`` and ``FailingVFS``.
 struct FaultState {
-    /// Unchecked: the state is reachable through ``withLock(_:)`` alone.
+    /// Unchecked Sendable: the state is reachable only through ``withLock(_:)``.
     ///
-    /// It is taken for each operation on a file, which with a lock that the thread sanitizer does not see would be a report for
-    /// each, and a hundred times as slow.
+    /// The lock is taken for each operation on a file. With a lock that the thread sanitizer does not see, each
+    /// operation would give a report, and would be a hundred times as slow.
     final class Shared: @unchecked Sendable {
         private let lock = Lock()
         private var state = FaultState()
@@ -29,13 +29,13 @@ struct FaultState {
 
     /// A file that SQLite has open.
     private struct OpenFile {
-        /// Empty for a temporary one.
+        /// Empty for a temporary file.
         var path: String
-        /// The methods of the VFS below.
+        /// The methods of the VFS below this one.
         var methods: UInt
-        /// Whether a crash may leave it behind.
+        /// Whether a crash may leave the file behind.
         var isKept: Bool
-        /// Whether its next sync is one of its folder as well.
+        /// Whether the file's next sync also syncs its folder.
         var owesFolder: Bool
     }
 
@@ -52,12 +52,12 @@ struct FaultState {
             path: path,
             methods: methods,
             isKept: !path.isEmpty && flags & Self.kept != 0,
-            // As SQLite's own VFS, which syncs the folder once for each time that a journal is opened.
+            // SQLite's own VFS, too, syncs the folder once for each time that it opens a journal.
             owesFolder: flags & SQLITE_OPEN_CREATE != 0 && flags & Self.journals != 0
         )
     }
 
-    /// - Returns: The file's methods.
+    /// - Returns: The file's own methods.
     mutating func willClose(_ file: UInt) -> UInt {
         files.removeValue(forKey: file)?.methods ?? 0
     }
@@ -66,7 +66,7 @@ struct FaultState {
 
     // MARK: Verdicts
 
-    /// Whether an operation on an open file is to fail, and the methods to pass it on to.
+    /// Whether an operation on an open file is to fail, and the methods to which it is passed on.
     mutating func verdict(
         on operation: FileOperation,
         _ address: UInt,
@@ -129,13 +129,13 @@ struct FaultState {
 
     // MARK: Failing
 
-    /// The fault that is injected; `nil` when none is.
+    /// The fault that is injected; `nil` if none is.
     var fault: FileFault?
-    /// The operations of the fault's kind since it was chosen.
+    /// The number of operations of the fault's kind since the fault was chosen.
     var operations = 0
-    /// How many of them failed.
+    /// How many of these operations failed.
     var failures = 0
-    /// What a sync takes besides.
+    /// The time that a sync takes in addition.
     var syncDelay = Duration.zero
 
     private mutating func failure(of operation: FileOperation, _ path: String) -> Int32? {
@@ -150,14 +150,14 @@ struct FaultState {
 
     // MARK: Killing
 
-    /// The operations that a process can be killed at.
+    /// The number of operations at which the process could have been killed.
     var count = 0
     var point = 0
     var manner = KillingVFS.Manner.before
     var seed: UInt64 = 0
     private var unsynced = UnsyncedChanges()
 
-    /// Counts an operation; `true` when it is the last one.
+    /// Counts an operation. Returns `true` if it is the last one before the process is killed.
     private mutating func isLast() -> Bool {
         count += 1
         return count == point
@@ -170,14 +170,14 @@ struct FaultState {
         case .reordered: unsynced.lose(except: seed)
         }
         if manner.losesPower {
-            // A WAL's index does not outlive the machine.
+            // The index of a WAL does not survive when the machine loses power.
             for path in Set(files.values.map(\.path)) where !path.isEmpty { unlink(path + "-shm") }
         }
         raise(SIGKILL)
         while true { pause() }
     }
 
-    /// Notes what a write or truncation is about to overwrite.
+    /// Notes the bytes that a write or truncation is about to overwrite.
     private mutating func noteChange(of address: UInt, _ path: String, from offset: Int64, count: Int64?) {
         guard manner.losesPower else { return }
         var size: sqlite3_int64 = 0

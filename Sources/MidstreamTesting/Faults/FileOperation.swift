@@ -1,8 +1,8 @@
 public import SQLiteConnection
 
-/// What SQLite asks of its VFS, as far as faults are injected there.
+/// The operations of a VFS in which faults are injected.
 ///
-/// Unlocking and closing are not among them: SQLite takes them for certain.
+/// Unlocking and closing are not among them, since SQLite relies on their success.
 public enum FileOperation: String, Sendable, Hashable, Codable, CaseIterable {
     /// A file is opened.
     case open
@@ -12,22 +12,22 @@ public enum FileOperation: String, Sendable, Hashable, Codable, CaseIterable {
     case write
     /// A file is synced.
     case sync
-    /// A file is cut, as a journal is after a commit.
+    /// A file is truncated, as a journal is after a commit.
     case truncate
     /// A file is deleted.
     case delete
     /// A lock of the database file is taken, or asked about.
     case lock
-    /// The memory that processes share, a WAL's index, is mapped.
+    /// The memory that processes share, which is a WAL's index, is mapped.
     case mapSharedMemory
-    /// A lock of that memory is taken, as by each transaction in WAL mode.
+    /// A lock of the shared memory is taken, as each transaction in WAL mode does.
     case lockSharedMemory
     /// The size of a file is asked for.
     case fileSize
-    /// It is asked whether a file is there.
+    /// SQLite asks whether a file exists.
     case access
 
-    /// What SQLite's own VFS reports when the operating system refuses it.
+    /// The code that SQLite's own VFS reports when the operating system refuses the operation.
     public var errorCode: ResultCode {
         switch self {
         case .open: .cannotOpen

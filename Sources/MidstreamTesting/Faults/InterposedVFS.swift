@@ -9,16 +9,16 @@ internal import Synchronization
     internal import Musl
 #endif
 
-/// Stands between SQLite and its default VFS, and asks ``FaultState`` before it passes an operation on.
+/// A VFS between SQLite and its default VFS. It asks ``FaultState`` before it passes an operation on.
 ///
-/// Files have a copy of their own table of methods, with these functions in it.
+/// Each file gets a copy of its own table of methods, with these functions in it.
 enum InterposedVFS {
-    /// Makes it SQLite's default, for all connections that the process opens from now on.
+    /// Makes this VFS SQLite's default, for all connections that the process opens from now on.
     static func register() throws {
         guard defaultAddress.withLock({ $0 }) == 0 else { return }
         guard let original = sqlite3_vfs_find(nil) else { throw RegistrationError() }
         defaultAddress.withLock { $0 = UInt(bitPattern: original) }
-        // Never freed: SQLite keeps them.
+        // This is never freed, since SQLite keeps it.
         let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
         vfs.initialize(to: original.pointee)
         vfs.pointee.pNext = nil
@@ -29,20 +29,20 @@ enum InterposedVFS {
         guard sqlite3_vfs_register(vfs, 1) == SQLITE_OK else { throw RegistrationError() }
     }
 
-    /// The address of the VFS that was the default before, which SQLite never frees.
+    /// The address of the VFS that was the default before. SQLite never frees that VFS.
     fileprivate static let defaultAddress = Mutex<UInt>(0)
 
     fileprivate static var base: UnsafeMutablePointer<sqlite3_vfs>? {
         UnsafeMutablePointer(bitPattern: defaultAddress.withLock { $0 })
     }
 
-    /// The copies of tables of methods, by the originals' addresses.
+    /// The copies of tables of methods, by the addresses of the originals.
     private static let copies = Mutex<[UInt: UInt]>([:])
 
     fileprivate static func copy(of original: UnsafePointer<sqlite3_io_methods>) -> UnsafePointer<sqlite3_io_methods>? {
         let address = copies.withLock { copies in
             if let known = copies[UInt(bitPattern: original)] { return known }
-            // Never freed: files refer to it.
+            // This is never freed, since files refer to it.
             let methods = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
             methods.initialize(to: original.pointee)
             methods.pointee.xClose = closeFile
@@ -64,7 +64,7 @@ enum InterposedVFS {
     }
 }
 
-/// SQLite's default VFS could not be replaced, or its memory.
+/// SQLite's default VFS, or its memory functions, could not be replaced.
 public struct RegistrationError: Error {}
 
 // MARK: The functions that SQLite calls
@@ -157,7 +157,7 @@ private let writeFile:
         offset in
         guard let file else { return SQLITE_MISUSE }
         let address = UInt(bitPattern: file)
-        // As a number, since pointers cannot be taken into the lock.
+        // The address is passed as a number, since pointers cannot be taken into the lock.
         let bytesAddress = UInt(bitPattern: bytes)
         let (failure, methods) = FaultState.shared.withLock { state in
             state.verdictOnWrite(address, UnsafeRawPointer(bitPattern: bytesAddress), count, offset)

@@ -1,8 +1,8 @@
 /// Kills the process at a chosen write, sync, truncation or deletion of a database's files, for tests of what a crash
 /// leaves behind.
 ///
-/// A test that spawns a process for each point, Swift Testing's exit tests for instance, learns whether the application's
-/// data are whole wherever it dies:
+/// A test that starts a process for each point, for instance with Swift Testing's exit tests, finds out whether the
+/// application's data are whole wherever the process dies:
 ///
 ///     let count = 200                              // as many as KillingVFS.operations said after a run that lived
 ///     for point in 1...count {
@@ -15,34 +15,35 @@
 ///         try checkWhatIsLeft(path)
 ///     }
 ///
-/// It is a VFS that passes everything to the one that was SQLite's default, the same as ``FailingVFS``. Memory that
-/// processes share (a WAL's index) and temporary files are not counted. Source: <https://www.sqlite.org/vfs.html>.
+/// This is a VFS that passes everything to the VFS that was SQLite's default before. ``FailingVFS`` is part of the same
+/// VFS. Memory that processes share (a WAL's index) and temporary files are not counted.
+/// Source: <https://www.sqlite.org/vfs.html>.
 public enum KillingVFS {
     /// What the process leaves behind when it is killed.
     public enum Manner: String, Sendable, Codable, CaseIterable {
-        /// All that was written before, and nothing of the operation.
+        /// All writes before the operation, and nothing of the operation.
         case before
-        /// The first half of a write as well.
+        /// All writes before the operation, and the first half of the operation if it is a write.
         case torn
-        /// Of each file what its last sync covered: the power failed. Rollback journals are back whose deletion no sync of
-        /// their folder covered; other deletions are kept.
+        /// For each file, what its last sync covered: the power failed. A rollback journal comes back if no sync of its
+        /// folder covered its deletion; other deletions are kept.
         case powerLoss
-        /// The same, but each write since that sync, and each such deletion, is kept or lost by chance, in whatever order they
-        /// came.
+        /// Like a power loss, but each write since the last sync of its file, and each deletion of a journal that no
+        /// sync covered, is kept or lost by chance, in whatever order they came.
         case reordered
 
-        /// Whether what was not synced may be lost.
+        /// Whether writes that were not synced may be lost.
         public var losesPower: Bool { self == .powerLoss || self == .reordered }
     }
 
-    /// Makes it SQLite's default, for all connections that the process opens from now on.
+    /// Makes this VFS SQLite's default, for all connections that the process opens from now on.
     ///
-    /// - Throws: ``RegistrationError`` when SQLite has no default to pass on to, or refuses.
+    /// - Throws: ``RegistrationError`` if SQLite has no default VFS to pass operations to, or refuses.
     public static func register() throws { try InterposedVFS.register() }
 
-    /// Has the process killed at the `point`-th operation from now, 1 being the next one.
+    /// Makes the process die at the `point`-th operation from now, 1 being the next one.
     ///
-    /// - Parameter seed: Chooses what is kept, when the manner is ``Manner/reordered``.
+    /// - Parameter seed: Decides what is kept if the manner is ``Manner/reordered``.
     public static func kill(at point: Int, manner: Manner = .before, seed: UInt64 = 0) {
         FaultState.shared.withLock { state in
             state.count = 0
@@ -57,7 +58,7 @@ public enum KillingVFS {
         kill(at: 0)
     }
 
-    /// The operations since ``kill(at:manner:seed:)`` or ``disarm()``.
+    /// The number of operations since ``kill(at:manner:seed:)`` or ``disarm()``.
     public static var operations: Int {
         FaultState.shared.withLock { $0.count }
     }

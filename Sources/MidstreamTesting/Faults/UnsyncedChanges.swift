@@ -6,15 +6,15 @@
     internal import Musl
 #endif
 
-/// The writes and truncations of each file that no sync has covered, which the disk need not have when the power fails, and the
-/// journals whose deletion no sync of their folder has.
+/// The writes and truncations of each file that no sync has covered, and that the disk need not have when the power
+/// fails; and the journals whose deletion no sync of their folder has covered.
 struct UnsyncedChanges {
-    /// A write, or a truncation, and how it is taken back.
+    /// A write or a truncation, and what is needed to take it back.
     struct Change {
         var offset: Int64
-        /// The bytes written; `nil` for a truncation to `offset`.
+        /// The number of bytes written; `nil` for a truncation to `offset`.
         var count: Int64?
-        /// The bytes that stood there, and the file's size before.
+        /// The bytes that were there before, and the file's size before.
         var bytes: [UInt8]
         var size: Int64
     }
@@ -28,7 +28,7 @@ struct UnsyncedChanges {
         if syncsFolder { didSyncFolder(of: path) }
     }
 
-    /// What deleted journals had in them, by their paths.
+    /// The contents of deleted journals, by their paths.
     private var deleted: [String: [UInt8]] = [:]
 
     mutating func willDelete(_ path: String, syncsFolder: Bool, mayComeBack: Bool) {
@@ -51,16 +51,16 @@ struct UnsyncedChanges {
         return bytes
     }
 
-    /// Takes the changes back, and the deletions.
+    /// Takes back the changes and the deletions.
     ///
-    /// - Parameter seed: Each of them is kept or lost by chance, whatever came before and after it, where there is one:
-    ///   between two syncs a disk writes in what order it likes.
+    /// - Parameter seed: With a seed, each change and deletion is kept or lost by chance, whatever came before and
+    ///   after it: between two syncs, a disk writes in any order.
     func lose(except seed: UInt64?) {
         var random = seed.map(Coin.init)
         for (path, changes) in changes.sorted(by: { $0.key < $1.key }) {
             let file = open(path, O_RDWR)
             guard file >= 0 else { continue }
-            // Going back, what stands at a change's place is what it wrote.
+            // This goes back in time, so the bytes at a change's place are those that the change wrote.
             var kept: [(change: Change, bytes: [UInt8])] = []
             for change in changes.reversed() {
                 if random?.toss() == true {
@@ -90,7 +90,7 @@ struct UnsyncedChanges {
         }
     }
 
-    /// Falls the same way for the same seed. Source: SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
+    /// A coin that falls the same way for the same seed. Source: SplitMix64, <https://prng.di.unimi.it/splitmix64.c>.
     private struct Coin {
         var state: UInt64
 
