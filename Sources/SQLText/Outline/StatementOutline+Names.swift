@@ -30,21 +30,21 @@ extension StatementOutline {
             && isHiddenByCommonTable(reference.name.name, scope: reference.scope)
     }
 
-    /// Whether any name, quoted name or string in the statement is in a set.
+    /// Whether any name, quoted name or string in the statement is in a set of names.
     ///
     /// - Complexity: O(n) in the bytes of the statement's names.
     public func mentions(_ names: SQLNameSet) -> Bool {
         tokens.contains { names.contains($0, of: bytes) }
     }
 
-    /// Whether any name, quoted name or string in the statement is one of some names in lower case.
+    /// Whether any name, quoted name or string in the statement is one of the given names.
     ///
     /// To look up the same names in many statements, make an `SQLNameSet` once.
     public func mentions(_ lowercasedNames: Set<String>) -> Bool {
         mentions(SQLNameSet(lowercasedNames))
     }
 
-    /// Whether any name, quoted name or string from an offset on is one of some names in lower case.
+    /// Whether any name, quoted name or string from an offset on is one of the given names.
     ///
     /// - Complexity: O(n) in the bytes of the statement's names.
     public func mentions(_ lowercasedNames: Set<String>, from offset: Int) -> Bool {

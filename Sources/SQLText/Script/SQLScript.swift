@@ -49,7 +49,7 @@ public struct SQLScript: Sequence, Sendable {
         bytes.text(range)
     }
 
-    /// Whether any name, quoted name or string in the text is in a set.
+    /// Whether any name, quoted name or string in the text is in a set of names.
     ///
     /// If this is false, no statement of the text names such an object, except through a view or a trigger.
     public func mentionsAny(_ names: SQLNameSet) -> Bool {
@@ -61,7 +61,7 @@ public struct SQLScript: Sequence, Sendable {
         return false
     }
 
-    /// Whether any name, quoted name or string in the text is one of some names in lower case.
+    /// Whether any name, quoted name or string in the text is one of the given names.
     ///
     /// To look up the same names in many texts, make an `SQLNameSet` once.
     public func mentionsAny(_ lowercasedNames: Set<String>) -> Bool {
