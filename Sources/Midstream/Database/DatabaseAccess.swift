@@ -5,6 +5,8 @@ public import SQLiteConnection
 ///
 /// Statements on tables that move are given to SQLite so that they see and reach every row; all others go to SQLite as
 /// they are. It is valid during the block alone, on the thread that runs it.
+///
+/// It has more than 15 stored properties: what one connection must know between two statements of the application is kept here.
 public final class DatabaseAccess {
     enum Kind {
         case reader

@@ -16,7 +16,7 @@ extension Stepper {
     func step(_ limit: Limit) throws -> (outcome: MigrationProgress.Outcome, moved: Int64) {
         let start = clock.now
         let did = try step(limit, since: start)
-        busySince = did.outcome == .busy ? busySince ?? start : nil
+        obstacles.busySince = did.outcome == .busy ? obstacles.busySince ?? start : nil
         return did
     }
 
@@ -51,7 +51,7 @@ extension Stepper {
         let begun = records.filter {
             $0.phase != .starting && $0.phase != .done && $0.isOwn && (!isUnfinished || $0.undoStage != nil)
         }
-        isKeptFromTarget = false
+        obstacles.isKeptFromTarget = false
         var lockedSources: Set<Int64> = []
         // Who has cancelled one wants its source.
         var order = begun.filter { $0.undoStage != nil } + begun.filter { $0.undoStage == nil }
@@ -87,7 +87,7 @@ extension Stepper {
             noteLocks(record, result)
             if result == .worked { noteProgress(record) }
             if outcome == .idle || outcome == .busy || result == .worked { outcome = result }
-            if result == .busy, !isKeptFromTarget {
+            if result == .busy, !obstacles.isKeptFromTarget {
                 lockedSources.insert(record.migration)
                 continue
             }

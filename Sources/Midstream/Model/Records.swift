@@ -32,6 +32,8 @@ struct MigrationRecord: Hashable, Sendable {
 }
 
 /// A moving table as stored in the target.
+///
+/// It has more than 15 stored properties: one for each column of `midstream_tables`.
 struct TableRecord: Hashable, Sendable {
     var id: Int64
     var migration: Int64

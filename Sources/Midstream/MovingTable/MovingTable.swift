@@ -6,6 +6,8 @@ internal import SQLiteConnection
 ///
 /// This object does not store where a row is. Only the target file does, and it is read anew for each statement of the application,
 /// since a savepoint may be rolled back and nothing tells Midstream of that.
+///
+/// It has more than 15 stored properties, most of them lazy: each is made once for a table, of which there may be thousands.
 final class MovingTable {
     let id: Int64
     /// The target's table.
@@ -280,6 +282,8 @@ struct LiveState {
 ///
 /// While these statements are prepared, the authorizer knows that they are Midstream's, and leaves the programs of triggers empty:
 /// a row that is moved or promoted is not a new row, unless the migration asks for triggers to fire (``movingRows(of:_:)``).
+///
+/// It has more than 15 stored properties: hooks of SQLite, which have no argument for it, leave word of what they have met here.
 final class InternalStatements {
     let connection: Connection
     /// The triggers that fire for rows which come into the target, if a migration asks for that.

@@ -5,6 +5,8 @@ internal import SQLiteConnection
 ///
 /// SQLite resolves an unqualified name in `temp` before `main`, so whatever reads a moving table reads the union table of the
 /// same name instead. The overlay ends with the connection.
+///
+/// It has more than 15 stored properties: they say what is installed on the connection, and what it was made for.
 final class Overlay {
     let connection: Connection
     let statements: InternalStatements

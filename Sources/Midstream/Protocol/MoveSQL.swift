@@ -1,6 +1,8 @@
 internal import SQLText
 
 /// The SQL that Midstream runs on the two sides of a moving table. All of it works with SQLite 3.15.
+///
+/// It has more than 15 stored properties: texts of SQL, which are made once for a move.
 struct MoveSQL: Sendable {
     let id: Int64
     /// `main."T"`

@@ -11,31 +11,32 @@ extension Stepper {
         }
         let stop = MigrationStop(known)
         if record.stop == stop {
-            unstoredStops[record.id] = nil
+            obstacles.unstoredStops[record.id] = nil
             return
         }
         // The file itself may be what fails. Then only this process reports the stop.
-        unstoredStops[record.id] = stop
+        obstacles.unstoredStops[record.id] = stop
         let stored: Void?? =
             try? withoutPatience {
                 try transaction {
                     if try store.table(record.id) != nil { try Stops(connection: connection).note(stop, of: record.id) }
                 }
             } ?? nil
-        if stored != nil { unstoredStops[record.id] = nil }
+        if stored != nil { obstacles.unstoredStops[record.id] = nil }
     }
 
     /// Forgets why a table was stopped, since a step has made progress with the table.
     func noteProgress(_ record: TableRecord) {
-        unstoredStops[record.id] = nil
+        obstacles.unstoredStops[record.id] = nil
         guard record.stop != nil else { return }
         _ = try? withoutPatience { try transaction { try Stops(connection: connection).forget(record.id) } }
     }
 
     /// Why the table of that record is stopped; `nil` if the table is not stopped.
     func stop(of record: TableRecord) -> MigrationStop? {
-        if let stop = unstoredStops[record.id] ?? record.stop { return stop }
-        guard let lock = locked[record.id], clock.now - lock.since > Self.patienceWithLocks, record.phase != .done,
+        if let stop = obstacles.unstoredStops[record.id] ?? record.stop { return stop }
+        guard let lock = obstacles.locked[record.id], clock.now - lock.since > Self.patienceWithLocks,
+            record.phase != .done,
             let migration = try? store.load().migrations.first(where: { $0.id == record.migration })
         else { return nil }
         return MigrationStop(isLocked(migration, by: lock.holder))
@@ -50,6 +51,20 @@ extension Stepper {
     }
 
     // MARK: Locks
+
+    /// What keeps steps from tables.
+    struct Obstacles {
+        /// By the tables' ids, why tables are stopped, for as long as this could not be stored.
+        var unstoredStops: [Int64: MigrationStop] = [:]
+        /// The transaction that holds the lock, if a source cannot be written because a file is locked.
+        var lockHolder = LockHolder.sourceWriter
+        /// By the tables' ids, since when locks have kept steps from a table, and who holds the lock.
+        var locked: [Int64: (since: ContinuousClock.Instant, holder: LockHolder)] = [:]
+        /// Whether a step could not lock the target. The step then need not try another table.
+        var isKeptFromTarget = false
+        /// Since when others have kept out every step; `nil` if the last step was let in.
+        var busySince: ContinuousClock.Instant?
+    }
 
     /// The transaction whose lock keeps a file from being written.
     enum LockHolder {
@@ -67,10 +82,12 @@ extension Stepper {
     /// Notes whether a lock has kept a step from a table.
     func noteLocks(_ record: TableRecord, _ outcome: MigrationProgress.Outcome) {
         guard outcome == .busy else {
-            locked[record.id] = nil
+            obstacles.locked[record.id] = nil
             return
         }
-        locked[record.id] = (locked[record.id]?.since ?? clock.now, isKeptFromTarget ? .targetWriter : .sourceWriter)
+        obstacles.locked[record.id] = (
+            obstacles.locked[record.id]?.since ?? clock.now, obstacles.isKeptFromTarget ? .targetWriter : .sourceWriter
+        )
     }
 
     func isLocked(_ migration: MigrationRecord, by holder: LockHolder? = nil, cause: SQLiteError? = nil)
@@ -79,7 +96,7 @@ extension Stepper {
         let target = connection.fileName(schema: "main") ?? "the target"
         let source = path(of: migration) ?? target
         let reason =
-            switch holder ?? lockHolder {
+            switch holder ?? obstacles.lockHolder {
             case .sourceWriter: "another connection writes \(source)"
             case .targetWriter: "another connection writes \(target)"
             case .sourceReader:

@@ -22,7 +22,7 @@ extension Stepper {
     func holdingGate<Result>(waiting patience: Duration? = nil, _ body: () throws -> Result) throws -> Result? {
         if isInGate { return try body() }
         guard gate.enterForStep(waiting: patience ?? max(patienceOfSteps, .milliseconds(10))) else {
-            isKeptFromTarget = true
+            obstacles.isKeptFromTarget = true
             return nil
         }
         isInGate = true
@@ -46,7 +46,7 @@ extension Stepper {
     /// otherwise keep steps out for ever.
     private var patienceOfSteps: Duration {
         let shortest: Duration = .milliseconds(5)
-        return busySince.map { min(max((clock.now - $0) / 10, shortest), .milliseconds(250)) } ?? shortest
+        return obstacles.busySince.map { min(max((clock.now - $0) / 10, shortest), .milliseconds(250)) } ?? shortest
     }
 
     /// Runs `body`, which waits for other processes' locks as long as a step does.
@@ -87,32 +87,32 @@ extension Stepper {
         do {
             try WriteLock.begin(connection)
         } catch let error as SQLiteError where ResultCode.busy ~= error.code {
-            isKeptFromTarget = true
+            obstacles.isKeptFromTarget = true
             return nil
         }
         let result: Result
-        let versionBefore = knownVersion
+        let versionBefore = known.version
         do {
             let former = try connection.schemaVersion()
             result = try body()
             let version = try connection.schemaVersion()
             try SeenSchemas(connection: connection).raiseTarget(from: former, to: version)
             // The stepper knows what `body` itself has changed.
-            if former == versionBefore { knownVersion = version }
+            if former == versionBefore { known.version = version }
             #if DEBUG
                 if let broken = try store.checkInvariants() { preconditionFailure(broken) }
             #endif
             let start = clock.now
             guard try commitUnlessBusy() else {
-                isKeptFromTarget = true
-                knownVersion = versionBefore
+                obstacles.isKeptFromTarget = true
+                known.version = versionBefore
                 return nil
             }
             lastCommit = (clock.now - start, connection.takePagesWritten())
             commitTime = (commitTime * 3 + lastCommit.time) / 4
             walKeeper.stepped(Int(lastCommit.pages))
         } catch {
-            knownVersion = versionBefore
+            known.version = versionBefore
             // Also after a COMMIT that failed: the open transaction would keep readers out.
             try? connection.rollBack()
             throw Self.namingFullDisk(of: connection.fileName(schema: "main"), error)
@@ -180,20 +180,20 @@ extension Stepper {
     ) throws -> Void? {
         try connection.execute("BEGIN")
         defer { if connection.isInTransaction { try? connection.rollBack() } }
-        lockHolder = .sourceWriter
+        obstacles.lockHolder = .sourceWriter
         try lockSource(migration, of: record)
         try checkInPlace(migration)
         return try holdingGate(waiting: patience) {
-            lockHolder = .targetWriter
+            obstacles.lockHolder = .targetWriter
             do {
                 try WriteLock.take(connection, by: "midstream_state", in: "main")
             } catch let error as SQLiteError where error.isMissingTable {
                 return
             } catch let error as SQLiteError where ResultCode.busy ~= error.code {
-                isKeptFromTarget = true
+                obstacles.isKeptFromTarget = true
                 throw error
             }
-            lockHolder = .sourceReader
+            obstacles.lockHolder = .sourceReader
             try body()
             try connection.execute("COMMIT")
         }

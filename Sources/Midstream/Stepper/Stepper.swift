@@ -4,6 +4,8 @@ internal import SQLiteConnection
 
 /// Moves rows in small transactions on a connection of its own. The connection has no overlay, fires no triggers unless a
 /// migration asks for it, and checks no foreign keys, since the whole table satisfies them.
+///
+/// It has more than 15 stored properties, since all stages share its connection, its locks and its closures.
 final class Stepper {
     let connection: Connection
     let statements: InternalStatements
@@ -13,19 +15,10 @@ final class Stepper {
     let keys: Keyring
     let clock = ContinuousClock()
     private var attached: [String: MigrationRecord] = [:]
-    private var moves: [Int64: MoveSQL] = [:]
-    /// The target's schema version that ``moves`` were made for. Another connection may change a table's shape.
-    var knownVersion: Int64?
-    /// The schema version at which no note was found that the file is being made as a copy of a whole file.
-    private var finishedVersion: Int64?
-    /// The sources' tables as they were when steps began to take rows from them, by the records' ids.
-    private var knownSources: [Int64: KnownSource] = [:]
+    /// What was read of the files, and may have to be read again.
+    var known = Known()
     /// The tables that do not move together with others, since that has failed: see `advanceTogether`.
     var apart: Set<Int64> = []
-    /// The stored state as it was last read, and the moment at which it was read.
-    private var loaded: (moment: Moment, state: (migrations: [MigrationRecord], tables: [TableRecord]))?
-    /// By the tables' ids, the number of entries of the ledger, and the moment at which they were counted.
-    private var ledgers: [Int64: (moment: LedgerMoment, count: Int64)] = [:]
     /// The stages' memories, by their types.
     private var memories: [ObjectIdentifier: any StageMemory] = [:]
     /// The size of the target's pages, in bytes.
@@ -52,16 +45,8 @@ final class Stepper {
     /// How long everything but a step waits for a lock that another process holds.
     static let longPatience: Duration = .seconds(5)
     let lockWait: LockWait
-    /// By the tables' ids, why tables are stopped, for as long as this could not be stored.
-    var unstoredStops: [Int64: MigrationStop] = [:]
-    /// The transaction that holds the lock, if a source cannot be written because a file is locked.
-    var lockHolder = LockHolder.sourceWriter
-    /// By the tables' ids, since when locks have kept steps from a table, and who holds the lock.
-    var locked: [Int64: (since: ContinuousClock.Instant, holder: LockHolder)] = [:]
-    /// Whether a step could not lock the target. The step then need not try another table.
-    var isKeptFromTarget = false
-    /// Since when others have kept out every step; `nil` if the last step was let in.
-    var busySince: ContinuousClock.Instant?
+    /// What keeps steps from tables.
+    var obstacles = Obstacles()
 
     init(path: String, gate: FileGate, walKeeper: WALKeeper, keys: Keyring) throws {
         connection = try Connection(path: path, options: OpenOptions(access: .readWrite, key: keys.target))
@@ -140,12 +125,12 @@ final class Stepper {
     func detach(_ migration: MigrationRecord) throws {
         guard attached.removeValue(forKey: migration.schema) != nil else { return }
         statements.removeAll()
-        moves.removeAll()
+        known.moves.removeAll()
         // The file may be another one when it is attached again.
         for memory in memories.values { memory.forgetSource(migration) }
         apart.removeAll()
-        loaded = nil
-        knownSources = knownSources.filter { $0.value.migration.id != migration.id }
+        known.loaded = nil
+        known.sources = known.sources.filter { $0.value.migration.id != migration.id }
         connection.clearStatementCache()
         try connection.detach(migration.schema)
     }
@@ -176,11 +161,13 @@ final class Stepper {
     func sourceFile(of migration: MigrationRecord) -> String? { path(of: migration).flatMap(FilePath.lastingIdentity) }
 
     func sql(for record: TableRecord, _ migration: MigrationRecord) throws -> MoveSQL {
-        if let sql = moves[record.id], try record.phase != .copying || knownSources[record.id]?.isCurrent() ?? false {
+        if let sql = known.moves[record.id],
+            try record.phase != .copying || known.sources[record.id]?.isCurrent() ?? false
+        {
             return sql
         }
         try attach(migration)
-        try knownSources[record.id]?.confirm()
+        try known.sources[record.id]?.confirm()
         let sourceVersion = try connection.schemaVersion(of: migration.schema)
         guard let target = try SchemaReader(connection: connection, schema: "main").table(record.target) else {
             throw MigrationError(
@@ -203,9 +190,9 @@ final class Stepper {
         if record.phase == .copying { try Claims(connection: connection, migration: migration).checkFence(record) }
         let sql = MoveSQL(record: record, migration: migration, target: target, source: source)
         if record.phase == .copying { try KeptRowIDs(connection: connection).check(sql) }
-        moves[record.id] = sql
-        if record.phase == .copying, knownSources[record.id] == nil {
-            knownSources[record.id] = KnownSource(source, record, migration, version: sourceVersion, connection)
+        known.moves[record.id] = sql
+        if record.phase == .copying, known.sources[record.id] == nil {
+            known.sources[record.id] = KnownSource(source, record, migration, version: sourceVersion, connection)
         }
         return sql
     }
@@ -225,10 +212,10 @@ final class Stepper {
     func load() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         // If the schema changes in between, the transaction that counts notices that by the version.
         let version = try connection.schemaVersion()
-        if version != knownVersion {
-            moves.removeAll()
+        if version != known.version {
+            known.moves.removeAll()
             for memory in memories.values { memory.forgetShapes() }
-            knownVersion = version
+            known.version = version
         }
         return try stored()
     }
@@ -239,31 +226,13 @@ final class Stepper {
         try connection.isInTransaction ? store.load() : connection.readingTransaction(loadKnown)
     }
 
-    /// The moment at which the stored state was read. Commits of other connections change `data`, those of this connection
-    /// `changes`.
-    ///
-    /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
-    private struct Moment: Equatable {
-        var data: Int64?
-        var changes: Int64
-        var schema: Int64
-    }
-
-    /// The moment at which a ledger's entries were counted. Steps change a ledger only together with the other figures here.
-    private struct LedgerMoment: Equatable {
-        var data: Int64?
-        var watermark: Int64?
-        var copied: Int64
-        var settled: Int64
-    }
-
     /// The stored state, which is read again if it may have changed. Call it in a transaction that only reads.
     private func loadKnown() throws -> (migrations: [MigrationRecord], tables: [TableRecord]) {
         let schema = try connection.schemaVersion()
-        let now = Moment(data: try dataVersion(), changes: connection.totalChanges, schema: schema)
-        if let loaded, loaded.moment == now { return loaded.state }
+        let now = Known.Moment(data: try dataVersion(), changes: connection.totalChanges, schema: schema)
+        if let loaded = known.loaded, loaded.moment == now { return loaded.state }
         let state = try store.load()
-        loaded = (now, state)
+        known.loaded = (now, state)
         return state
     }
 
@@ -276,15 +245,15 @@ final class Stepper {
             let state = try loadKnown()
             let data = try dataVersion()
             return try store.progress(of: state, outcome, moved) { record in
-                let moment = LedgerMoment(
+                let moment = Known.LedgerMoment(
                     data: data,
                     watermark: record.watermark,
                     copied: record.copied,
                     settled: record.settled
                 )
-                if let known = ledgers[record.id], known.moment == moment { return known.count }
+                if let counted = known.ledgers[record.id], counted.moment == moment { return counted.count }
                 let count = try store.ledgerCount(record)
-                ledgers[record.id] = (moment, count)
+                known.ledgers[record.id] = (moment, count)
                 return count
             } stop: { record in
                 stop(of: record)
@@ -294,17 +263,17 @@ final class Stepper {
 
     /// Forgets what is known of a table's move, since that may no longer be true.
     func forget(_ id: Int64) {
-        moves[id] = nil
-        ledgers[id] = nil
+        known.moves[id] = nil
+        known.ledgers[id] = nil
         for memory in memories.values { memory.forget(id) }
-        knownSources[id] = nil
+        known.sources[id] = nil
     }
 
     /// Makes sure, in the open transaction, that the SQL made for a source's table still reads the table rightly.
-    func confirmSource(_ record: TableRecord) throws { try knownSources[record.id]?.confirm() }
+    func confirmSource(_ record: TableRecord) throws { try known.sources[record.id]?.confirm() }
 
     /// Makes sure, in the open transaction, that nobody has written a source that has no fence.
-    func checkSourceUnchanged(_ record: TableRecord) throws { try knownSources[record.id]?.checkUnchanged() }
+    func checkSourceUnchanged(_ record: TableRecord) throws { try known.sources[record.id]?.checkUnchanged() }
 
     // MARK: What stages remember
 
@@ -342,9 +311,9 @@ final class Stepper {
 
     func isUnfinished() throws -> Bool {
         let version = try connection.schemaVersion()
-        if version == finishedVersion { return false }
+        if version == known.finishedVersion { return false }
         if try WholeFileNote.isUnfinished(connection) { return true }
-        finishedVersion = version
+        known.finishedVersion = version
         return false
     }
 
@@ -372,12 +341,12 @@ final class Stepper {
 
     /// Whether, in the open transaction, the target's tables have the shapes that the stepper knows.
     func isCurrent() throws -> Bool {
-        try connection.schemaVersion() == knownVersion
+        try connection.schemaVersion() == known.version
     }
 
     /// Whether, in the open transaction, the target's tables and the source of one table have the shapes that the stepper knows.
     func isCurrent(_ record: TableRecord) throws -> Bool {
-        try isCurrent() && knownSources[record.id]?.isCurrent() ?? true
+        try isCurrent() && known.sources[record.id]?.isCurrent() ?? true
     }
 
     /// The claims in the source of a table; `nil` if the source is a table of the same file.

@@ -5,6 +5,8 @@ internal import SQLiteConnection
 ///
 /// Each is a plain statement on one table, so SQLite plans it natively. Their first columns are the key and what
 /// ``Settled`` says; the columns that the scan uses follow.
+///
+/// It has more than 15 stored properties: one for each trait of a scan by which its SQL differs.
 final class UnionArms {
     /// What an arm reads.
     enum Arm: Int, CaseIterable {

@@ -6,12 +6,12 @@ internal import SQLiteConnection
 /// goes on, only this connection can promote rows that the scan sees: see ``RecentPromotions``.
 ///
 /// The cursor's state is exempt from Swift's checks of exclusive access, which would take a tenth of a scan's time: a cursor
-/// belongs to one thread, and no access to its state runs code that may reach that state again.
+/// belongs to one thread, and no access to its state runs code that may reach that state again. Its many stored properties have
+/// no objects in their place, since SQLite asks the cursor for each column of each row.
 final class UnionCursor: VirtualTableCursor {
     let table: MovingTable
     let union: UnionTable
     private let scope: UnionPlan.Scope
-
     /// Whether the scan reads other rows than the source's.
     private let hasTarget: Bool
 

@@ -6,6 +6,8 @@ internal import SQLiteConnection
 /// An access to a moving table's own rows is right when a redirected write of that very table makes it. Any other, by a
 /// trigger or view of the application or by a construct that the router does not know, would see the target's part
 /// alone: then the table is drained, not answered wrongly.
+///
+/// It has more than 15 stored properties: SQLite reports accesses one by one, and the sum is read once the statement is prepared.
 final class AccessWatch {
     /// The moving tables' names as SQLite spells them, and their ids.
     var moving: [String: Int64] = [:]

@@ -1,6 +1,8 @@
 internal import SQLText
 
 /// How a statement of the application is run while tables move.
+///
+/// It has more than 15 stored properties: each is a trait of the statement that one part of the router finds and another part needs.
 struct Route {
     /// What must be done first, in the same transaction.
     enum Preparation {

@@ -2,6 +2,8 @@
 ///
 /// All offsets are into the UTF-8 of the whole text. The outline guesses nothing: if it is not certain of all parts,
 /// `isComplete` is false, and the parts are those found before the place that could not be understood.
+///
+/// It has more than 15 stored properties: one for each part that a statement of SQL may have.
 public struct StatementOutline: Sendable {
     /// What the statement does.
     public internal(set) var kind = StatementKind.other
