@@ -224,7 +224,7 @@ struct SchemaWatch {
             }
         }
         names = reached
-        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.undoStage != nil, destination: $0.destination) })
+        tables = Set(moving.map { MovingID(id: $0.id, isReturning: $0.isReturning, destination: $0.destination) })
         knownObjects = main.filter(isWatched)
         knownVersion = nil
         statements.isStateGone = false

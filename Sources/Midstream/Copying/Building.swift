@@ -201,7 +201,7 @@ struct Building {
             !isInChain
             && others.allSatisfy { other in
                 // All rows of those that have moved are there.
-                if other.phase == .copied || other.phase == .retiring { return other.undoStage == nil }
+                if other.phase == .copied || other.phase == .retiring { return !other.isReturning }
                 return other.isMoving && other.isOwn && other.watermark == nil && other.unreadableRowsTable == nil
                     && (others.count == 1 || other.verification != .complete) && copying.state.damaged[other.id] == nil
             }

@@ -231,7 +231,7 @@ final class MigrationEngine: Sendable {
             return names.map { !isFormer && $0.contains { SQLIdentifier.equal($0, record.target) } }
                 ?? (record.phase == .starting || record.phase == .copying && record.isOwn)
         }
-        let undos = chosen.filter { $0.undoStage == nil && $0.phase != .starting }.compactMap { record in
+        let undos = chosen.filter { !$0.isReturning && $0.phase != .starting }.compactMap { record in
             migrations.first { $0.id == record.migration }.map { (record, Undo(stepper: stepper, migration: $0)) }
         }
         for (record, undo) in undos { try undo.check(record, among: records) }

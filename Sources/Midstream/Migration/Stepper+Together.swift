@@ -22,7 +22,7 @@ extension Stepper {
         until deadline: ContinuousClock.Instant
     ) throws -> Together {
         var together = Together()
-        let records = begun.filter { $0.undoStage == nil && !apart.contains($0.id) }
+        let records = begun.filter { !$0.isReturning && !apart.contains($0.id) }
         let copying = records.filter { $0.phase == .copying }
         if copying.count > 1, let moved = try copyTogether(copying, migrations, until: deadline) {
             return Together(moved: moved, outcome: .worked)

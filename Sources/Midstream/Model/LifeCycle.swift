@@ -60,4 +60,15 @@ extension TableRecord {
         case (.done, _): .done
         }
     }
+
+    /// Whether the stepper has passed all rows.
+    var isPassed: Bool { watermark == .max }
+    /// Whether rows move from the source to the target: `copying` or `passed`.
+    var isMoving: Bool { phase == .copying && !isReturning }
+    /// Whether the table was cancelled, and its rows return or have returned: `returning`, `returned` or `opening`.
+    var isReturning: Bool { undoStage != nil }
+    /// Whether the source has all rows again: `returned` or `opening`.
+    var hasReturned: Bool { phase == .copied && isReturning }
+    /// Whether the beginning of the move, or the end of its cancellation, was cut short: `starting`, `returned` or `opening`.
+    var isHalfBegun: Bool { phase == .starting || hasReturned }
 }

@@ -93,12 +93,6 @@ struct TableRecord: Hashable, Sendable {
     var watermarkTable: String { "midstream_watermark_\(id)" }
     /// The name of the table of the keys whose rows are being brought back to the source.
     var returningTable: String { "midstream_returning_\(id)" }
-    /// Whether the stepper has passed all rows.
-    var isPassed: Bool { watermark == .max }
-    /// True while rows move from source to target; false while they are brought back.
-    var isMoving: Bool { phase == .copying && undoStage == nil }
-    /// Whether the beginning of the move, or the end of its cancellation, was cut short.
-    var isHalfBegun: Bool { phase == .starting || phase == .copied && undoStage != nil }
     /// Whether the move is this file's: no other file has taken it over.
     var isOwn: Bool { destination == nil }
 }

@@ -90,7 +90,7 @@ final class MovingTable {
         sourceSchema = migration.schema
         condition = record.condition
         self.inner = inner
-        isReturning = record.undoStage != nil
+        isReturning = record.isReturning
         destination = record.destination
         self.isHidden = isHidden
         self.record = record

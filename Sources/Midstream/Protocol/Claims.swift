@@ -387,7 +387,7 @@ struct Claims {
     func confirm(_ record: TableRecord, among claims: [Int64: Claim]) throws -> Claim? {
         guard !isSameFile else { return nil }
         let claim = try own(claims[record.id], record)
-        if claim.undoStage != nil || record.undoStage != nil {
+        if claim.undoStage != nil || record.isReturning {
             try checkStage(claim, StateStore(connection: connection).table(record.id))
         }
         return claim

@@ -16,7 +16,7 @@ struct Returns {
 
     /// The number of writes that is stored; 0 while the target has forgotten no row.
     func writes(of record: TableRecord) throws -> Int64 {
-        guard record.undoStage != nil else { return 0 }
+        guard record.isReturning else { return 0 }
         do {
             return try connection.fetchValue("SELECT writes FROM main.\(Self.table) WHERE id = ?", [record.id]) ?? 0
         } catch {

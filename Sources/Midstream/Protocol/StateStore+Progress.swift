@@ -37,7 +37,7 @@ extension StateStore {
                 sourcePath: paths[record.migration] ?? nil,
                 condition: record.condition,
                 phase: record.phase,
-                isReturning: record.undoStage != nil,
+                isReturning: record.isReturning,
                 movesOnTo: record.destination,
                 movedRows: max(
                     record.copied + record.settled + settled,

@@ -177,7 +177,7 @@ struct Undo {
     /// - Parameter all: All tables of the file that move.
     func begin(_ record: TableRecord, among all: [TableRecord]) throws {
         guard let now = all.first(where: { $0.id == record.id }) else { throw Overtaken() }
-        if now.undoStage != nil { return }
+        if now.isReturning { return }
         guard now.phase == .copying else { throw Overtaken() }
         try check(now, among: all)
         try BuildStore(connection: connection).drop(record.id)
@@ -244,8 +244,7 @@ struct Undo {
             return outcome
         }
         // Others may write meanwhile.
-        if outcome == .worked, let now = try stepper.store.table(record.id), now.phase == .copied, now.undoStage != nil
-        {
+        if outcome == .worked, let now = try stepper.store.table(record.id), now.hasReturned {
             return (returned, try release(now))
         }
         return (returned, outcome ?? .busy)

@@ -102,7 +102,7 @@ struct UndoSQL: Sendable {
 
     /// A column of the source that the target has nothing for.
     private static func missing(_ column: String, _ record: TableRecord) -> MigrationError {
-        if record.undoStage == nil {
+        if !record.isReturning {
             return cannot(record, "the target does not take column \(column) of the source, whose values would be lost")
         }
         return MigrationError(

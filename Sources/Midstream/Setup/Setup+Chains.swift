@@ -73,7 +73,7 @@ extension Setup {
         _ migration: MigrationRecord
     ) throws -> (Chain, TableRecord) {
         let first = former.record
-        if first.undoStage != nil { throw notWhole(record, migration, "of a move that has been cancelled") }
+        if first.isReturning { throw notWhole(record, migration, "of a move that has been cancelled") }
         if former.isOfOtherFile {
             if first.phase == .starting { throw notWhole(record, migration, "of a move that is just beginning") }
             // The source's table has taken over the rows that were to come into another table of this file. This is no error if

@@ -28,7 +28,7 @@ extension Setup {
         var refusal: Refusal?
         for migration in migrations {
             let own = records.filter { $0.migration == migration.id }
-            for record in own where record.phase == .copied && record.undoStage != nil {
+            for record in own where record.hasReturned {
                 do {
                     _ = try Undo(stepper: stepper, migration: migration).release(record)
                 } catch  where Self.isUnreachable(error) && migration.id != needed?.id {
@@ -140,7 +140,7 @@ extension Setup {
             guard try WholeFileNote.isWithdrawn(connection) else { return }
             let (migrations, records) = try stepper.load()
             let own = Set(migrations.filter { stepper.path(of: $0).flatMap(FilePath.identity) == file }.map(\.id))
-            for record in records where record.phase == .copying && record.undoStage == nil {
+            for record in records where record.isMoving {
                 for trigger in MoveSQL.dropTriggers(record.id) { try connection.execute(trigger) }
                 // A move that was taken over with a table's claim is given back together with the claim.
                 guard own.contains(record.migration) else {

@@ -104,7 +104,7 @@ extension DatabaseAccess {
             throw refuse(.misuse, "table \(old.name) cannot be rebuilt while another statement runs")
         }
         for record in try StateStore(connection: connection).load().tables
-        where SQLIdentifier.equal(record.target, old.name) && (record.undoStage != nil || record.phase == .starting) {
+        where SQLIdentifier.equal(record.target, old.name) && (record.isReturning || record.phase == .starting) {
             throw refuse(
                 .misuse,
                 "table \(old.name) returns to its source, or has not begun to move: let that end first"

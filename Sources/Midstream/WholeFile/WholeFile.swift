@@ -190,7 +190,7 @@ enum WholeFile {
             let isSwapped = fences.contains { fence in
                 tables.contains { $0.id == fence.id && !SQLIdentifier.equal($0.source, fence.table) }
             }
-            if !isSame || isSwapped || tables.contains(where: { $0.undoStage != nil }) {
+            if !isSame || isSwapped || tables.contains(where: { $0.isReturning }) {
                 try WholeFileNote.withdraw(connection)
                 return
             }
