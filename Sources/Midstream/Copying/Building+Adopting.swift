@@ -1,14 +1,16 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// How a build gets what was written meanwhile, and the live table adopts it.
+// How a build gets what was written meanwhile, and how the live table adopts the build.
 extension Building {
     // MARK: Merging
 
-    /// Looks whether little enough is left to merge for the live table to adopt the build.
+    /// Makes sure that so little is left to merge that the live table can adopt the build.
+    ///
+    /// - Throws: ``Unmerged`` if more is left.
     func findUnmerged(_ record: TableRecord, _ build: TableBuild, _ parts: [BuildStore.Part]) throws {
         let (merging, merges) = (Merging(self, build), parts.last?.count ?? 0)
-        // All of one snapshot.
+        // All reads are of one snapshot.
         let isEnough = try connection.readingTransaction {
             let version = try dataVersion()
             if let known = copying.state.mergedAt.removeValue(forKey: record.id), known == version {
@@ -27,18 +29,18 @@ extension Building {
         if !isEnough { throw Unmerged() }
     }
 
-    /// Whether what was written cannot be merged once more before the live table adopts the build.
+    /// Whether written rows cannot be merged once more before the live table adopts the build.
     private func isMergedAtLast(_ parts: [BuildStore.Part]) -> Bool {
         guard let merge = parts.last else { return true }
         return merge.count >= Self.mostMerges || merge.nulls > 0
     }
 
-    /// How many rows may have been written that the build has not, when the live table adopts it.
+    /// How many written rows may be missing from the build when the live table adopts it.
     private func mostUnmerged(_ parts: [BuildStore.Part]) -> Int64 {
         isMergedAtLast(parts) ? copying.state.mostUnmergedAtLast : copying.state.mostUnmerged
     }
 
-    /// Has what was written since be merged in slices, before the live table can adopt the build.
+    /// Begins to merge, in slices, what was written since. The live table can adopt the build only after that.
     func mergeAgain(
         _ record: TableRecord,
         _ build: TableBuild
@@ -54,7 +56,8 @@ extension Building {
             try builds.save(merge, of: record.id)
             return true
         }
-        // When the slices are over, it is another one if anybody has written since. Not before this is committed.
+        // When the slices are over, the number is another one if anybody has written since. It counts only once this
+        // transaction is committed.
         copying.state.mergedAt[record.id] = done == nil ? nil : version
         return (0, done == nil ? .busy : .worked)
     }
@@ -93,14 +96,14 @@ extension Building {
             try builds.save(merge, of: record.id)
             return true
         }
-        // What has not come is yet to be found.
+        // Some rows have not come in, and have yet to be found.
         if !isWhole { copying.state.mergedAt[record.id] = nil }
         return (0, done == nil ? .busy : .worked)
     }
 
     // MARK: The end
 
-    /// Compares what is built with the rows, and has the live table adopt it.
+    /// Compares the build with the rows, and has the live table adopt it.
     func finish(
         _ record: TableRecord,
         _ build: TableBuild,
@@ -140,12 +143,12 @@ extension Building {
         return (0, .worked)
     }
 
-    /// A number that is another one when another connection has written the target since.
+    /// A number that changes when another connection writes the target.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
     private func dataVersion() throws -> Int64? { try connection.fetchValue("PRAGMA main.data_version") }
 
-    /// Forgets what ANALYZE has found: it was of the few rows that the live table had.
+    /// Deletes what ANALYZE has found out about the table: it saw only the few rows that the live table had.
     private func forgetStatistics() throws {
         let tables = try connection.fetchAll(
             "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name IN ('sqlite_stat1', 'sqlite_stat4')"
@@ -155,7 +158,7 @@ extension Building {
         }
     }
 
-    /// Has the live table take the b-trees that were built, and then what was written meanwhile.
+    /// Has the live table take the b-trees of the build, and then the rows that were written meanwhile.
     private func adopt(
         _ record: TableRecord,
         _ build: TableBuild,
@@ -169,18 +172,19 @@ extension Building {
         statements.removeAll()
         connection.clearStatementCache()
         try connection.exchangeRoots([(sql.targetName, build.name)] + build.parts.map { ($0.index, $0.name) })
-        // The build has the live table's rows now.
+        // The hidden table has the live table's rows now.
         let merging = Merging(self, build, isExchanged: true)
         var changes: Int64 = 0
         for text in isMerged ? [] : [merging.deleteOutdated, merging.insertMissing] {
             try statements.movingRows(of: sql) { try connection.execute(text) }
             changes += connection.changes
         }
-        // They have been counted before, but not in this transaction.
+        // The changes have been counted before, but not in this transaction.
         if changes > 2 * mostUnmerged(parts) { throw Unmerged() }
         try forgetStatistics()
         try builds.drop(record.id)
-        // Each source must have as many rows as it had when they were counted first; the first one, as the build has besides.
+        // Each source must have as many rows as when its rows were first counted. For the first source, the number is
+        // that of the build's rows, less the other sources'.
         let records = try sources.map { try copying.store.table($0.sql.id) }
         let others = records.dropFirst().reduce(0) { $0 + ($1?.total ?? 0) }
         for (place, source) in sources.enumerated() {

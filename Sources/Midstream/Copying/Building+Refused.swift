@@ -1,31 +1,34 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Rows that the target does not take: CHECK, NOT NULL, a type of STRICT, a function that fails.
+// Rows that the target does not take because of a CHECK, a NOT NULL, a type of a STRICT table, or a function that
+// fails.
 extension Building {
-    /// What has become of rows that were refused.
+    /// What has become of refused rows.
     struct Settled {
         var setAside: Int64 = 0
-        /// The row that the table stops at, and its source.
+        /// The row at which the table stops, and the source of the row.
         var refusal: (source: Copying, record: TableRecord, row: (key: RowKey, error: SQLiteError))?
     }
 
-    /// Whether an error may be of one row, which is found by trying them one by one. An entry that is there twice is of two.
+    /// Whether an error may be of one row, which is found by trying the rows one by one. An entry that would be there
+    /// twice is of two rows.
     static func isOfRow(_ error: SQLiteError) -> Bool {
         error.isRefusal && ![ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
     }
 
-    /// Whether the row is to be found that a build did not take, rather than the rows be inserted into the live table. Rows that are settled
-    /// are superseded, which a build of the source's rows alone leaves out of account.
+    /// Whether to look for the row that a build did not take, rather than insert the rows into the live table. Rows
+    /// that are settled are superseded, and a build of the source's rows alone takes no account of that.
     func settles(_ record: TableRecord, _ build: TableBuild, _ parts: [BuildStore.Part]) -> Bool {
         parts.first?.stage == .filling && !copying.state.refusing.contains(record.id)
             && (try? isOfSourceAlone(build)) == false
     }
 
-    /// Fills a part further. Where the target does not take rows of the next slice, the migration's policy says what becomes of them: then
-    /// they are superseded, as those that the application has changed or deleted.
+    /// Fills a part further. If the target does not take rows of the next slice, the migration's policy says what
+    /// becomes of them. These rows are superseded then, like rows that the application has changed or deleted.
     ///
-    /// - Parameter settled: What has become of such rows. Where it has a refusal by then, the slice has not been filled in.
+    /// - Parameter settled: What has become of such rows. If it has a refusal afterwards, the slice has not been filled
+    ///   in.
     func pass(_ filling: inout Filling, _ rows: Int64, _ settled: inout Settled) throws {
         guard filling.isCareful, filling.part.number == 0, !filling.isOfSourceAlone else {
             return try filling.pass(rows)
@@ -44,10 +47,10 @@ extension Building {
 
     /// Settles the rows of the next slice that the target does not take.
     ///
-    /// - Returns: Whether there are any.
+    /// - Returns: Whether there are such rows.
     private func settleRefused(of filling: Filling, _ rows: Int64, _ settled: inout Settled) throws -> Bool {
         var hasSettled = false
-        // Before a row leaves the slice.
+        // The range is found out before a row leaves the slice.
         let range = try filling.nextRows(rows)
         let sources = try sources(filling.build)
         for (copying, built) in zip(sources, filling.build.built) {
@@ -80,8 +83,8 @@ extension Building {
         return keys
     }
 
-    /// Whether the build takes a row, which is taken back. Not by a savepoint: once the table for rows that are set aside has been made, a
-    /// rollback would have SQLite read the schema anew for each.
+    /// Whether the build takes a row. The row is inserted and then deleted again. A savepoint would not do: once the
+    /// table for rows that are set aside has been made, SQLite would read the schema anew after each rollback.
     private func isTaken(_ key: RowKey, _ built: MoveSQL) throws -> Bool {
         do {
             _ = try copying.mover.copy(built.copyRow) { try $0.bind(key, at: 1) }
@@ -93,9 +96,9 @@ extension Building {
         return true
     }
 
-    /// Tells what has become of rows that were refused, once that is committed.
+    /// Reports what has become of refused rows, once that is committed.
     ///
-    /// - Throws: ``MigrationError`` where the table stops at one.
+    /// - Throws: ``MigrationError`` if the table stops at one of the rows.
     func tell(_ settled: Settled, of record: TableRecord) throws {
         if settled.setAside > 0 { stepper.onEvent?(.rowsSetAside(table: record.target, count: settled.setAside)) }
         if let refusal = settled.refusal { throw refusal.source.refused(refusal.record, refusal.row) }

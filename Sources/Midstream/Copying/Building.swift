@@ -1,12 +1,13 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Builds a table beside the live one, whose rows and indexes come in their own order, and has the live table adopt them in one
-/// transaction.
+/// Builds a table beside the live one. The rows and the entries of each index come in their own order; in the end the
+/// live table adopts them in one transaction.
 ///
-/// What the application writes meanwhile is in the live table, and the keys of the source's rows that are superseded by it are in the
-/// ledger, as before any row has moved. The build has what both tables show together when a slice of rows is made. What is written after that
-/// comes in when the live table adopts it, or before: see ``Merging``. `Docs/Architecture.md` has the protocol.
+/// The rows that the application writes meanwhile are in the live table, and the keys of the source's rows that these
+/// supersede are in the ledger, as before any row has moved. A slice of rows gets what the source and the live table
+/// show together when the slice is made. What is written after that comes into the build when the live table adopts it,
+/// or before: see ``Merging``. `Docs/Architecture.md` has the protocol.
 struct Building {
     let copying: Copying
     let builds: BuildStore
@@ -21,40 +22,45 @@ struct Building {
     var sql: MoveSQL { copying.sql }
     var statements: InternalStatements { stepper.statements }
 
-    /// How many rows are compared at once, those in the live table and superseded ones, where nobody waits. More are in slices.
+    /// How many rows, those in the live table and superseded ones, are compared at once while nobody waits. If there
+    /// are more, they are compared in slices.
     static let mostCompared: Int64 = 1500
 
-    /// The same where others wait. Where there are more, and somebody writes while they are compared, they are merged again.
+    /// How many of these rows are compared while others wait. If there are more, and somebody writes while they are
+    /// compared, they are merged again.
     static let mostWritten: Int64 = 40_000
 
-    /// The same at last, when merging it again would not end: rather than do without the build, others wait once.
+    /// The limit in place of ``mostWritten`` when merging the rows again would never end. Others then wait once, so
+    /// that the build is not lost.
     static let mostWrittenAtLast: Int64 = 150_000
 
-    /// A table is not built of which more than this part of its rows, a quarter, has been superseded.
+    /// A table is not built if more than this part of its rows, a quarter, has been superseded.
     private static let mostSupersededPart: Int64 = 4
 
-    /// How often what was written meanwhile is merged. Whoever writes faster would have it merged for ever.
+    /// How often the rows that were written meanwhile are merged, at most. For an application that writes faster,
+    /// merging would never end.
     static let mostMerges: Int64 = 8
 
-    /// The keys that are merged before the time is looked at, and who waits.
+    /// How many keys are merged before the stepper looks at the time, and at who waits.
     static let mergedAtOnce: Int64 = 64
 
-    /// What is built by now does not fit any more, or cannot be built: the rows are inserted into the live table.
+    /// What has been built does not fit any more, or the table cannot be built. The rows are inserted into the live
+    /// table instead.
     struct GivenUp: Error {}
-    /// The table or an index has another definition than when the build began, which begins anew.
+    /// The table or an index has another definition than when the build began. The build begins anew.
     struct Outdated: Error {}
-    /// More has been written than may come in while all others wait.
+    /// More rows have been written than may come into the build while all others wait.
     struct Unmerged: Error {}
 
     /// Builds a table further.
     ///
-    /// - Returns: `nil` where its rows are inserted into the live table instead.
+    /// - Returns: `nil` if the table's rows are inserted into the live table instead.
     func advance(
         _ record: TableRecord,
         _ limit: Stepper.Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
-        // It may just have been counted.
+        // The rows may just have been counted.
         guard record.watermark == nil, let record = try copying.store.table(record.id), record.watermark == nil,
             record.isMoving, try total(record) >= copying.state.leastBuilt
         else { return nil }
@@ -76,7 +82,7 @@ struct Building {
             guard let own = try copying.store.table(source.sql.id) else { return (0, .worked) }
             if own.total == nil {
                 guard let counted = try source.countReadable(own, limit, start) else {
-                    // One that is damaged is not built.
+                    // A table with a damaged source is not built.
                     if copying.state.damaged[own.id] != nil { copying.state.builds[record.id] = nil }
                     return (0, .worked)
                 }
@@ -99,7 +105,8 @@ struct Building {
             }
             guard isWhole else { throw GivenUp() }
             if merge.stage != .filled { return try self.merge(record, build, limit, start) }
-            // Before there are entries with NULLs, which are there for a short time then.
+            // The sources are counted before there are entries with NULLs, so that these are there for a short time
+            // only.
             var counted: [(rows: Int64, hashes: Int64?)] = []
             for source in sources {
                 guard var passed = try copying.store.table(source.sql.id) else { return (0, .worked) }
@@ -126,10 +133,10 @@ struct Building {
             return try drop(record)
         } catch let error as SQLiteError where Self.isOfRow(error) && settles(record, build, parts) {
             copying.state.refusing.insert(record.id)
-            // In this step still: the process may make no other one.
+            // The build goes on within this step, since the process may make no other one.
             return try advance(record, limit, start)
         } catch let error as SQLiteError where Self.isOfBuild(error) {
-            // Another process may have ended the build by now.
+            // Another process may have ended the build by now, so these reads may fail.
             let mayBeOfTimes =
                 [ResultCode.constraintUnique, .constraintPrimaryKey].contains(error.code)
                 && (try? hasWritten(build)) == true && build.feeds.count == 1
@@ -138,7 +145,8 @@ struct Building {
         }
     }
 
-    /// Whether the build has the source's rows alone. Of several sources it never does: a superseded row of one may be another's.
+    /// Whether the build gets the source's rows alone. It never does with several sources: a row that is superseded in
+    /// one may be another's.
     func isOfSourceAlone(_ build: TableBuild) throws -> Bool {
         try build.feeds.count == 1 && builds.has(.ofSourceAlone, build.sql.id)
     }
@@ -148,14 +156,15 @@ struct Building {
         try connection.fetchOne("SELECT 1 FROM \(build.merged) LIMIT 1") != nil
     }
 
-    /// Whether an error may be one that rows which are inserted one by one do not meet, or are told of by then.
+    /// Whether an error may be one that does not occur when rows are inserted one by one, or that is reported then.
     private static func isOfBuild(_ error: SQLiteError) -> Bool {
         if error.isInterruption { return false }
         return error.isRefusal || ResultCode.corrupt ~= error.code || error.code == .error
             || ResultCode.readOnly ~= error.code
     }
 
-    /// How many rows the sources of a table have of which none has moved, as far as they are counted.
+    /// How many rows the sources of a table have, as far as they are counted. Sources of which a row has moved are left
+    /// out.
     private func total(_ record: TableRecord) throws -> Int64 {
         if let total = record.total, total >= copying.state.leastBuilt { return total }
         return try connection.fetchValue(
@@ -164,7 +173,7 @@ struct Building {
         ) ?? 0
     }
 
-    /// How the table is built, by its shape as it is now; `nil` where it is not.
+    /// How the table is built, given its present shape; `nil` if it is not built.
     private func build(_ record: TableRecord) throws -> TableBuild? {
         let version = try connection.schemaVersion()
         if let known = copying.state.builds[record.id], known.version == version { return known.build }
@@ -183,13 +192,13 @@ struct Building {
         return made
     }
 
-    /// The moves into the table, one for each source, in the order in which they have begun; none where it is not built.
+    /// The moves into the table, one for each source, in the order in which they began; none if the table is not built.
     private func feeds(_ record: TableRecord) throws -> [(record: TableRecord, schema: String, sql: MoveSQL)] {
         let (migrations, records) = try stepper.stored()
-        // What is about to begin is not seen yet.
+        // No statement is shown the rows of a move that has yet to begin.
         let unfinished = records.filter { $0.phase != .done && $0.phase != .starting }
         let others = unfinished.filter { SQLIdentifier.equal($0.target, record.target) }
-        // What has yet to come into a source, or goes on from the table, comes first.
+        // Moves into one of the sources, and moves within the file that go on from the table, come first.
         let ownFile = Set(migrations.filter { $0.sourcePath == nil }.map(\.id))
         func meets(_ source: TableRecord, _ target: TableRecord) -> Bool {
             ownFile.contains(source.migration) && SQLIdentifier.equal(source.source, target.target)
@@ -200,7 +209,7 @@ struct Building {
         let isBuilt =
             !isInChain
             && others.allSatisfy { other in
-                // All rows of those that have moved are there.
+                // If a move has copied all its rows, all of them are in the table.
                 if other.phase == .copied || other.phase == .retiring { return !other.isReturning }
                 return other.isMoving && other.isOwn && other.watermark == nil && other.unreadableRowsTable == nil
                     && (others.count == 1 || other.verification != .complete) && copying.state.damaged[other.id] == nil
@@ -214,7 +223,7 @@ struct Building {
                 }
             }
         } catch let error as MigrationError where error.code == .sourceUnavailable {
-            // A source that is not there keeps no other one from moving, unless some of its rows are in a build.
+            // A source that is missing must not stop the others from moving, unless some of its rows are in a build.
             guard try builds.parts(others[0].id).isEmpty else { throw error }
             return []
         }
@@ -232,7 +241,7 @@ struct Building {
         }
     }
 
-    /// Runs `body` in a transaction, with the table's state as it is there; `nil` when the target could not be locked.
+    /// Runs `body` in a transaction, with the table's record as it is there; `nil` if the target could not be locked.
     func transaction<Result>(
         _ record: TableRecord,
         _ build: TableBuild,
@@ -262,13 +271,13 @@ struct Building {
 
     // MARK: Beginning, and giving up
 
-    /// - Parameter total: The sources' rows.
+    /// - Parameter total: The number of the sources' rows.
     private func begin(
         _ record: TableRecord,
         _ build: TableBuild,
         _ total: Int64
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome)? {
-        // Batches pass superseded rows without a copy.
+        // When rows move in batches, superseded rows are passed without a copy.
         let superseded = try build.ledgers.reduce(Int64(0)) { sum, ledger in
             try sum + (connection.fetchValue(Int64.self, "SELECT count(*) FROM \(ledger)") ?? 0)
         }
@@ -288,7 +297,7 @@ struct Building {
         return (0, begun == nil ? .busy : .worked)
     }
 
-    /// Whether the hidden table has the live one's columns.
+    /// Whether the hidden table has the columns of the live one.
     private func isOfShape(_ build: TableBuild) throws -> Bool {
         let reader = SchemaReader(connection: connection, schema: "main")
         guard let live = try reader.table(sql.targetName), let hidden = try reader.table(build.name) else {
@@ -318,7 +327,7 @@ struct Building {
 
     // MARK: Filling
 
-    /// Fills a part until the step's time is up, or with so many rows.
+    /// Fills a part until the step's time is up, or by as many rows as the step is to move.
     private func fill(
         _ part: BuildStore.Part,
         _ record: TableRecord,
@@ -331,7 +340,7 @@ struct Building {
         var settled = Settled()
         let filled = try transaction(record, build) { now -> Int64? in
             settled = Settled()
-            // Another process may be further.
+            // Another process may have brought the build further.
             let parts = try builds.parts(record.id)
             guard let current = parts.first(where: { $0.number == part.number }), current.stage == part.stage,
                 var merge = parts.last, merge.stage == .filled
@@ -374,7 +383,7 @@ struct Building {
         guard let filled else { return (0, .busy) }
         try tell(settled, of: record)
         if build.feeds.count > 1 {
-            // Where one was stopped, all go on.
+            // If one of the moves was stopped, all of them go on now.
             let ids = Set(build.feeds.map(\.id))
             for stopped in try stepper.stored().tables where ids.contains(stopped.id) { stepper.noteProgress(stopped) }
         }
@@ -385,13 +394,14 @@ struct Building {
         return (filled ?? 0, .worked)
     }
 
-    /// The index of the source whose entries an index gets; `nil` where it gets those of the rows, in their order.
+    /// The source's index whose entries an index gets; `nil` if the index gets the entries of the build's rows, in the
+    /// order of the rows.
     func walk(_ index: TableBuild.Part) throws -> IndexWalk? {
         guard let walk = index.walk else { return nil }
         return try walk.hasRanges || !hasEdits(index) ? walk : nil
     }
 
-    /// Whether an index of the source has not just the entries that the rows have which were built.
+    /// Whether the source's index has other entries than the rows of the build.
     func hasEdits(_ index: TableBuild.Part) throws -> Bool {
         let statement = try statements.statement("SELECT EXISTS (SELECT 1 FROM \(index.edits))")
         defer { statement.reset() }

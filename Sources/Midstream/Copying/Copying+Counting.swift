@@ -4,7 +4,7 @@ internal import SQLiteConnection
 extension Copying {
     /// Counts the source's rows, as far as they can be read.
     ///
-    /// - Returns: The count when it is complete. `nil` as well where pages are damaged, before all rows have been passed.
+    /// - Returns: The count, if it is complete. `nil` as well if pages are damaged and not all rows have been passed.
     func countReadable(
         _ record: TableRecord,
         _ limit: Stepper.Limit,
@@ -24,11 +24,12 @@ extension Copying {
         }
     }
 
-    /// Stores how many rows the source has; in the end, that they have moved.
+    /// Stores how many rows the source has; at the end, stores that they have moved.
     ///
-    /// - Returns: `false` when the target could not be locked.
+    /// - Returns: `false` if the target could not be locked.
     func storeCount(_ counted: (rows: Int64, hashes: Int64?), _ record: TableRecord) throws -> Bool {
-        // Who has seen to what is wrong has it counted anew.
+        // Unless the target was locked, the count is forgotten: after an error, whoever has put things right needs a
+        // new one.
         var isBusy = false
         defer { if !isBusy { state.counts[record.id] = nil } }
         let isStored: Void? = try stepper.transaction {
@@ -48,15 +49,15 @@ extension Copying {
         return !isBusy
     }
 
-    /// Goes on counting the source's rows from the largest key down, which is not how they are copied.
+    /// Goes on counting the source's rows, from the largest key down. Copying goes in the other direction.
     ///
-    /// - Returns: The count when it is complete.
+    /// - Returns: The count, if it is complete.
     private func count(
         _ record: TableRecord,
         _ limit: Stepper.Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (rows: Int64, hashes: Int64?)? {
-        // The first count is for the progress alone, and the last one does not rest on it.
+        // The first count serves only for the progress. The last count does not rely on it.
         let isLast = record.isPassed
         let hashes = record.verification == .complete && isLast
         var count = state.counts[record.id].flatMap { $0.isLast == isLast ? $0 : nil } ?? SourceCount(isLast: isLast)
@@ -86,20 +87,20 @@ extension Copying {
 struct SourceCount {
     static let rowsPerSlice: Int64 = 4096
 
-    /// Whether the rows have passed by now, so that they are compared with the source as it is in the end.
+    /// Whether all rows have been passed, so that the rows that moved are compared with the source as it is at the end.
     let isLast: Bool
-    /// The rows from that key on are counted; `nil` before the first slice.
+    /// All rows from this key on are counted; `nil` before the first slice.
     private(set) var end: RowKey?
     private(set) var isComplete = false
-    /// The rows that belong to the migration.
+    /// The number of counted rows that belong to the migration.
     private(set) var belonging: Int64 = 0
 
-    /// The sum of their hashes.
+    /// The sum of these rows' hashes.
     private(set) var hashes: Int64 = 0
 
     init(isLast: Bool) { self.isLast = isLast }
 
-    /// - Parameter start: The first key of the slice; `nil` when it was the last one.
+    /// - Parameter start: The first key of the slice; `nil` if this was the last slice.
     mutating func add(_ belonging: Int64, _ hashes: Int64, from start: RowKey?) {
         self.belonging += belonging
         self.hashes &+= hashes

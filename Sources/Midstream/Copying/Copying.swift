@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Copies a table's rows to the target: in batches, and one by one where a batch is refused or meets a damaged page.
+/// Copies a table's rows to the target: in batches, and one by one if a batch is refused or meets a damaged page.
 struct Copying {
     let stepper: Stepper
     let migration: MigrationRecord
@@ -13,41 +13,46 @@ struct Copying {
     var clock: ContinuousClock { ContinuousClock() }
     var mover: RowMover { RowMover(statements: stepper.statements, sql: sql) }
 
-    /// What lasts from step to step.
+    /// What the stage remembers from step to step.
     final class State: StageMemory {
         var batch = BatchSize()
-        /// The same while writers come: they wait for no more than such a batch.
+        /// The size of batches while writers come: a writer waits for no more than such a batch.
         var shortBatch = BatchSize(wanted: .microseconds(100))
-        /// Until when writers of the process are expected to come, since one has waited for a step.
+        /// The time until which writers of the process are expected to come, since one has waited for a step.
         var contendedUntil = ContinuousClock().now
-        /// The same for rows and entries that are built.
+        /// The size of batches of rows and entries that are built.
         var builtBatch = BatchSize()
-        /// Tables of fewer rows are not built: they have soon moved.
+        /// A table with fewer rows is not built, since its rows have soon moved without that.
         var leastBuilt: Int64 = 10_000
-        /// How many rows may have been written that a build has not, when the live table adopts it: each comes into random places of the
-        /// indexes while everybody else waits. More are merged before that.
+        /// How many rows that were written may be missing from a build when the live table adopts the build. Each of
+        /// these rows comes to random places of the indexes while everybody else waits. If more rows are missing, they
+        /// are merged before that.
         var mostUnmerged: Int64 = 1000
-        /// The same where they cannot be merged before that, or where others write so fast that there are more after each time.
+        /// The limit in place of ``mostUnmerged`` if the rows cannot be merged before that, or if others write so fast
+        /// that more rows are missing after each merge.
         var mostUnmergedAtLast: Int64 = 5000
-        /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check` finds them wrong until
-        /// then, so all that can wait for the end does.
+        /// How many entries with NULLs may be written when the live table adopts a build. SQLite's `integrity_check`
+        /// finds such entries wrong until then, so as many as possible wait for the end.
         var mostNulls: Int64 = 2000
-        /// How tables are built, by their ids, and for which schema that was made. Outer `nil`: not known; inner: not at all.
+        /// How tables are built, by the tables' ids, and the schema version for which that was found out. Outer `nil`:
+        /// not known; inner `nil`: the table is not built.
         var builds: [Int64: (version: Int64, build: TableBuild?)] = [:]
-        /// The number of the target's content from which on a table's build has all that was written, by the tables' ids.
+        /// By the tables' ids: while the target's content has this number (`PRAGMA data_version`), the table's build
+        /// has all rows that were written.
         var mergedAt: [Int64: Int64] = [:]
-        /// The tables that have refused a row of a build: from then on one is looked for that is refused next.
+        /// The tables that have refused a row of a build. From then on, a build looks for the rows that are refused
+        /// next.
         var refusing: Set<Int64> = []
-        /// How far the sources' rows are counted, by the tables' ids.
+        /// How far the source's rows are counted, by the tables' ids.
         var counts: [Int64: SourceCount] = [:]
-        /// The tables whose source has turned out to be damaged, and their migrations: its rows cannot be counted until all that
-        /// can be read have moved.
+        /// The tables whose source has turned out to be damaged, and the tables' migrations. The source's rows cannot
+        /// be counted until all readable rows have moved.
         var damaged: [Int64: Int64] = [:]
-        /// The pages that a transaction of batches has written when it is committed, whatever time it has: the WAL holds all of
-        /// them, and it may be started anew only behind a transaction.
+        /// How many pages a transaction of batches may write. Once it has written as many, it is committed, even if
+        /// time is left: the WAL holds all of these pages, and can start anew only after a transaction.
         let longTransaction: Int64
 
-        /// - Parameter pageSize: That of the target, in bytes.
+        /// - Parameter pageSize: The page size of the target, in bytes.
         init(pageSize: Int64) {
             longTransaction = Copying.longTransaction / max(512, pageSize)
         }
@@ -57,7 +62,7 @@ struct Copying {
         func noteReplacedSource() { counts.removeAll() }
     }
 
-    /// Together with the pages that are in the cache, and those that the WAL has by then, 64 MB at most.
+    /// In bytes. Together with the pages in the cache, and those that the WAL has by then, 64 MB at most.
     private static let longTransaction: Int64 = 48 << 20
     private static let contention = Duration.milliseconds(500)
 
@@ -66,7 +71,7 @@ struct Copying {
         _ limit: Stepper.Limit,
         _ start: ContinuousClock.Instant
     ) throws -> (moved: Int64, outcome: MigrationProgress.Outcome) {
-        // Rows are counted first, so that progress can be told, and again in the end, before the table is called moved.
+        // The stepper counts the rows first, for the progress, and again at the end, before it calls the table moved.
         let isCountable = state.damaged[record.id] == nil && record.unreadableRowsTable == nil
         if record.total == nil && isCountable || record.isPassed {
             guard let counted = try countReadable(record, limit, start) else { return (0, .worked) }
@@ -84,11 +89,11 @@ struct Copying {
         return copied.map { ($0, .worked) } ?? (0, .busy)
     }
 
-    /// What a step tried to move: where it began, and the batch that it was at.
+    /// What a step tried to move: the position at which the step began, and the batch at which it stood.
     private typealias Tried = (start: Position, batch: Position, upper: RowKey?)
 
-    /// Moves batches until the time is up; `nil` when the target could not be locked. While writers come, each batch is a
-    /// transaction of its own, and a short one.
+    /// Moves batches until the time is up; `nil` if the target could not be locked. While writers come, each batch is a
+    /// short transaction of its own.
     private func move(_ record: TableRecord, until deadline: ContinuousClock.Instant) throws -> Int64? {
         var moved: Int64?
         while true {
@@ -105,8 +110,8 @@ struct Copying {
         }
     }
 
-    /// Whether the transaction that is open is to end, rather than to do for so long what it has just done: for the time, for somebody who
-    /// waits, or for the WAL.
+    /// Whether the open transaction should end, rather than do once more what has just taken `time`. It should end if
+    /// the step's time would be over, if somebody waits, or if the WAL has become too long.
     func isToCommit(by deadline: ContinuousClock.Instant, beforeAnother time: Duration) -> Bool {
         let now = clock.now
         if stepper.gate.isAwaitedByWriters { state.contendedUntil = now + Self.contention }
@@ -114,12 +119,12 @@ struct Copying {
             || connection.pagesWritten + Int64(stepper.walKeeper.framesInTheWay) >= state.longTransaction
     }
 
-    /// Whether a transaction took its time because the disk is slow to sync, which fewer rows would not change.
+    /// Whether a transaction took its time because the disk is slow to sync. Fewer rows would not change that.
     func isHeldUpBySync(_ time: Duration) -> Bool {
         stepper.lastCommit.pages < 64 && stepper.lastCommit.time > time / 2
     }
 
-    /// Moves batches in one transaction, a first one in any case, until the time is up or somebody waits.
+    /// Moves batches in one transaction, at least one, until the time is up or somebody waits.
     private func move(
         _ record: TableRecord,
         by batch: inout BatchSize,
@@ -147,13 +152,13 @@ struct Copying {
         }
     }
 
-    /// Whether the source has less rows than a batch, and the table can go together with others.
+    /// Whether the source has fewer rows than a batch, so that the table can move together with others.
     func isSmall() throws -> Bool {
         let rows = min(state.batch.rows, state.leastBuilt)
         return try !sql.firesTriggers && mover.key(at: rows - 1, from: .start, isPending: false) == nil
     }
 
-    /// Moves all rows of a small table, and ends its copying, in the transaction that is open.
+    /// Moves all rows of a small table, and ends its copying, in the open transaction.
     func moveWhole(_ record: TableRecord) throws -> Int64 {
         guard let now = try store.table(record.id), now.isMoving else { return 0 }
         try confirm(record)
@@ -168,7 +173,7 @@ struct Copying {
         return moved
     }
 
-    /// Moves exactly that many pending rows, or all that are left.
+    /// Moves exactly `rows` pending rows, or all that are left.
     private func move(_ record: TableRecord, rows: Int64) throws -> Int64? {
         guard rows > 0 else { return 0 }
         return try moving(record, atMost: rows) { tried in
@@ -179,14 +184,15 @@ struct Copying {
         }
     }
 
-    /// How far a table has come by now; `nil` when there is nothing to copy, as when another process has cancelled it.
+    /// How far a table has come by now; `nil` if there is nothing to copy, for instance because another process has
+    /// cancelled the move.
     private func position(_ record: TableRecord) throws -> Position? {
         guard try stepper.isCurrent(record), let now = try store.table(record.id), now.isMoving else { return nil }
         return try mover.position(now)
     }
 
-    /// Runs `body`, which notes what it tries, in a transaction. When the target refuses a row, what comes before that is
-    /// moved after all, and the row is reported.
+    /// Runs `body`, which notes what it tries to move, in a transaction. If the target refuses a row, the rows before
+    /// that row move all the same, and the row is reported.
     private func moving(
         _ record: TableRecord,
         atMost rows: Int64,
@@ -197,7 +203,7 @@ struct Copying {
             return try stepper.transaction {
                 try confirm(record)
                 let moved = try body(&tried)
-                // What SQLite reads without a lock may have been written meanwhile.
+                // Another program may have written meanwhile what SQLite reads without a lock.
                 try stepper.checkSourceUnchanged(record)
                 return moved
             }
@@ -213,11 +219,11 @@ struct Copying {
         }
     }
 
-    /// Makes sure, in the transaction that moves rows, that they have not returned to the source, and have the rowids that
-    /// they began with.
+    /// Makes sure, in the transaction that moves rows, that the rows have not returned to the source, and that they
+    /// still have the rowids with which the move began.
     func confirm(_ record: TableRecord) throws {
         guard let claims = stepper.claims(of: record) else { return }
-        // Within a transaction damage must not be met: SQLite refuses all writes then.
+        // Within a transaction, this must not meet damage: SQLite refuses all writes then.
         let looksAtRowIDs = sql.hasImplicitKey && state.damaged[record.id] == nil
         _ = try looksAtRowIDs ? claims.confirm(record) : claims.confirmTarget(record)
     }
@@ -228,8 +234,8 @@ struct Copying {
         return try statement.step() && statement.int64(at: 0) != 0
     }
 
-    /// Moves the rows before a batch that was refused, and that batch's one by one up to the row that the target does not
-    /// take.
+    /// Moves the rows before a refused batch, and then the rows of the batch one by one, up to the row that the target
+    /// does not take.
     private func moveUpToRefused(
         _ record: TableRecord,
         _ tried: Tried,
@@ -260,7 +266,7 @@ struct Copying {
     }
 
     func refused(_ record: TableRecord, _ refusal: (key: RowKey, error: SQLiteError)) -> MigrationError {
-        // Of a rebuilt table the source's name is nobody's business.
+        // The source of a rebuilt table is Midstream's own backup. Its name means nothing to the application.
         let (target, origin, other) =
             record.isRebuild
             ? ("the new shape of table", "", ", or when the table is rebuilt once more, with another value for the row")
@@ -277,9 +283,9 @@ struct Copying {
         )
     }
 
-    /// Moves rows one by one, after a batch has met a page that is damaged.
+    /// Moves rows one by one, after a batch has met a damaged page.
     private func moveReadable(_ record: TableRecord, atMost rows: Int64) throws -> Int64? {
-        // It may have been restored.
+        // The source's file may have been restored in the meantime.
         if stepper.isAttached(migration), try stepper.detachReplaced(migration) { return 0 }
         state.damaged[record.id] = record.migration
         guard let position = try position(record) else { return 0 }
@@ -318,12 +324,12 @@ struct Copying {
         )
     }
 
-    /// The other moves into a table, where the application may be asked for other values of its rows; an error matters only
-    /// then. Outside transactions: their sources are attached.
+    /// The other moves into the record's table, if the application may be asked for other values of the table's rows;
+    /// an error matters only then. Call this outside transactions, since it attaches the sources of these moves.
     private func attachingOthers(of record: TableRecord) -> Result<[MoveSQL], any Error> {
         guard record.refusedRows.asks else { return .success([]) }
         return Result {
-            // Not by `load`, which would take tables for known that have changed since the batch was tried.
+            // The stepper's own `load` would call tables known that have changed since the batch was tried.
             let (migrations, records) = try store.load()
             return try records.filter { other in
                 other.id != record.id && other.phase == .copying && SQLIdentifier.equal(other.target, record.target)

@@ -1,33 +1,34 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A part that is being filled, and how far it is.
+/// A part of a build that is being filled, and how far it is.
 struct Filling {
     let building: Building
     let build: TableBuild
     let record: TableRecord
     var part: BuildStore.Part
-    /// All parts: the rows say what the others are to have.
+    /// All parts of the build. As the rows are filled in, they tell what entries the other parts are to have.
     var others: [BuildStore.Part]
-    /// Whether rows are the source's, whatever has superseded them.
+    /// Whether the build gets the source's rows alone, even those that are superseded.
     let isOfSourceAlone: Bool
-    /// Whether nothing but a slice is undone where the target does not take a row of it. That costs a journal of each statement.
+    /// Whether only a slice is undone if the target does not take a row of the slice. For that, SQLite keeps a journal
+    /// of each statement.
     var isCareful = false
     var cursor: [ExactValue]?
     var isOver = false
 
     private var statements: InternalStatements { building.statements }
-    /// It moves rows of the first source into the build.
+    /// Moves rows of the first source into the build.
     private var mover: RowMover { RowMover(statements: statements, sql: build.built[0]) }
 
-    /// What it is when this is over.
+    /// The stage of the part when the filling is over.
     var next: BuildStore.Part.Stage {
-        // Rows that are merged may bring NULLs where there were none.
+        // Rows that are merged may bring NULLs to an index that had none.
         let isNullable = part.number > 0 && !build.parts[part.number - 1].nullable.isEmpty
         return isNullable && part.stage == .filling ? .fillingNulls : .filled
     }
 
-    /// Fills it with so many rows more, or entries.
+    /// Fills the part with up to `rows` more rows or entries.
     mutating func pass(_ rows: Int64) throws {
         guard part.number > 0 else { return try passRows(rows) }
         let index = build.parts[part.number - 1]
@@ -40,7 +41,8 @@ struct Filling {
         }
     }
 
-    /// The rows of the next slice, if so many of one source are filled in: what they come after, and the last one's key.
+    /// The next slice of rows, with at most `rows` rows of each source: the position after which the slice begins, and
+    /// its last key.
     func nextRows(_ rows: Int64) throws -> (position: Position, upper: RowKey?) {
         let position = key.map(Position.after) ?? .start
         let ends = try build.built.map { sql in
@@ -73,9 +75,10 @@ struct Filling {
         var upper = last
         let written = try keysOfWritten(position, &upper, atMost: rows)
         let range = build.range(after: position.key, through: upper)
-        // The checksum is the build's until it is adopted: the table may be drained before.
+        // Until the live table adopts the build, the checksum is kept with the build, since the table may be drained
+        // before.
         let isSummedUp = record.verification == .complete
-        // What is copied in the order of the keys makes the build dense.
+        // The build's b-tree is dense if rows are copied in the order of their keys.
         let isTogether = build.feeds.count > 1 || !written.isEmpty && !build.sql.key.isRowID
         part.count += try isTogether ? copyTogether(range, position, upper) : copyAround(written, position, upper)
         if !written.isEmpty { try note(index: range, position, upper) }
@@ -100,10 +103,10 @@ struct Filling {
         (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
     }
 
-    /// Copies the rows of a range, those with certain keys from the live table, and the others from the source, whatever has superseded
-    /// them.
+    /// Copies the rows of a range: rows with the keys `written` from the live table, and the others from the source,
+    /// even if they are superseded.
     ///
-    /// - Returns: How many are the source's.
+    /// - Returns: How many of the rows are the source's.
     private func copyAround(_ written: [RowKey], _ position: Position, _ upper: RowKey?) throws -> Int64 {
         var from = position
         var copied: Int64 = 0
@@ -123,13 +126,13 @@ struct Filling {
         return copied
     }
 
-    /// Copies the source's rows of a range, whatever has superseded them, and compares them.
+    /// Copies the source's rows of a range, even superseded ones, and compares the copies with the source.
     private struct Comparison {
         private let filling: Filling
         private let copy: Statement
         private let check: Statement?
 
-        /// The statements for ranges that have those ends, whatever their keys are.
+        /// Makes the statements for ranges with such ends, whatever the ends' keys are.
         init(_ filling: Filling, _ position: Position, _ upper: RowKey?) throws {
             self.filling = filling
             let sql = filling.build.built[0]
@@ -163,10 +166,10 @@ struct Filling {
         }
     }
 
-    /// Copies the rows of a range where there are several sources, or no rowids. What one source has superseded may be another's row by now, as
-    /// of a table in the middle of a chain.
+    /// Copies the rows of a range if there are several sources, or no rowids. A key that is superseded in one source
+    /// may be that of another source's row by now, as with a table in the middle of a chain.
     ///
-    /// - Returns: How many are the sources'.
+    /// - Returns: How many of the rows are the sources'.
     private func copyTogether(_ range: KeyRange, _ position: Position, _ upper: RowKey?) throws -> Int64 {
         func number(_ name: String, _ text: () -> String) throws -> Int64 {
             let statement = try statement(name, range, text)
@@ -182,7 +185,7 @@ struct Filling {
         let copied =
             try all
             - number("live") { "SELECT count(*) FROM \(build.sql.target) WHERE \(key.condition(key.target, range))" }
-        // Of several, one may ask for it.
+        // If there are several sources, the move from another one may ask for the comparison.
         if build.feeds.count == 1, record.verification == .count { return copied }
         let equal = try build.built.reduce(Int64(0)) { sum, feed in
             try sum
@@ -190,16 +193,18 @@ struct Filling {
                     VerificationSQL(feed).equalRows(range, withLedger: true, hashes: false)
                 }
         }
-        // In batches, it is told which row of which source it is.
+        // When rows move in batches, the error says which row of which source differs.
         guard equal == copied else { throw Building.GivenUp() }
         return copied
     }
 
     // MARK: What has been written
 
-    /// The keys of a range that the live table has, or that are superseded, where rows are merged.
+    /// The keys of a range that the live table has, or that are superseded. There are none if the build gets the
+    /// source's rows alone.
     ///
-    /// - Parameter upper: The range's end, which is that of the last of those keys if there are as many as are asked for.
+    /// - Parameter upper: The end of the range. If there are as many keys as are asked for, the end becomes the last of
+    ///   these keys.
     private func keysOfWritten(_ position: Position, _ upper: inout RowKey?, atMost rows: Int64) throws -> [RowKey] {
         if isOfSourceAlone { return [] }
         let key = build.sql.key
@@ -223,7 +228,8 @@ struct Filling {
         }.joined(separator: " UNION ")
     }
 
-    /// Notes which of the rows of a range are not the source's, and by which entries indexes differ from the source's for it.
+    /// Notes which rows of a range are not the source's, and by which entries the build's indexes therefore differ from
+    /// the source's.
     private mutating func note(index range: KeyRange, _ position: Position, _ upper: RowKey?) throws {
         let key = build.sql.key
         func run(_ name: String, _ text: () -> String) throws {
@@ -256,7 +262,7 @@ struct Filling {
 
     // MARK: Entries
 
-    /// Entries of the source's index, in its order.
+    /// Copies entries of the source's index, in the index's order.
     private mutating func passEntries(
         _ index: TableBuild.Part,
         _ walk: IndexWalk,
@@ -272,7 +278,7 @@ struct Filling {
         }
         part.count += inserted
         if record.verification != .count {
-            // What was written is read.
+            // The check reads the entries that were written.
             var read: Int64 = 0
             let shell = IndexWalk(table: index.relation, terms: index.terms)
             for piece in shell.following(before) {
@@ -288,9 +294,10 @@ struct Filling {
         (cursor, isOver) = (last ?? before, last == nil)
     }
 
-    /// Copies so many entries of the source's index.
+    /// Copies about `rows` entries of the source's index.
     ///
-    /// - Returns: The last one, if there are as many.
+    /// - Returns: How many entries were copied, and the last one; `nil` for the last one if the index has no more
+    ///   entries.
     private func copyEntries(
         _ index: TableBuild.Part,
         _ walk: IndexWalk,
@@ -317,8 +324,8 @@ struct Filling {
         return (inserted, nil)
     }
 
-    /// Copies so many entries of the source's index but for those that rows which were built have not, and with those that they have
-    /// instead, each in its place.
+    /// Copies up to `rows` entries of the source's index, except those that the rows of the build do not have. Inserts
+    /// the entries that these rows have instead, each in its place.
     private func copyAroundEdits(
         _ index: TableBuild.Part,
         _ walk: IndexWalk,
@@ -391,7 +398,7 @@ struct Filling {
         return (inserted, nil)
     }
 
-    /// Entries of rows that are built, in the rows' order.
+    /// Inserts the entries of the build's rows, in the order of the rows.
     private mutating func passEntriesOfRows(
         _ index: TableBuild.Part,
         _ rows: Int64
@@ -418,7 +425,7 @@ struct Filling {
         (cursor, isOver) = (upper?.values ?? cursor, upper == nil)
     }
 
-    /// Inserts the entries that rows of a range have in an index: those with NULLs, or those without.
+    /// Inserts the entries that the rows of a range have in an index: either those with NULLs, or those without.
     private func insert(
         _ index: TableBuild.Part,
         into relation: String,
@@ -434,7 +441,7 @@ struct Filling {
         ) { try mover.bindRange($0, range.position, range.upper) }
     }
 
-    /// Entries with NULLs that have waited, so many of them.
+    /// Writes up to `rows` of the entries with NULLs that have waited.
     private mutating func passNulls(_ index: TableBuild.Part, _ rows: Int64) throws {
         let connection = building.connection
         guard try connection.fetchOne("SELECT 1 FROM \(index.waiting) LIMIT 1") != nil else { return isOver = true }

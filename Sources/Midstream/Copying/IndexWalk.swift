@@ -1,10 +1,12 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// A walk through the entries of an index in its own order, in slices, from the entry where the last slice ended.
+/// A walk through the entries of an index, in the index's order and in slices. A slice begins after the entry with
+/// which the last slice ended.
 ///
-/// An entry has the index's terms and behind them the row's key. What follows an entry is no one range for SQLite, since terms may
-/// descend and have NULLs: it is sought in pieces, those entries first that share most terms with it.
+/// An entry has the index's terms, and after them the row's key. SQLite cannot seek the entries after another one as a
+/// single range, since terms may descend and have NULLs. So these entries are sought in pieces, beginning with those
+/// that share most terms with that one.
 struct IndexWalk: Sendable {
     struct Term: Hashable, Sendable {
         /// The column, as SQL writes it.
@@ -12,30 +14,31 @@ struct IndexWalk: Sendable {
         var collation: String
         var isDescending = false
 
-        /// The same of another column.
+        /// This term with another column.
         func named(_ name: String) -> Term { Term(name: name, collation: collation, isDescending: isDescending) }
 
         var sought: String { "\(name) COLLATE \(SQLIdentifier.quoted(collation))" }
         var ordered: String { sought + (isDescending ? " DESC" : "") }
     }
 
-    /// The table, and the index by which it is read; `nil` where it has that order itself.
+    /// The table, and the index by which SQLite reads it; `nil` if the table itself has that order.
     let table: String
     var index: String?
     let terms: [Term]
-    /// Whether SQLite seeks what is between two entries: where all terms ascend by their columns' own collations, and the last one, and no
-    /// other, is the rowid.
+    /// Whether SQLite can seek what is between two entries: if all terms ascend by their columns' own collations, and
+    /// the last term, and no other, is the rowid.
     var hasRanges = false
 
     private var relation: String { index.map { "\(table) INDEXED BY \(SQLIdentifier.quoted($0))" } ?? table }
 
-    /// A piece of what follows an entry: the conditions of its entries, whose parameters are the entry's values.
+    /// A piece of the entries after another one. The parameters of its condition are the values of that entry.
     struct Piece {
         let condition: String
         let order: String
     }
 
-    /// What follows an entry, in the index's order; all entries where there is none. In some terms NULLs come first, in others last.
+    /// The entries after `entry`, in the index's order; all entries if it is `nil`. NULLs come first in a
+    /// term that ascends, and last in one that descends.
     func following(_ entry: [ExactValue]?) -> [Piece] {
         guard let entry else { return [Piece(condition: "1", order: order(from: 0))] }
         return terms.indices.reversed().flatMap { place -> [Piece] in
@@ -56,20 +59,21 @@ struct IndexWalk: Sendable {
 
     private func order(from place: Int) -> String { KeySQL.list(terms[place...].map(\.ordered)) }
 
-    /// Between which entries something is.
+    /// The entries between which others are sought.
     struct Ends: Hashable {
         var hasFirst: Bool
         var hasSecond: Bool
-        /// Whether they differ in the rowid alone.
+        /// Whether the two entries differ only in the rowid.
         var isOneGroup = false
     }
 
-    /// What is between two entries, the first of which is that of the parameters ?1…, and the second that of the parameters behind
-    /// the one of ``entries(_:)``. Either may be missing. Neither has NULLs.
+    /// The entries between two others. The values of the first are the parameters ?1…; those of the second are the
+    /// parameters after the one of ``entries(_:)``. Either may be missing. Neither has NULLs.
     ///
-    /// SQLite compares no rowid in a range of row values, so each end has a piece for the entries that differ from it in that alone.
+    /// SQLite does not compare the rowid in a range of row values. So each of the two has a piece for the entries that
+    /// differ from it only in the rowid.
     ///
-    /// - Parameter places: Those of the terms that may be NULL, and are not in what is between.
+    /// - Parameter places: The places of the terms that may be NULL. Entries with NULLs there are left out.
     func between(_ ends: Ends, notNull places: [Int]) -> [Piece] {
         let (group, count) = (Array(names.dropLast()), terms.count)
         let rowID = names[count - 1]
@@ -86,7 +90,7 @@ struct IndexWalk: Sendable {
         if ends.isOneGroup {
             conditions = [[equals(first), isAfter, isBefore]]
         } else {
-            // By its collations, an entry may be of the other one's group all the same.
+            // The two entries may be of one group all the same, since collations call different values equal.
             if ends.hasFirst {
                 conditions.append(
                     [equals(first), isAfter] + (ends.hasSecond ? ["(\(compares("<", second)) OR \(isBefore))"] : [])
@@ -100,42 +104,42 @@ struct IndexWalk: Sendable {
             }
         }
         let isWhole = places.map { "\(names[$0]) IS NOT NULL" }
-        // Each has all parameters.
+        // Each piece must have all parameters.
         let last = "?\(ends.hasSecond ? 2 * count + 1 : count + 1) IS NOT NULL"
         return conditions.map {
             Piece(condition: ($0 + isWhole + [last]).joined(separator: " AND "), order: order(from: 0))
         }
     }
 
-    /// The names of the terms.
     var names: [String] { terms.map(\.name) }
 
-    /// The first entries of a piece, of which the parameter behind those of the terms says the number, as `c0`, `c1`, ….
+    /// The first entries of a piece, as `c0`, `c1`, …. The parameter after those of the terms says how many.
     func entries(_ piece: Piece) -> String {
         let columns = terms.enumerated().map { "\($1.name) AS c\($0)" }
         return "SELECT \(KeySQL.list(columns)) FROM \(relation) WHERE \(piece.condition) ORDER BY \(piece.order) "
             + "LIMIT ?\(terms.count + 1)"
     }
 
-    /// The first entries of a piece, with a column more.
+    /// The first entries of a piece, with one more column.
     func entries(_ piece: Piece, with column: String) -> String {
         "SELECT \(KeySQL.list(names + [column])) FROM \(relation) WHERE \(piece.condition) ORDER BY \(piece.order) "
             + "LIMIT ?\(terms.count + 1)"
     }
 
-    /// The entries that rows have which are found by another way than the index, as `c0`, `c1`, ….
+    /// The entries of rows that are found in another way than by the index, as `c0`, `c1`, ….
     func entries(where condition: String) -> String {
         let columns = terms.enumerated().map { "\($1.name) AS c\($0)" }
         return "SELECT \(KeySQL.list(columns)) FROM \(table) WHERE \(condition)"
     }
 
-    /// The last of those entries, if there are as many.
+    /// The last of the first entries of a piece, if there are as many as the parameter says.
     func last(_ piece: Piece) -> String {
         "SELECT \(KeySQL.list(names)) FROM \(relation) WHERE \(piece.condition) ORDER BY \(piece.order) "
             + "LIMIT 1 OFFSET ?\(terms.count + 1) - 1"
     }
 
-    /// How many entries a piece has, and the sum of their hashes. The parameter behind those of the terms is above 0.
+    /// How many entries a piece has, and the sum of their hashes. The parameter after those of the terms must be above
+    /// 0.
     func sum(_ piece: Piece) -> String {
         "SELECT count(*), sum(\(RowHash.call(names))) FROM \(relation) WHERE \(piece.condition) AND ?\(terms.count + 1) > 0"
     }

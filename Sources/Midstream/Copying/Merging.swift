@@ -1,18 +1,19 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Brings into a build what the application has written since: the rows of superseded keys leave, and the live table's come in.
+/// Brings into a build what the application has written since: rows with superseded keys leave the build, and the live
+/// table's rows come in.
 ///
-/// What was merged may be written again. So each row is compared with the live table's, and all are once more when the live table adopts the
-/// build, unless nobody has written the file since.
+/// A row that was merged may be written again. So each row is compared with the live table's. All rows are compared
+/// once more when the live table adopts the build, unless nobody has written the file since.
 struct Merging {
     let building: Building
     let build: TableBuild
-    /// The tables that have the live rows, and those that were built.
+    /// The table that has the live rows, and the table that has the built rows.
     private let live: String
     private let built: String
 
-    /// - Parameter isExchanged: Whether the live table has what was built by now, and the build has the live rows.
+    /// - Parameter isExchanged: Whether the live table has the built rows by now, and the build has the live rows.
     init(_ building: Building, _ build: TableBuild, isExchanged: Bool = false) {
         self.building = building
         self.build = build
@@ -25,7 +26,7 @@ struct Merging {
 
     private func names(_ columns: [String], of table: String) -> [String] { columns.map { "\(table).\($0)" } }
 
-    /// Whether a row that was built, `midstream_built`, is the live one, `midstream_live`, in each bit.
+    /// A condition: whether a built row, `midstream_built`, is the live row, `midstream_live`, bit for bit.
     private var isSame: String {
         let columns = build.sql.writtenColumns.map(SQLIdentifier.quoted)
         let (own, other) = (names(columns, of: "midstream_built"), names(columns, of: "midstream_live"))
@@ -38,22 +39,22 @@ struct Merging {
         return ([keys] + VerificationSQL.conjunctions(equal) + hashes).joined(separator: " AND ")
     }
 
-    /// The keys whose rows in the build may be others than the live ones.
+    /// Selects the keys whose rows in the build may differ from the live rows.
     private var written: String {
         (build.ledgers + [build.merged]).map { "SELECT \(KeySQL.list(key.ledger)) FROM \($0)" }
             .joined(separator: " UNION ")
     }
 
-    /// What follows FROM for the rows that have to leave. They are sought one by one: of several columns, SQLite (3.40) looks all rows up
-    /// that are IN a compound SELECT.
+    /// What follows FROM in a query for the rows that have to leave the build. SQLite looks them up one by one here: of
+    /// several columns that are IN a compound SELECT, SQLite (3.40) looks up all rows.
     private func outdated(among keys: String) -> String {
         let isSought = key.equals(names(key.target, of: "midstream_built"), names(key.ledger, of: "midstream_key"))
         return "(\(keys)) AS midstream_key CROSS JOIN \(built) AS midstream_built WHERE \(isSought) "
             + "AND NOT EXISTS (SELECT 1 FROM \(live) AS midstream_live WHERE \(isSame))\(isNotPending)"
     }
 
-    /// Whether a row that was built is not another source's, where the one that is superseded is only one's: of a table in the middle of a
-    /// chain, that is so.
+    /// A condition: whether no source has a pending row with the key of a built row. With a table in the middle of a
+    /// chain, a key that is superseded in one source may be that of another source's row.
     private var isNotPending: String {
         guard build.feeds.count > 1 else { return "" }
         return build.feeds.map { feed in
@@ -62,7 +63,7 @@ struct Merging {
         }.joined()
     }
 
-    /// The same for those that have to come.
+    /// What follows FROM in a query for the live rows that have to come into the build.
     private var missing: String {
         let keys = key.equals(names(key.target, of: "midstream_built"), names(key.target, of: "midstream_live"))
         return "\(live) AS midstream_live WHERE NOT EXISTS (SELECT 1 FROM \(built) AS midstream_built WHERE \(keys))"
@@ -74,24 +75,24 @@ struct Merging {
             "DELETE FROM \(built) WHERE \(key.tupleOfSought(key.target)) IN (SELECT \(keys) FROM \(outdated(among: written)))"
     }
 
-    /// After those have left.
+    /// Inserts the missing rows, after the outdated rows have left.
     var insertMissing: String {
         let columns = build.sql.insertedColumns
         return "INSERT OR ABORT INTO \(built)(\(columns)) SELECT \(columns) FROM \(missing)"
     }
 
-    /// How many rows are to be compared, at least, as far as they are not more than that.
+    /// How many rows are to be compared, at least. No table is counted beyond `most` + 1 rows.
     func written(atMost most: Int64) throws -> Int64 {
         func count(_ table: String) throws -> Int64 {
             let sql = "SELECT count(*) FROM (SELECT 1 FROM \(table) LIMIT \(most + 1))"
             return try building.connection.fetchValue(Int64.self, sql) ?? 0
         }
-        // A row may be in each.
+        // A row may be in each of these tables.
         let superseded = try build.ledgers.reduce(0) { $0 + (try count($1)) }
         return try [live, build.merged].reduce(superseded) { max($0, try count($1)) }
     }
 
-    /// How many rows have to leave or to come, as far as they are not more than that.
+    /// How many rows have to leave or to come in. Neither is counted beyond `most` + 1 rows.
     func count(atMost most: Int64) throws -> Int64 {
         try [outdated(among: written), missing].reduce(0) { sum, rows in
             let sql = "SELECT count(*) FROM (SELECT 1 FROM \(rows) LIMIT \(most + 1))"
@@ -101,11 +102,13 @@ struct Merging {
 
     // MARK: In slices
 
-    /// Merges the rows of so many keys: has those leave that are not the live ones, or those come that are not there.
+    /// Merges the rows with the next `rows` keys: has those leave that are not the live rows, or those come in that are
+    /// missing.
     ///
-    /// - Parameter lower: The key after which they are.
-    /// - Returns: The last key, `nil` where there are not so many; and whether all rows could come. One may have a value that another has
-    ///   given up since it could leave: it comes when the live table adopts the build.
+    /// - Parameter lower: The key after which these keys come.
+    /// - Returns: The last of the keys, `nil` if there are fewer; and whether all rows could come in. A row may have a
+    ///   value that another row has given up only after that row could leave. Such a row comes in when the live table
+    ///   adopts the build.
     func merge(after lower: RowKey?, comingIn: Bool, atMost rows: Int64) throws -> (last: RowKey?, isWhole: Bool) {
         let mover = RowMover(statements: statements, sql: build.sql)
         let position = lower.map(Position.after) ?? .start
@@ -141,7 +144,7 @@ struct Merging {
         return (last, isWhole)
     }
 
-    /// The keys of a range whose rows have to leave or to come.
+    /// Selects the keys of a range whose rows have to leave or to come in.
     func rowsToMerge(_ range: KeyRange, _ comingIn: Bool) -> String {
         let names = names(key.target, of: comingIn ? "midstream_live" : "midstream_built")
         let isInRange = comingIn ? " AND \(key.condition(names, range))" : ""
@@ -149,7 +152,8 @@ struct Merging {
         return "SELECT \(KeySQL.list(names)) FROM \(rows)\(isInRange)"
     }
 
-    /// The keys of a range that are looked at: those of the live rows, or those whose rows in the build may be others.
+    /// Selects the keys of a range that are looked at: those of the live rows, or those whose rows in the build may
+    /// differ from the live rows.
     private func keys(_ range: KeyRange, _ comingIn: Bool) -> String {
         let tables = comingIn ? [live] : build.ledgers + [build.merged]
         let names = comingIn ? key.target : key.ledger

@@ -1,7 +1,7 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// The application is asked what becomes of a row, and may answer with other values for it.
+// Asks the application what becomes of a row. The application may answer with other values for the row.
 extension RefusedRows {
     func refusedRow(_ key: RowKey, _ way: MoveSQL.Way, _ error: SQLiteError) throws -> RefusedRow {
         let statement = try mover.statements.statement(mover.sql.selectRow(way))
@@ -15,7 +15,7 @@ extension RefusedRows {
                 }
             }
         } catch {
-            // What refuses the row may be a mapping that fails with it.
+            // The row may be refused because a mapping fails with it.
             guard error.isOfRow else { throw error }
         }
         return RefusedRow(
@@ -27,8 +27,8 @@ extension RefusedRows {
         )
     }
 
-    /// Copies a row with other values in some columns. The rest is copied as SQLite has it: what the application was shown
-    /// may be less, as of text that is not Unicode.
+    /// Copies a row with other values in some columns. SQLite copies the other columns from the source, since the
+    /// application may have been shown less than they hold, as with text that is not Unicode.
     func insert(_ row: RefusedRow, _ values: [String: SQLiteValue], _ key: RowKey, _ way: MoveSQL.Way) throws {
         var replaced: [(column: Int, value: SQLiteValue)] = []
         let columns = mover.sql.writtenColumns
@@ -75,7 +75,8 @@ extension RefusedRows {
         }
     }
 
-    /// A row that has other values than in the source may have those of one that has yet to move, which SQLite does not see.
+    /// A row whose values are not the source's may have the values of a row that has yet to move, which SQLite does not
+    /// see.
     private func checkKeys(of target: TableSchema, _ key: RowKey) throws {
         let (own, parameters) = (mover.sql.key, mover.sql.key.parameters(from: 1))
         let rest =
@@ -106,8 +107,8 @@ extension RefusedRows {
         }
     }
 
-    /// Rows that have yet to move cannot be looked up by a key which is partial, or on expressions: what it is made of stays
-    /// as it is.
+    /// Rows that have yet to move cannot be looked up by a unique index that is partial, or on expressions. So the
+    /// columns that such an index is made of must stay as they are.
     private func checkHiddenKeys(of target: TableSchema, _ replaced: [String]) throws {
         guard target.hasOtherKeys else { return }
         let comparable = Set(target.comparableKeys)

@@ -1,32 +1,34 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Moves pending rows one by one, after the target has refused one of a batch, and does with those that it does not take
-/// what the migration's policy says.
+/// Moves pending rows one by one, after the target has refused a row of a batch. With rows that the target does not
+/// take, does what the migration's policy says.
 struct RefusedRows {
     let mover: RowMover
     let record: TableRecord
-    /// Asks the application; `nil` where it cannot be asked.
+    /// Asks the application; `nil` if the application cannot be asked.
     let handler: RefusedRowPolicy.Handler?
-    /// The target's other moves, by whose rows to come an answer is checked.
+    /// The other moves into the table. An answer of the application is checked against the rows that they have yet to
+    /// bring.
     var others: Result<[MoveSQL], any Error> = .success([])
     let connection: Connection
-    /// Whether the rows before one are in the target when that one's turn comes.
+    /// Whether, when a row's turn comes, the rows before it are in the target.
     var isInOrder = true
 
-    /// What came of it.
+    /// What has become of the rows.
     struct Outcome {
         var copied: Int64 = 0
         var setAside: Int64 = 0
         /// The last row that is done with.
         var last: RowKey?
-        /// The row that it stopped at.
+        /// The row at which the table stops.
         var refusal: (key: RowKey, error: SQLiteError)?
     }
 
-    /// Moves the pending rows of a range, up to one at which the table stops, and moves the watermark there.
+    /// Moves the pending rows of a range, up to a row at which the table stops, and moves the watermark there.
     func move(from position: Position, through upper: RowKey?) throws -> Outcome {
-        // Made at once only where rows are sure to be set aside: an application that is asked may answer otherwise.
+        // The table for rows that are set aside is made in advance only if refused rows are sure to be set aside: an
+        // application that is asked may answer otherwise.
         let aside = record.refusedRows.settlesUnasked ? try table() : nil
         var outcome = Outcome()
         let keys = try mover.statements.statement(
@@ -55,7 +57,7 @@ struct RefusedRows {
         return outcome
     }
 
-    /// Moves a row that is pending, to which that way leads.
+    /// Moves a pending row, to which `way` leads.
     func move(_ key: RowKey, by way: MoveSQL.Way) throws -> Settlement { try move(key, way, nil) }
 
     private func move(_ key: RowKey, _ way: MoveSQL.Way, _ aside: String?) throws -> Settlement {
@@ -72,7 +74,7 @@ struct RefusedRows {
     /// What became of a row.
     enum Settlement {
         case copied
-        /// It is in the target with values of the application's.
+        /// The row is in the target, with values that the application gave.
         case replaced
         case setAside
         case stopped(SQLiteError)
@@ -124,7 +126,7 @@ struct RefusedRows {
         return try report.make(for: record, connection)
     }
 
-    /// The table's columns besides the source's, which may have these names.
+    /// The table's columns besides the source's. They get other names if the source's columns have these.
     private var ownColumns: [String] {
         let taken = Set(mover.sql.namesOfSource.map(SQLIdentifier.lowercased))
         return ["midstream_reason", "midstream_rowid"].map { name in

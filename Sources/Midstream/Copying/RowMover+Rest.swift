@@ -1,13 +1,13 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// What is left of a table at once.
+// Moving all that is left of a table at once.
 extension RowMover {
-    /// Moves all that is left.
+    /// Moves all rows that are left. Returns their number.
     func moveRest(_ record: TableRecord) throws -> Int64 {
         guard let position = try position(record) else { return 0 }
         do {
-            // SQLite undoes no statement in which a function has failed.
+            // SQLite does not undo a statement in which a function has failed.
             return try statements.connection.savepoint("midstream_rest") {
                 try move(record, from: position, through: nil, hasLedger: true, undoing: .statement)
             }

@@ -1,29 +1,30 @@
 internal import SQLiteConnection
 
-/// Finds the keys of a source with damaged pages, in their order.
+/// Finds the keys of a source with damaged pages, in the order of the keys.
 ///
-/// Outside transactions: within one SQLite refuses all writes once it has met damage.
+/// Use it outside transactions: within a transaction, SQLite refuses all writes once it has met damage.
 struct SourceKeys {
     let statements: InternalStatements
     let sql: MoveSQL
 
-    /// What follows a key.
+    /// The keys that follow a key.
     struct Found {
         var keys: [RowKey] = []
-        /// The way that has come to them, where there is one.
+        /// The way by which the keys were reached, if there is one.
         var way: MoveSQL.Way?
-        /// SQLite's error, where a page is damaged.
+        /// SQLite's error, if a page is damaged.
         var error: SQLiteError?
-        /// Whether there may be rows before the first of them, or after the start where there are none.
+        /// Whether there may be rows before the first of the keys; if there are no keys, whether there may be rows
+        /// after the start.
         var hasGap = false
-        /// Whether nothing follows them, or nothing that can be read.
+        /// Whether nothing follows the keys, or nothing that can be read.
         var isOver = false
     }
 
-    /// The keys that are held at once.
+    /// How many keys are held at once, at most.
     private static let most: Int64 = 65_536
 
-    /// About so many keys after one, or from the first on. None are left out but where ``Found/hasGap`` says so.
+    /// About `count` keys after `start`, or from the first key on. Keys are left out only if ``Found/hasGap`` says so.
     ///
     /// - Complexity: O(`count`), but O(n) beside a damaged page.
     func next(_ count: Int64, after start: RowKey?) throws -> Found {
@@ -34,7 +35,7 @@ struct SourceKeys {
             return Found(keys: up.keys, way: .up(after: start), isOver: up.isOver)
         }
         if start != nil, !sql.seeksRowIDs {
-            // It is the seek that may have failed.
+            // It may be the seek of `start` that has failed.
             let all = try walk(.up(after: nil), count, after: start)
             if all.error == nil || !all.keys.isEmpty {
                 return Found(keys: all.keys, way: .up(after: nil), error: error, isOver: all.isOver)
@@ -45,8 +46,8 @@ struct SourceKeys {
             return Found(keys: down.keys, way: .down(from: nil), error: error, isOver: down.keys.isEmpty)
         }
         if let keys = try listed(count, after: start) { return Found(keys: keys, error: error, isOver: keys.isEmpty) }
-        // From the other end, what can be read tells how far the damage goes at most. There may be whole pages between two
-        // damaged ones.
+        // The keys that can be read from the other end tell how far the damage goes at most. There may be whole pages
+        // between two damaged ones.
         guard let between = try probe(between: start, and: down.keys.first) else {
             let isClosed = isNext(down.keys.first, start)
             return Found(
@@ -63,7 +64,7 @@ struct SourceKeys {
         return Found(keys: keys.isEmpty ? [first] : keys, way: way, error: error, hasGap: !isNext(first, start))
     }
 
-    /// Whether there is no rowid between the two.
+    /// Whether there is no rowid between the two keys.
     private func isNext(_ key: RowKey?, _ start: RowKey?) -> Bool {
         guard let key = key?.rowID else { return false }
         return key == start?.rowID.map { $0 + 1 } ?? .min
@@ -71,7 +72,8 @@ struct SourceKeys {
 
     // MARK: By the order of the keys
 
-    /// The first of the keys that a way comes to after the start, up to damage; the last that it comes to on its way down.
+    /// The first keys after the start that a way reaches, up to damage. If the way leads down, the last keys that it
+    /// reaches.
     private func walk(_ way: MoveSQL.Way, _ count: Int, after start: RowKey?) throws -> (
         keys: [RowKey], error: SQLiteError?, isOver: Bool
     ) {
@@ -106,7 +108,7 @@ struct SourceKeys {
 
     // MARK: By another order
 
-    /// The keys after the start that an index lists, if one can be read to its end.
+    /// The keys after the start, as an index lists them, if an index can be read to its end.
     private func listed(_ count: Int, after start: RowKey?) throws -> [RowKey]? {
         for listing in sql.listings {
             do {
@@ -118,7 +120,7 @@ struct SourceKeys {
                 while try scan.step() { keys.append(try sql.key.read(scan)) }
                 return keys
             } catch let error as SQLiteError {
-                // An old SQLite does not read all of an index that is not the query's own.
+                // An old SQLite does not read the whole of an index that the query itself would not use.
                 guard ResultCode.corrupt ~= error.code || error.code == .error else { throw error }
             }
         }
@@ -127,11 +129,11 @@ struct SourceKeys {
 
     // MARK: By luck
 
-    /// How many numbers are tried one after the other, and then at equal distances.
+    /// How many numbers are tried one after the other, and how many more at equal distances.
     private static let probes: Int64 = 20_000
 
-    /// A key between two of which nothing is known: found where the first columns that differ in them are integers, and dense,
-    /// or else with luck.
+    /// A key between two keys, if nothing is known of what is between them. It is found if the first columns in which
+    /// the two keys differ are integers, and these are dense; otherwise it is found only with luck.
     private func probe(between start: RowKey?, and end: RowKey?) throws -> RowKey? {
         guard let (prefix, range) = numbers(between: start, and: end), var probe = range.first else { return nil }
         let limit = range.upperBound
@@ -139,7 +141,7 @@ struct SourceKeys {
         var tries: Int64 = 0
         while probe < limit, tries < 2 * Self.probes {
             if let found = try first(prefix, from: probe) {
-                // Between the probe and the end there is none that can be read.
+                // If this key is not in the range, no key between the probe and the end can be read.
                 let values = sql.key.folded(found).values
                 guard values.starts(with: prefix), case .integer(let number) = values[prefix.count] else { return nil }
                 return range.contains(number) ? found : nil
@@ -152,7 +154,8 @@ struct SourceKeys {
         return nil
     }
 
-    /// The columns that two keys have in common, and the numbers between the next ones.
+    /// The values of the first columns, as far as the two keys have them in common, and the numbers between the next
+    /// columns.
     private func numbers(between start: RowKey?, and end: RowKey?) -> (prefix: [ExactValue], range: Range<Int64>)? {
         if start == nil && end == nil { return nil }
         if sql.key.isRowID {
@@ -166,8 +169,8 @@ struct SourceKeys {
         return (Array(start.values.prefix(column)), (first + 1)..<last)
     }
 
-    /// The first key with those columns before a number, or with a larger one; `nil` when the page that it would be on is
-    /// damaged.
+    /// The first key whose first columns are `prefix` and `number`, or come after these; `nil` if the page on which it
+    /// would be is damaged.
     private func first(_ prefix: [ExactValue], from number: Int64) throws -> RowKey? {
         let seek = try statements.statement(sql.firstKey(columns: prefix.count + 1))
         defer { seek.reset() }

@@ -1,29 +1,30 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// How a table's rows are built beside it: a hidden table for the rows, and one for the entries of each of its indexes. Their
-/// b-trees have the form that the table's own have, so that in the end the table adopts them as its own.
+/// How a table's rows are built beside it: by a hidden table for the rows, and one for the entries of each of the
+/// table's indexes. The b-trees of these hidden tables have the form of the table's own, so that the table can adopt
+/// them in the end.
 ///
-/// The hidden tables are ordinary ones, which other programs check, dump and vacuum as such. That of the rows has the table's columns and
-/// CHECK constraints, and no index. That of an index has no rowids, and the index's terms and the row's key as its primary key: the
-/// records are the same, but that a primary key has no NULLs. Entries with NULLs wait in a table of their own, and come last, past
-/// SQLite's check of that.
+/// The hidden tables are ordinary ones, which other programs check, dump and vacuum as such. The hidden table of the
+/// rows has the table's columns and CHECK constraints, and no index. The hidden table of an index has no rowids; its
+/// primary key is the index's terms and the row's key. So its records are those of the index, except that a primary key
+/// has no NULLs. Entries with NULLs wait in a table of their own, and are written last, past SQLite's check for NULLs.
 struct TableBuild {
     /// The first of ``feeds``.
     let sql: MoveSQL
-    /// The moves whose rows it gets, one for each source.
+    /// The moves whose rows the build gets, one for each source.
     let feeds: [MoveSQL]
-    /// The same with the hidden table in the target's place.
+    /// The same moves, with the hidden table in place of the target's table.
     let built: [MoveSQL]
     let name: String
     let createTable: String
     let parts: [Part]
-    /// The columns that may have other numbers than integers, as SQL writes them.
+    /// The columns that may have numbers other than integers, as SQL writes them.
     private let reals: Set<String>
-    /// The texts of the table and its indexes, which must be the same when it adopts what was built.
+    /// The texts of the table and its indexes. They must not have changed when the table adopts the build.
     let definition: String
 
-    /// The texts of statements that are run often, which take longer to make than to look up.
+    /// The texts of statements that run often. Making such a text takes longer than looking it up.
     let texts = Texts()
 
     final class Texts {
@@ -35,7 +36,7 @@ struct TableBuild {
 
         /// - Parameters:
         ///   - name: What the statement is for.
-        ///   - range: For what ranges it is.
+        ///   - range: The kind of ranges that the statement is for.
         private func text(_ name: String, _ range: KeyRange, _ make: () throws -> String) rethrows -> String {
             let key = Key(name: name, range: range)
             if let text = made[key] { return text }
@@ -44,7 +45,7 @@ struct TableBuild {
             return text
         }
 
-        /// The statement of such a text.
+        /// The statement with the text that `make` gives, which is kept.
         func statement(
             _ name: String,
             _ range: KeyRange,
@@ -61,37 +62,38 @@ struct TableBuild {
         let index: String
         /// The hidden table's name.
         let name: String
-        /// The columns behind its name: its text but for the primary key.
+        /// The definitions of the hidden table's columns, as its text has them, without the primary key.
         fileprivate let columns: String
-        /// The same of the table in which entries wait, where they are found by the row's key.
+        /// The definitions of the columns of the table in which entries wait. There an entry is found by the row's key.
         fileprivate let columnsOfWaiting: String
-        /// What it has of a row, and in which order.
+        /// The values of a row that an entry of the index has, in the order of the terms.
         let values: [String]
         let terms: [IndexWalk.Term]
         fileprivate let keyCount: Int
         /// Those of the terms that are the row's key.
         let keyTerms: [IndexWalk.Term]
-        /// Which rows it has; `nil` for all.
+        /// The condition of the rows that the index has; `nil` for all rows.
         let condition: String?
         /// Those of the values that may be NULL.
         let nullable: [String]
-        /// Which of the terms may be NULL, in the index of the source that is walked through as well: there it has entries of superseded rows
-        /// which the target does not take.
+        /// The places of the terms that may be NULL, in the index or in the source's index that is walked through. That
+        /// index may have NULLs in entries of superseded rows, which the target does not take.
         let nullablePlaces: [Int]
-        /// The index of the source that has the same entries.
+        /// A walk through the source's index that has the same entries; `nil` if there is none.
         let walk: IndexWalk?
 
         var relation: String { "main." + SQLIdentifier.quoted(name) }
-        /// The table in which entries with NULLs wait for the end.
+        /// The table in which entries with NULLs wait for the end of the build.
         var waiting: String { "main." + SQLIdentifier.quoted(name + OwnNames.ofNulls) }
-        /// The table of the entries by which an index of the source that is walked through differs from the rows that were built: in
-        /// `is_built`, whether these have the entry.
+        /// The table of the entries by which the source's index that is walked through differs from the rows of the
+        /// build. Its column `is_built` says whether these rows have the entry.
         var edits: String { "main." + SQLIdentifier.quoted(name + OwnNames.ofEdits) }
 
-        /// - Parameter keys: How many of the terms are the primary key: of a unique index its own, so that none is there twice.
+        /// - Parameter keys: How many of the terms are the primary key. For a unique index, it is the index's own
+        ///   terms, so that no values are there twice.
         private func create(_ name: String, keys: Int) -> String {
             let terms = KeySQL.list(terms.prefix(keys).map(\.ordered))
-            // Of an imposter, SQLite takes no schema's name.
+            // SQLite takes no schema's name in the text of an imposter.
             return "CREATE TABLE \(SQLIdentifier.quoted(name))(\(columns), PRIMARY KEY(\(terms))) WITHOUT ROWID"
         }
 
@@ -104,27 +106,28 @@ struct TableBuild {
             return [create(name, keys: keyCount)] + waiting + edits
         }
 
-        /// The table by which entries with NULLs are written. In a unique index they may be there several times.
+        /// The text of the imposter table by which entries with NULLs are written. In a unique index, such entries may
+        /// be there several times.
         var createImposter: String { create(Imposter.name, keys: terms.count) }
 
-        /// Whether a row's entry has no NULL, as a condition; `nil` where none has.
+        /// A condition: whether a row's entry has no NULL; `nil` if no entry of the index has one.
         var hasNoNull: String? {
             nullable.isEmpty ? nil : nullable.map { "(\($0)) IS NOT NULL" }.joined(separator: " AND ")
         }
 
-        /// Whether a row has an entry, with NULLs or without.
+        /// A condition: whether the index has an entry of a row, either one with NULLs or one without.
         func has(nulls: Bool) -> String {
             let belongs = condition.map { ["(\($0)\n)"] } ?? []
             let isOfPass = nulls ? hasNoNull.map { "NOT (\($0))" } ?? "0" : hasNoNull
             return (belongs + [isOfPass].compactMap(\.self)).joined(separator: " AND ")
         }
 
-        /// The same of an entry; empty where none has.
+        /// A condition: whether an entry has no NULL; empty if no entry of the index has one.
         var hasNoNullByName: String {
             nullablePlaces.map { "\(terms[$0].name) IS NOT NULL" }.joined(separator: " AND ")
         }
 
-        /// Notes which entries of the source's index rows have not that are built.
+        /// Notes which entries of the source's index the rows of the build do not have.
         ///
         /// - Parameter condition: Which rows of the source are looked at.
         func leaving(_ build: TableBuild, _ walk: IndexWalk, _ condition: String) -> String {
@@ -132,7 +135,7 @@ struct TableBuild {
                 + "WHERE \(differs(from: build.rows, values))"
         }
 
-        /// Notes which entries rows have that are built, and the source's index has not.
+        /// Notes which entries the rows of the build have and the source's index does not have.
         ///
         /// - Parameter condition: Which rows of the build are looked at.
         func coming(_ build: TableBuild, _ walk: IndexWalk, _ condition: String) -> String {
@@ -142,7 +145,8 @@ struct TableBuild {
                 + "WHERE \(differs(from: walk.table, walk.names))"
         }
 
-        /// Whether an entry, `midstream_entry`, has no NULL, and the row of its key has not the same in each bit.
+        /// A condition: whether the entry `midstream_entry` has no NULL, and the row with its key does not have the
+        /// same entry, bit for bit.
         private func differs(from relation: String, _ values: [String]) -> String {
             let own = terms.map { "midstream_entry.\($0.name)" }
             let equal = zip(own, values).map { "\($1) COLLATE BINARY IS \($0)" }
@@ -154,21 +158,22 @@ struct TableBuild {
                 .joined(separator: " AND ")
         }
 
-        /// Whether an entry is the one with the values ?1, ?2, ….
+        /// A condition: whether an entry is the one with the values ?1, ?2, ….
         var isEntry: String { Self.equal(terms) }
 
-        /// Deletes the entry that waits of the row with the key ?1…. By the number that it has there: SQLite (3.40) takes a row for damaged
-        /// that is found by several columns of which one has RTRIM.
+        /// Deletes the waiting entry of the row with the key ?1…. The statement deletes by the rowid that the entry has
+        /// in the waiting table: SQLite (3.40) takes a row for damaged if it is found by several columns and one of
+        /// them has the collation RTRIM.
         var deleteWaiting: String {
             "DELETE FROM \(waiting) WHERE rowid IN (SELECT rowid FROM \(waiting) WHERE \(Self.equal(keyTerms)))"
         }
 
-        /// Whether terms have the values ?1, ?2, ….
+        /// A condition: whether terms have the values ?1, ?2, ….
         private static func equal(_ terms: [IndexWalk.Term]) -> String {
             terms.enumerated().map { "\($1.sought) = ?\($0 + 1)" }.joined(separator: " AND ")
         }
 
-        /// The order of its entries, by the rows that have them, or by its own names.
+        /// The order of the index's entries, by what they have of rows, or by the names of the terms.
         func order(_ names: [String]) -> String {
             zip(names, terms).map { name, term in
                 term.named(name).ordered
@@ -177,9 +182,9 @@ struct TableBuild {
     }
 
     /// - Parameters:
-    ///   - feeds: The moves whose rows it gets.
-    ///   - sources: Their sources' tables.
-    /// - Returns: `nil` where the rows are to be inserted into the table itself.
+    ///   - feeds: The moves whose rows the build gets.
+    ///   - sources: The tables of these moves' sources.
+    /// - Returns: `nil` if the rows are to be inserted into the table itself.
     init?(_ feeds: [MoveSQL], target: TableSchema, sources: [TableSchema], in connection: Connection) throws {
         let indexes = target.indexes.filter { target.hasRowID || !$0.isPrimaryKey }
         guard let sql = feeds.first,
@@ -190,7 +195,7 @@ struct TableBuild {
         else { return nil }
         self.sql = sql
         self.feeds = feeds
-        // With another source, condition or mapping, another build begins.
+        // If a source, a condition or a mapping changes, another build begins.
         self.definition = feeds.reduce(definition) {
             "\($0)\n\($1.id): \($1.selectRange(KeyRange(), withLedger: false))"
         }
@@ -209,23 +214,25 @@ struct TableBuild {
         self.parts = parts
     }
 
-    /// The tables of the keys that are superseded.
+    /// The tables of the superseded keys.
     var ledgers: [String] { feeds.map(\.ledger) }
 
     /// The hidden table of the rows, as SQL writes it.
     var table: String { built[0].target }
 
-    /// A range of keys, for all sources: of one, SQLite may seek by the first column alone.
+    /// A range of keys for all sources. If SQLite would seek by the first column alone in one of them, the range is
+    /// made for that source.
     func range(after lower: RowKey?, through upper: RowKey?) -> KeyRange {
         (feeds.first(where: \.key.isSoughtByFirst) ?? sql).key.range(after: lower, through: upper)
     }
 
-    /// Copies the pending rows of the sources in a range together with the live table's, in the order of their keys.
+    /// Copies the pending rows of the sources in a range, together with the live table's rows, in the order of the
+    /// keys.
     func copyTogether(_ range: KeyRange, undoing refusal: MoveSQL.Refusal) -> String {
         let pending = feeds.map { $0.selectRange(range, withLedger: true) }
         let live = "SELECT \(sql.insertedColumns) FROM \(sql.target) WHERE \(sql.key.condition(sql.key.target, range))"
         let places = (sql.rowIDColumn.map { [$0] } ?? sql.key.columns).compactMap { sql.written.firstIndex(of: $0) }
-        // A rowid without a column comes last.
+        // A rowid that is no column comes last.
         let names = (places.isEmpty ? [sql.written.count] : places).map { "\($0 + 1)" }
         return "\(built[0].insert(undoing: refusal)) \((pending + [live]).joined(separator: " UNION ALL ")) "
             + "ORDER BY \(sql.key.order(sql.key.collated(names)))"
@@ -233,7 +240,8 @@ struct TableBuild {
 
     func mayBeReal(_ column: String) -> Bool { reals.contains(column) }
 
-    /// The keys of the rows that were merged, or were built as the application had written them: the others are the source's.
+    /// The table of the keys whose rows were merged, or were built as the application had written them. The other rows
+    /// are the source's.
     var merged: String { "main." + SQLIdentifier.quoted(name + OwnNames.ofMerged) }
 
     var create: [String] {
@@ -241,7 +249,7 @@ struct TableBuild {
             + ["CREATE TABLE \(merged)(\(sql.key.ledgerColumns))\(sql.key.ledgerOptions)"]
     }
 
-    /// The table's rows, by its own name.
+    /// The hidden table of the rows, under the name of the live table.
     var rows: String { "main.\(SQLIdentifier.quoted(name)) AS \(SQLIdentifier.quoted(sql.targetName))" }
 
     /// Copies the live row with the key ?1…, if there is one.
@@ -251,20 +259,20 @@ struct TableBuild {
             "INSERT INTO \(table)(\(columns)) SELECT \(columns) FROM \(sql.target) WHERE \(isSought)"
     }
 
-    /// Whether a row has the key ?1….
+    /// A condition: whether a row has the key ?1….
     var isSought: String { sql.key.equals(sql.key.target, sql.key.parameters(from: 1)) }
 
-    /// The keys of ``merged``.
+    /// Selects the keys in ``merged``.
     var mergedKeys: String { "SELECT \(KeySQL.list(sql.key.ledger)) FROM \(merged)" }
 
-    /// The sum of the hashes of the source's rows, as `VerificationSQL` has them.
+    /// The sum of the hashes of the source's rows. A hash is made as in `VerificationSQL`.
     var sumOfRows: String {
         let hash = RowHash.call(sql.key.target + sql.writtenColumns.map(SQLIdentifier.quoted))
         return "sum(CASE WHEN \(KeySQL.tuple(sql.key.target)) IN (\(mergedKeys)) THEN NULL ELSE \(hash) END)"
     }
 
-    /// For each index: how many entries rows have in it, how many of these have NULLs, and the sum of the hashes of those that are walked
-    /// through.
+    /// For each index: how many entries rows have in it; how many of these have NULLs; and, if an index of the source
+    /// is walked through, the sum of the hashes of the entries without NULLs.
     var sums: [String] {
         parts.flatMap { part in
             func count(_ condition: String) -> String { "sum(CASE WHEN \(condition) THEN 1 ELSE 0 END)" }
@@ -275,12 +283,13 @@ struct TableBuild {
         }
     }
 
-    /// The text of the table without what makes indexes, and without foreign keys, by which others would change its rows.
+    /// The text of the table, without what makes indexes, and without foreign keys, by which other tables would change
+    /// its rows.
     private static func createTable(_ target: TableSchema, named name: String) -> String? {
         guard let definition = CreateTable(target.sql) else { return nil }
         var kinds: Set<CreateTable.Kind> = [.unique, .foreignKey]
         if target.hasRowID, target.rowIDColumn == nil {
-            // Of a STRICT table, it would take NULL in the primary key.
+            // Without its primary key, a STRICT table would take NULL in these columns.
             if target.isStrict, target.indexes.contains(where: \.isPrimaryKey) { return nil }
             kinds.insert(.primaryKey)
         }
@@ -306,7 +315,7 @@ struct TableBuild {
         func add(_ column: Int) {
             let value = column < 0 ? target.rowIDName ?? "rowid" : SQLIdentifier.quoted(target.columns[column].name)
             values.append(value)
-            // A key of one column that is an INTEGER would be the rowid's kind of key.
+            // With the type INTEGER, a primary key of one column would be of the rowid's kind.
             let affinity = column < 0 ? .integer : target.columns[column].affinity
             types.append(affinity == .integer ? "INT" : affinity.typeName)
             if column >= 0, column != target.rowIDColumn, !target.columns[column].isNotNull { nullable.append(value) }
@@ -322,7 +331,7 @@ struct TableBuild {
                 types.append("")
                 nullable.append(values[place])
             }
-            // It matters where a source's index is walked through.
+            // This matters only if an index of the source is walked through.
             let isNullInSource = term.column.map { $0 >= 0 && Self.mayBeNull($0, sql, target, sources[0]) } ?? true
             if nullable.contains(values[place]) || isNullInSource { nullablePlaces.append(place) }
             let name = "c\(place)"
@@ -351,7 +360,8 @@ struct TableBuild {
         )
     }
 
-    /// The terms of an index that are the row's key: its last one, the rowid, or those of the primary key. `nil` where it has not all of them.
+    /// The terms of an index that are the row's key: the last term, which is the rowid, or those of the primary key.
+    /// `nil` if the index does not have all of these.
     private static func keyTerms(
         _ index: TableSchema.Index,
         _ terms: [IndexWalk.Term],
@@ -372,7 +382,7 @@ struct TableBuild {
         column != target.rowIDColumn && !(sql.columns[column].plain.map { source.columns[$0].isNotNull } ?? false)
     }
 
-    /// A walk through an index of the source that has the same entries in the same order.
+    /// A walk through an index of the source that has the same entries in the same order; `nil` if there is none.
     private static func walk(
         _ index: TableSchema.Index,
         _ terms: [IndexWalk.Term],
@@ -380,11 +390,11 @@ struct TableBuild {
         _ target: TableSchema,
         _ source: TableSchema
     ) -> IndexWalk? {
-        // The rows have the same keys on both sides, and all belong.
+        // The rows must have the same keys on both sides, and all of them must belong.
         guard sql.condition.isEmpty, sql.key.belonging.isEmpty, !index.isPartial, target.hasRowID, sql.seeksRowIDs,
             let rowID = source.rowIDName
         else { return nil }
-        /// The source's column that a term has unchanged.
+        /// The source's column whose values a term has unchanged.
         func origin(_ term: TableSchema.Index.Term) -> Int? {
             guard let column = term.column else { return nil }
             if column < 0 { return column }
@@ -413,7 +423,7 @@ struct TableBuild {
             table: "\(sql.source) AS midstream_source",
             index: same.name,
             terms: zip(terms, names).map { term, name in
-                // In ORDER BY, a name alone would mean what is selected by that name.
+                // In ORDER BY, a name alone would mean the selected column of that name.
                 term.named("midstream_source.\(name)")
             },
             hasRanges: isInOwnOrder && isRowIDLast && !terms.contains(where: \.isDescending)

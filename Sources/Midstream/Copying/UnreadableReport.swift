@@ -1,23 +1,24 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Rows of the source of which nothing can be read, or not all, and SQLite's error.
+/// Rows of the source that cannot be read, or not completely, and SQLite's error.
 struct Damage {
     var place: Place
     var error: SQLiteError
 
     enum Place {
         case row(RowKey)
-        /// Between two rows that can be read; `nil` where it goes to the first row or to the last. There may be no row at all.
+        /// What is between two rows that can be read; `nil` if the damage goes to the first row or to the last. There
+        /// may be no row at all.
         case between(RowKey?, RowKey?)
     }
 
-    /// The key of the row, where it is one.
+    /// The key of the row, if it is one row.
     var key: RowKey? {
         if case .row(let key) = place { key } else { nil }
     }
 
-    /// What the application is told.
+    /// The keys as the application is told them.
     func keys(_ sql: KeySQL) -> UnreadableKeys {
         switch place {
         case .row(.rowID(let rowID)): .rowIDs(rowID...rowID)
@@ -29,7 +30,7 @@ struct Damage {
     }
 }
 
-/// The target's table of what could not be read and was left out.
+/// The target's table of the rows that could not be read and were left out.
 struct UnreadableReport {
     let mover: RowMover
     let record: TableRecord
@@ -37,7 +38,7 @@ struct UnreadableReport {
 
     private var key: KeySQL { mover.sql.key }
 
-    /// The columns that have the key of a row, and those between which no key could be read.
+    /// The columns for the key of a row, and those for the two keys between which no key could be read.
     private var row: [String] { columns("key_") }
     private var start: [String] { key.isRowID ? ["first_rowid"] : columns("after_") }
     private var end: [String] { key.isRowID ? ["last_rowid"] : columns("before_") }
@@ -50,10 +51,10 @@ struct UnreadableReport {
         return ReportTable(kind: "unreadable", nameColumn: "unreadable_rows_table", columns: columns + ["reason"])
     }
 
-    /// Notes what has been left out.
+    /// Notes which rows have been left out.
     func add(_ skipped: [Damage]) throws {
         guard !skipped.isEmpty else { return }
-        // The table has fewer rows from now on than were counted.
+        // From now on, the table has fewer rows than were counted.
         try TableUpdate.forgetTotal(record, connection)
         let name = SQLIdentifier.quoted(try table.make(for: record, connection))
         for damage in skipped {
@@ -99,13 +100,13 @@ struct UnreadableReport {
 
     // MARK: Questions
 
-    /// Whether something from one key through another has been left out.
+    /// Whether any of the rows from one key through another has been left out.
     func meets(_ first: RowKey, _ last: RowKey) throws -> Bool {
         let (first, last) = ((KeySQL.Comparison.from, first), (KeySQL.Comparison.through, last))
         return try meets(first, last)
     }
 
-    /// Whether something between two keys has been left out; `nil` stands for no end.
+    /// Whether anything between two keys has been left out; `nil` stands for no end.
     func meets(after start: RowKey?, before end: RowKey?) throws -> Bool {
         try meets(start.map { (.after, $0) }, end.map { (.before, $0) })
     }
@@ -120,11 +121,11 @@ struct UnreadableReport {
         }
         let found: String
         if key.isRowID {
-            // Both ends are in the range.
+            // A stored range of rowids has both its ends.
             found =
                 "\(compares(end, lower?.comparison, parameters.lower)) AND \(compares(start, upper?.comparison, parameters.upper))"
         } else {
-            // Neither end is.
+            // A stored range of other keys has neither of its ends.
             let isRow =
                 "\(compares(row, lower?.comparison, parameters.lower)) AND \(compares(row, upper?.comparison, parameters.upper))"
             let isRange =

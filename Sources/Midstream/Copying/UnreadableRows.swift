@@ -1,9 +1,10 @@
 internal import SQLiteConnection
 
-/// Moves pending rows one by one, after a batch has met a page of the source that is damaged, and finds out which cannot
+/// Moves pending rows one by one, after a batch has met a damaged page of the source, and finds out which rows cannot
 /// be read.
 ///
-/// A row is found by its key, beyond damaged pages as well as before them, as long as the pages above its own are whole.
+/// A row is found by its key, beyond damaged pages as well as before them, as long as the pages above its own page are
+/// whole.
 struct UnreadableRows {
     let rows: RefusedRows
 
@@ -13,15 +14,15 @@ struct UnreadableRows {
     private var keys: SourceKeys { SourceKeys(statements: mover.statements, sql: sql) }
     private var report: UnreadableReport { UnreadableReport(mover: mover, record: record, connection: rows.connection) }
 
-    /// What came of it.
+    /// What has become of the rows.
     struct Outcome {
         var copied: Int64 = 0
         var setAside: Int64 = 0
-        /// The row that the target does not take, where it stopped.
+        /// The row that the target does not take, if the table stops at it.
         var refusal: (key: RowKey, error: SQLiteError)?
-        /// What cannot be read, where it stopped.
+        /// What cannot be read, if the table stops at it.
         var damage: Damage?
-        /// What was left out.
+        /// What could not be read and was left out.
         var skipped: [Damage] = []
 
         var isStopped: Bool { refusal != nil || damage != nil }
@@ -29,21 +30,21 @@ struct UnreadableRows {
 
     // MARK: What can be read
 
-    /// What of the rows that follow a position can be read.
+    /// Which of the rows after a position can be read.
     struct Survey {
         fileprivate var start: RowKey?
         fileprivate var items: [Item] = []
         fileprivate var isOver = false
 
-        /// The last key that it has come to.
+        /// The last key that the survey has reached.
         fileprivate var last: RowKey? { items.last?.key ?? start }
         fileprivate var endsInDamage: Bool { if case .damage? = items.last { true } else { false } }
     }
 
     fileprivate enum Item {
-        /// A row that belongs, and how it is come to.
+        /// A row that belongs to the migration, and the way by which it is reached.
         case row(RowKey, MoveSQL.Way)
-        /// One that does not.
+        /// A row that does not belong to the migration.
         case other(RowKey)
         case damage(Damage)
 
@@ -55,10 +56,10 @@ struct UnreadableRows {
         }
     }
 
-    /// Reads about so many rows that follow a position, and more where it would end with one that cannot be read: the
-    /// watermark is sought by whoever reads the source.
+    /// Reads about `count` rows after a position. Reads more if it would end with a row that cannot be read, since
+    /// whoever reads the source seeks the watermark.
     ///
-    /// Outside transactions: within one SQLite refuses all writes once it has met damage.
+    /// Call it outside transactions: within a transaction, SQLite refuses all writes once it has met damage.
     func survey(after position: Position, rows count: Int64) throws -> Survey {
         var survey = Survey(start: position.key)
         repeat {
@@ -89,7 +90,7 @@ struct UnreadableRows {
                 defer { statement.reset() }
                 try sql.bind(key, way, to: statement)
                 _ = try statement.step()
-                // What is on other pages is read when it is asked for.
+                // SQLite reads values on other pages only when they are asked for.
                 _ = Row(copying: statement)
                 return .row(key, way)
             } catch let error as SQLiteError {
@@ -97,12 +98,12 @@ struct UnreadableRows {
                 damage = damage ?? error
             }
         }
-        // An index may have a key that the table has no more.
+        // An index may have a key that the table no longer has.
         let error = damage ?? SQLiteError(code: .corrupt, message: "database disk image is malformed")
         return .damage(Damage(place: .row(key), error: error))
     }
 
-    /// Whether a row belongs; `nil` when the way does not lead to it.
+    /// Whether a row belongs to the migration; `nil` if the way does not lead to the row.
     private func belongs(_ key: RowKey, _ way: MoveSQL.Way) throws -> Bool? {
         let statement = try mover.statements.statement(sql.belongs(way))
         defer { statement.reset() }
@@ -112,10 +113,10 @@ struct UnreadableRows {
 
     // MARK: Moving
 
-    /// Moves the rows that a survey has found, and the watermark with them.
+    /// Moves the rows that a survey has found, and moves the watermark with them.
     func move(_ survey: Survey, policy: UnreadableRowPolicy) throws -> Outcome {
         var outcome = Outcome()
-        // The last key that is done with, and the damage after it.
+        // The last key that is done with, and the damage after that key.
         var last = survey.start
         var met: [Damage] = []
         for item in survey.items {
@@ -142,7 +143,7 @@ struct UnreadableRows {
         let isPassed = survey.isOver && !outcome.isStopped
         if isPassed { outcome.skipped += met }
         try report.add(outcome.skipped)
-        // Rows that were come to by other ways are in no checksum.
+        // Rows that were reached in other ways are in no checksum.
         try mover.leaveHashesOut()
         if isPassed || last != survey.start {
             try mover.advance(
@@ -165,9 +166,9 @@ struct UnreadableRows {
 
     // MARK: Counting
 
-    /// Counts the source's rows that belong, but for those that were left out.
+    /// Counts the source's rows that belong to the migration, except those that were left out.
     ///
-    /// Beside damage, there is but the way on which they were found before.
+    /// Beside damage, a row is reached only by the way by which it was found before.
     func count() throws -> Int64 {
         var count: Int64 = 0
         var last: RowKey?

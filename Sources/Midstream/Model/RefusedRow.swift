@@ -1,17 +1,17 @@
 public import SQLiteConnection
 
-/// What becomes of a row that the target does not take: one that violates a constraint, or has a key that something else
-/// has brought in.
+/// What becomes of a row that the target does not take, because the row violates a constraint, or because something
+/// else has brought a row with its key into the target.
 public enum RefusedRowPolicy: Sendable {
-    /// Its table stops with ``MigrationError/Code/rowRefused`` until the row is changed or deleted.
+    /// The row's table stops with ``MigrationError/Code/rowRefused`` until the row is changed or deleted.
     case stop
-    /// It is put aside into a table of the target's file that stays, with the reason, and the migration goes on. See
-    /// ``MigrationProgress/Table/refusedRowsTable``.
+    /// The row is put into a table of the target's file, with the reason, and the migration goes on. That table stays.
+    /// See ``MigrationProgress/Table/refusedRowsTable``.
     case setAside
-    /// The application is asked, by the step that finds it. Where it cannot be, since the process has not called
-    /// `addMigration` or a statement moves the rest of the table at once, the table stops.
+    /// The step that finds the row asks the application. If the application cannot be asked, because the process has
+    /// not called `addMigration` or because a statement moves the rest of the table at once, the table stops.
     ///
-    /// The closure is called within the step's transaction: it must not use the database.
+    /// The step calls the closure within its transaction: the closure must not use the database.
     case ask(@Sendable (RefusedRow) -> RefusedRowDecision)
 
     /// Asks the application what becomes of a row.
@@ -23,21 +23,23 @@ public enum RefusedRowPolicy: Sendable {
         case setAside = 1
         case ask = 2
 
-        /// Whether every refused row stops its table. Rows are then tried before the table begins to move, and one that the target
-        /// refuses is told at once.
+        /// Whether every refused row stops its table. The rows are then tried before the table begins to move, and a
+        /// row that the target refuses is reported at once.
         var alwaysStops: Bool { self == .stop }
 
-        /// Whether the application is asked for values, which are checked by the rows that are to come from all sources.
+        /// Whether the application is asked for values. These are checked against the rows that are to come from all
+        /// sources.
         var asks: Bool { self == .ask }
 
-        /// Whether a refused row is settled without the application, as where a statement moves the rest of a table at once.
+        /// Whether a refused row is settled without the application, for instance when a statement moves the rest of a
+        /// table at once.
         var settlesUnasked: Bool { self == .setAside }
 
         /// What becomes of a row.
         ///
         /// - Parameters:
         ///   - row: Reads the row for the application.
-        ///   - handler: `nil` where the application cannot be asked.
+        ///   - handler: Asks the application; `nil` if the application cannot be asked.
         func decision(on row: () throws -> RefusedRow, by handler: Handler?) rethrows -> RefusedRowDecision {
             switch self {
             case .stop: .stop
@@ -64,21 +66,21 @@ public struct RefusedRow: Sendable, Hashable {
     public var table: String
     /// The source's table.
     public var sourceTable: String
-    /// The rowid; `nil` where the target has none.
+    /// The row's rowid; `nil` if the target's table has none.
     public var rowID: Int64?
-    /// What would go into the target's columns, by their names. Generated columns are left out. Empty
-    /// where an expression that gives one of them fails with the row.
+    /// The values that would go into the target's columns, by the columns' names. Generated columns are left out. Empty
+    /// if an expression that gives one of the values fails with the row.
     public var values: [String: SQLiteValue]
     /// SQLite's error.
     public var reason: SQLiteError
 }
 
-/// What is to be done with a ``RefusedRow``.
+/// What is to become of a ``RefusedRow``.
 public enum RefusedRowDecision: Sendable, Hashable {
-    /// The table stops at it.
+    /// The table stops at the row.
     case stop
-    /// It is put aside.
+    /// The row is set aside.
     case setAside
-    /// It gets these values in the target's columns, and moves. Its key stays as it is.
+    /// The row gets these values in the target's columns, and moves. Its key stays as it is.
     case replace([String: SQLiteValue])
 }

@@ -8,7 +8,6 @@ extension MoveSQL {
     /// If the key is in an index, or the table has no rowids, a seek goes down to a leaf even if the row is on a page above the
     /// leaf. It reads each row that it compares with completely, including overflow pages. So a seek may not reach rows that are
     /// next to a damaged page.
-    /// its reach.
     enum Way: Hashable, Sendable {
         /// SQLite seeks the key.
         case key

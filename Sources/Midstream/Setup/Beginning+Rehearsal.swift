@@ -1,9 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// Rows that could not move are found before the move begins.
+// Finds rows that could not move, before the move begins.
 extension Beginning {
-    /// The rows, as a message names their table.
+    /// How messages name the table of the rows.
     private var place: String {
         record.isRebuild ? "table \(record.target)" : "source table \(record.source)"
     }
@@ -17,7 +17,7 @@ extension Beginning {
         return rehearsal(terms, rows: rows ?? sql.condition)
     }
 
-    /// Makes sure that the condition fails on no row: the table could not be read.
+    /// Makes sure that the condition fails on no row. Otherwise the table could not be read.
     func checkCondition() throws {
         guard let condition = record.condition else { return }
         let terms = RehearsedTerms(condition: condition, sql, target: target, source: source)
@@ -33,9 +33,9 @@ extension Beginning {
         )
     }
 
-    /// Makes sure that no expression fails on a row, unless what becomes of such rows has been said.
+    /// Makes sure that no expression fails on a row, unless the policy already says what becomes of such rows.
     ///
-    /// - Parameter rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
+    /// - Parameter rows: Which rows of the source, as SQL that follows a term of WHERE; `nil` for all that belong.
     func checkExpressions(of rows: String? = nil) throws {
         guard record.refusedRows.alwaysStops, let found = try rehearsal(rows: rows).failing() else { return }
         throw failure(found)
@@ -54,11 +54,11 @@ extension Beginning {
         )
     }
 
-    /// Makes sure that the table's new shape takes all rows, unless what becomes of others has been said.
+    /// Makes sure that the table's new shape takes all rows, unless the policy already says what becomes of the others.
     ///
     /// - Parameters:
-    ///   - rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
-    ///   - statements: Run on the connection.
+    ///   - rows: Which rows of the source, as SQL that follows a term of WHERE; `nil` for all that belong.
+    ///   - statements: The engine's own statements on the connection.
     func checkConstraints(of rows: String? = nil, _ statements: InternalStatements) throws {
         guard record.refusedRows.alwaysStops else { return }
         let mover = RowMover(statements: statements, sql: sql)
@@ -82,8 +82,9 @@ extension Beginning {
         )
     }
 
-    /// Makes sure that nothing which columns are made of is NULL where the target's are NOT NULL, unless what becomes of such rows
-    /// has been said. They could not be changed so that they fit, nor go back once others have moved.
+    /// Makes sure that no value of the source is NULL where the target's column is NOT NULL, unless the policy already
+    /// says what becomes of such rows. Once others have moved, such rows could be neither changed so that they fit, nor
+    /// taken back.
     func checkNulls() throws {
         guard record.refusedRows.alwaysStops, let found = try rehearsal(rows: nil).nulls() else { return }
         throw refusal(
@@ -111,15 +112,15 @@ extension Beginning {
         )
     }
 
-    /// The target takes a row, which is taken back.
+    /// Undoes the insertion of a row that the target takes.
     private struct Taken: Error {}
 
-    /// Has what the migration's policy says be done at once with the rows on which an expression fails, in the transaction that
-    /// lets the table move: nobody ever reads them as rows that are to come.
+    /// Does at once what the migration's policy says with the rows on which an expression fails, in the transaction
+    /// that lets the table move. So nobody ever reads them as rows that are to come.
     ///
     /// - Parameters:
-    ///   - rows: Which rows of the source, as what follows a term of WHERE; `nil` for all that belong.
-    ///   - handler: Asks the application; `nil` where it cannot be asked.
+    ///   - rows: Which rows of the source, as SQL that follows a term of WHERE; `nil` for all that belong.
+    ///   - handler: Asks the application; `nil` if the application cannot be asked.
     /// - Returns: How many rows have been set aside.
     func settleFailing(
         of rows: String? = nil,
