@@ -3,16 +3,16 @@ internal import SQLiteConnection
 
 // How a source lets go of a table whose rows have moved.
 extension Claims {
-    /// Records that all rows of a claim have moved, and drops the table when no row of it is anybody's any more.
+    /// Records that all rows of a claim have moved, and drops the table if no row of it is anybody's any more.
     ///
-    /// One transaction of the source, which checks in itself that the claim is this very target's: a copy of the target,
-    /// or one restored from a backup, must not take the rows from under the original.
+    /// This is one transaction of the source. The transaction itself checks that the claim is this very target's: a
+    /// copy of the target, or a target restored from a backup, must not take the rows away from the original.
     ///
     /// - Parameters:
     ///   - isDamaged: Whether SQLite cannot drop the table, since a page of it or of an index is damaged.
-    ///   - reason: Why the table is to be kept; `nil` where nothing but what is found here keeps it.
-    ///   - claims: All of the file, of which this one changes.
-    /// - Returns: Why the table was kept, or `nil` when it is gone.
+    ///   - reason: Why the table is to be kept; `nil` if only what is found here can keep it.
+    ///   - claims: All claims of the file. This call changes the claim of the table.
+    /// - Returns: Why the table was kept, or `nil` if it is gone.
     func release(
         _ record: TableRecord,
         moved: Int64,
@@ -33,17 +33,19 @@ extension Claims {
         try checkOwner(claim)
         guard let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)
         else {
-            // It was dropped before, and the target could not be told; or another program has dropped or renamed it.
+            // The table was dropped before, and the target could not be told; or another program has dropped or renamed
+            // the table.
             return claim.moved == nil ? try releaseMissing(record, moved: moved, among: claims) : nil
         }
-        // What has been made anew since then is none of this move's.
+        // A table that was made anew since then is none of this move's.
         if claim.isDropped { return nil }
         try checkFence(record)
         try noteMoved(record, moved)
         for index in claims.indices where claims[index].id == record.id { claims[index].moved = moved }
-        // What had yet to come into it came into the target.
+        // Rows that had yet to come into this table have come into the target.
         try StateStore(connection: connection, schema: migration.schema).removeMoves(into: record.source)
-        // What was kept since it was to be is not dropped by who says something else later, nor with rows of others.
+        // If the table was to be kept, and was kept, it is not dropped because another call says something else later,
+        // nor together with rows of other claims.
         let isKept = claim.moved != nil && !claim.isDroppable || record.retirement == .keep
         if isKept { return Self.wasToBeKept }
         let isLate = claim.moved != nil
@@ -63,9 +65,11 @@ extension Claims {
     /// Why a table stays that was to be kept.
     static let wasToBeKept = "it was to be kept"
 
-    /// Why a table stays all of whose rows that a move was to take have moved; `nil` when nobody needs it any more.
+    /// Why a table stays although all rows that a move was to take have moved; `nil` if nobody needs the table any
+    /// more.
     ///
-    /// - Parameter isLate: Whether it has stayed since its rows have moved, so that rows may have come past its fence.
+    /// - Parameter isLate: Whether the table has stayed since its rows moved, so that rows may have come past its
+    ///   fence.
     private func reasonToKeep(
         _ record: TableRecord,
         isDamaged: Bool,
@@ -100,7 +104,7 @@ extension Claims {
         return try migration.remainder(connection).reasonToKeep(record)
     }
 
-    /// The claim of a table whose rows have come from the same one, and for which that is to be kept.
+    /// The claim of another move that has taken rows of the same table, if that move was to keep the table.
     private func keeping(_ record: TableRecord, among claims: [Claim]) -> Claim? {
         claims.first { claim in
             claim.id != record.id && claim.moved != nil && !claim.isDroppable
@@ -108,7 +112,8 @@ extension Claims {
         }
     }
 
-    /// Whether a table of this target that took rows of a source with others has none any more, or has gone.
+    /// Whether a table of this target, one of several that took rows of the same source table, has no rows any more, or
+    /// is gone.
     private func hasLost(_ claim: Claim) throws -> Bool {
         guard claim.moved ?? 0 > 0, claim.targetFile.hasSameBytes(as: targetFile()) else { return false }
         guard try SchemaReader(connection: connection, schema: "main").table(claim.targetTable) != nil else {
@@ -125,7 +130,8 @@ extension Claims {
         try forgetRowIDs(of: record)
     }
 
-    /// Where a table has another name by now, its fence has gone with it.
+    /// Releases a table that is not there any more. A table that was renamed has its fence still: the fence goes with
+    /// the table.
     private func releaseMissing(_ record: TableRecord, moved: Int64, among claims: [Claim]) throws -> String? {
         try noteMoved(record, moved)
         let fenced = try fencedTables()
@@ -137,7 +143,7 @@ extension Claims {
         return nil
     }
 
-    /// Drops the table and leaves a view in its place, so that an old build that would create it anew does not write
+    /// Drops the table and leaves a view in its place. Otherwise an old build would create the table anew and write
     /// into a void.
     private func replaceByView(_ record: TableRecord, _ columns: [String]) throws {
         let name = SQLIdentifier.quoted(record.source)

@@ -1,14 +1,14 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// What of a source has not arrived in its target, and would be lost with the source.
+/// What a source has that has not arrived in its target, and that would be lost with the source.
 ///
 /// Every way to destroy a source asks here first: `Database.wipeSource`, `SourceRetirement.deleteFileWhenEmpty`, and
 /// `SourceRetirement.drop` for the triggers of the table that it drops.
 ///
 /// Indexes do not count, since they have no content of their own; nor do statistics of ANALYZE.
 struct Remainder {
-    /// One of the two files, as a connection has it.
+    /// One of the two files, as a connection has it attached.
     struct File {
         let connection: Connection
         /// The schema that the file is attached as.
@@ -17,7 +17,7 @@ struct Remainder {
         fileprivate var quoted: String { SQLIdentifier.quoted(schema) }
         fileprivate var reader: SchemaReader { SchemaReader(connection: connection, schema: schema) }
 
-        /// The tables, views and triggers of a file, but for SQLite's own.
+        /// The tables, views and triggers of the file, except SQLite's own.
         fileprivate func objects(where condition: String = "1", _ arguments: [String] = []) throws -> [SchemaObject] {
             try connection.fetchAll(
                 "SELECT type, name, tbl_name, sql FROM \(quoted).sqlite_master WHERE type IN ('table', 'view', 'trigger') "
@@ -36,7 +36,7 @@ struct Remainder {
 
     let source: File
     let target: File
-    /// What the caller has named as given up.
+    /// The names that the caller gives up.
     let givenUp: SQLNameSet
 
     init(source: File, target: File, givingUp names: some Sequence<String>) {
@@ -52,14 +52,14 @@ struct Remainder {
 
     /// What has not arrived, in the order in which it was created.
     ///
-    /// - Parameter isEmptied: Whether the tables that have moved have been dropped as well, as before a file is deleted. Then every
-    ///   table that is there counts.
+    /// - Parameter isEmptied: Whether the tables that have moved have been dropped as well, as they are before a file
+    ///   is deleted. Then every table that is there counts.
     func objects(isEmptied: Bool = false) throws -> [UnmovedObject] {
         let own = try source.objects()
         let others = try target.objects()
         let claims = try Claims.all(in: source.quoted, source.connection) + unfencedClaims()
-        // A file that has moved nothing into the target has to be equal to it. Otherwise the application may have changed since what
-        // has come.
+        // A file that has moved nothing into the target must be equal to the target. If it has moved something, the
+        // application may have changed what has come.
         let isTied = claims.contains { $0.moved != nil && leadsToTarget($0) }
         let shadows = try ShadowTables(of: own, source.connection, source.schema)
         var left: [UnmovedObject] = []
@@ -96,8 +96,9 @@ struct Remainder {
         return left
     }
 
-    /// What has no place in the target, so that it cannot come there with all of the file. Where nothing moves into the target yet,
-    /// that has to be equal. Otherwise it has to have the tables, whose rows may be on their way.
+    /// What has no place in the target, so that it cannot come there together with the whole file. If nothing moves
+    /// into the target yet, the target must have all objects, and they must be equal. Otherwise the target must have
+    /// the tables, whose rows may be on their way.
     ///
     /// - Returns: Also whether anything has moved.
     func objectsWithoutPlace() throws -> (left: [UnmovedObject], isTied: Bool) {
@@ -105,7 +106,7 @@ struct Remainder {
         let others = try target.objects()
         let claims = try Claims.all(in: source.quoted, source.connection)
         let ties = claims.filter(leadsToTarget)
-        // All of it is on its way, and what has come to the source since is told of in the end.
+        // All of the file is on its way. What has come to the source since then is reported in the end.
         if ties.contains(where: { $0.moved == nil }) { return ([], true) }
         let isTied = !ties.isEmpty
         let shadows = try ShadowTables(of: own, source.connection, source.schema)
@@ -147,7 +148,7 @@ struct Remainder {
         "the target has no \(kind.rawValue) of that name" + (isTied ? "" : " that is equal")
     }
 
-    /// Whether an object is one that Midstream has made, and that nobody needs any more.
+    /// Whether Midstream has made an object, and nobody needs the object any more.
     private func isEngines(_ object: SchemaObject) throws -> Bool {
         switch object.type {
         case .table:
@@ -169,7 +170,7 @@ struct Remainder {
             ? CreateTable.words(object.sql).hasSameBytes(as: CreateTable.words(other.sql)) : object.isSame(as: other)
     }
 
-    /// Whether a view stands in the place of a table that was dropped when all of it had moved.
+    /// Whether a view stands in the place of a table that was dropped after all its rows had moved.
     private func isPlaceholder(_ view: SchemaObject, _ own: [SchemaObject], _ claims: [Claims.Claim]) -> Bool {
         claims.contains { $0.isDropped && SQLIdentifier.equal($0.sourceTable, view.name) }
             && own.contains {
@@ -177,7 +178,7 @@ struct Remainder {
             }
     }
 
-    /// Whether a claim names the target, be it by a path that the target had before.
+    /// Whether a claim names the target, even if by a path that the target had before.
     private func leadsToTarget(_ claim: Claims.Claim) -> Bool {
         let file = source.connection.fileName(schema: source.schema) ?? ""
         let path = FilePath.absolute(claim.targetFile, fromFolderOf: file)
@@ -193,20 +194,20 @@ struct Remainder {
     ) throws -> String? {
         if isEmptied { return "it is still there" }
         let name = "\(source.quoted).\(SQLIdentifier.quoted(object.name))"
-        // What has been made anew under the name of one that was dropped is another table.
+        // A table that was made anew under the name of a dropped one is another table.
         let own = claims.filter { SQLIdentifier.equal($0.sourceTable, object.name) && !$0.isDropped }
         if try source.connection.fetchOne("SELECT 1 FROM \(name) LIMIT 1") != nil {
             let moved = own.compactMap(\.moved)
             let count: Int64 = try source.connection.fetchValue("SELECT count(*) FROM \(name)") ?? 0
             let hasMoved = !own.isEmpty && moved.count == own.count && moved.reduce(0, +) >= count
             if !hasMoved { return "it has rows that have not moved" }
-            // They may have been dropped there since, with their table.
+            // The rows may have been dropped in the target since, with their table.
             let hasGone = try own.contains { try $0.moved != 0 && leadsToTarget($0) && !hasRows($0.targetTable) }
             return hasGone ? "its rows have moved, and are not in the target any more" : nil
         }
         if own.contains(where: { $0.moved != nil }) { return nil }
         guard same != nil else { return "the target has no table of that name" }
-        // Without rows it may have a counter all the same.
+        // A table without rows may have a counter all the same.
         guard let sequence = try AutoIncrement.sequence(of: object.name, in: source.schema, source.connection),
             try target.reader.table(object.name)?.isAutoIncrement == true
         else { return nil }
@@ -220,14 +221,15 @@ struct Remainder {
         return try target.connection.fetchOne("SELECT 1 FROM \(name) LIMIT 1") != nil
     }
 
-    /// Virtual tables move with a whole file alone. An application may have made one of its own in the target, and have filled it.
+    /// Virtual tables move only with a whole file. An application may have made a virtual table of its own in the
+    /// target, and have filled it.
     private func reasonOfVirtualTable(_ object: SchemaObject, _ same: SchemaObject?) throws -> String? {
         guard let same else { return "the target has no virtual table of that name" }
-        // What reads its content from a table can be made anew of that.
+        // A virtual table that reads its content from a table can be made anew from that table.
         let content = ContentTrigger.option("content", of: SQLScript(object.sql).outline())
         if let content, !content.isEmpty { return nil }
         if try VirtualTables(source.connection, source.schema).hasMoved(object.name) {
-            // It may have been made anew there since.
+            // The virtual table may have been made anew in the target since.
             func isEmpty(_ file: File, _ name: String) -> Bool {
                 let sql = "SELECT 1 FROM \(file.quoted).\(SQLIdentifier.quoted(name)) LIMIT 1"
                 do { return try file.connection.fetchOne(sql) == nil } catch { return false }
@@ -244,7 +246,8 @@ struct Remainder {
         return arrived >= rows ? nil : "it has \(rows) rows, and that of the target \(arrived)"
     }
 
-    /// The claims on a source that could not be written, which the target has instead: they hold for the file as it was then.
+    /// The claims on a source that could not be written. The target has them instead of the source. They hold for the
+    /// file as it was then.
     private func unfencedClaims() throws -> [Claims.Claim] {
         guard let path = source.connection.fileName(schema: source.schema).map(FilePath.resolved),
             let file = target.connection.fileName(schema: target.schema).map(FilePath.resolved),
@@ -258,8 +261,8 @@ struct Remainder {
 
     // MARK: One table
 
-    /// The triggers that would be dropped with a source table, and have no counterpart in the target: one of the same name, or one on
-    /// the target's table with the same words.
+    /// The triggers that would be dropped with a source table and have no counterpart in the target. A counterpart is a
+    /// trigger of the same name, or a trigger on the target's table with the same words.
     func triggers(of record: TableRecord) throws -> [UnmovedObject] {
         let own = try source.reader.triggers(on: record.source).filter { !OwnNames.isTrigger($0.name) }.map {
             SchemaObject(type: .trigger, name: $0.name, owner: $0.table, sql: $0.sql)
@@ -276,7 +279,7 @@ struct Remainder {
         }.map { UnmovedObject(kind: .trigger, name: $0.name, reason: Self.missing(.trigger, true)) }
     }
 
-    /// Why a source table stays whose triggers are not in the target; `nil` when it may go.
+    /// Why a source table with triggers stays that are not in the target; `nil` if the table may go.
     func reasonToKeep(_ record: TableRecord) throws -> String? {
         let left = try triggers(of: record).map { "trigger \($0.name)" }
         if left.isEmpty { return nil }
@@ -287,7 +290,7 @@ struct Remainder {
 }
 
 extension MigrationRecord {
-    /// What the source has that the target has not, where a connection has both.
+    /// What the source has that the target does not have, on a connection that has both attached.
     func remainder(_ connection: Connection) -> Remainder {
         Remainder(
             source: .init(connection: connection, schema: schema),

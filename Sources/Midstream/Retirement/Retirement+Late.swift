@@ -1,14 +1,15 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// The end of a source table that stayed when its rows had moved.
+// The end of a source table that stayed after its rows had moved.
 extension Retirement {
-    /// Retires a source table whose file was not there when it was due, or that was kept for what may have changed, and says so.
+    /// Retires a source table whose file was missing when the table was due, or that was kept for a reason which may
+    /// have changed. Reports what has become of the table.
     ///
     /// - Parameters:
     ///   - moved: The rows that have moved.
     ///   - retirement: What was asked for of the source's table.
-    ///   - wish: What was asked for of its target.
+    ///   - wish: What was asked for of the target's table.
     func releaseLate(
         _ claim: Claims.Claim,
         moved: Int64,
@@ -36,14 +37,15 @@ extension Retirement {
         }
     }
 
-    /// How many rows of each end of a source table are looked at.
+    /// How many rows at each end of a source table are looked at.
     private static let sample = 100
 
-    /// Why a source table stays whose rows have moved some time ago; `nil` where the target still has the table that they came to.
+    /// Why a source table stays although its rows moved some time ago; `nil` if the target still has the table to which
+    /// they came.
     ///
-    /// That may have been dropped, renamed or made anew since, and nothing of a schema tells. Its rows do: at one end of the source,
-    /// most are there, and are as they were; and it has no less than half as many. An application may have changed or deleted the
-    /// others.
+    /// That table may have been dropped, renamed or made anew since, and no schema tells. Its rows do: at one end of
+    /// the source, at least half of the rows that are looked at are in the table as they were; and the table has at
+    /// least half as many rows as have moved. The application may have changed or deleted the others.
     ///
     /// - Complexity: O(n).
     private func reasonToKeepLate(_ record: TableRecord, _ wish: TableMigration) throws -> String? {
@@ -67,9 +69,9 @@ extension Retirement {
             let rows: Int64 = try connection.fetchValue("SELECT count(*) FROM \(sql.target)") ?? 0
             if try 2 * rows >= record.copied && hasArrived(sql) { return nil }
         } catch is MigrationError {
-            // The columns are others by now, and nothing tells.
+            // The columns are others by now, so nothing tells whether the rows are there.
         } catch let error as SQLiteError where error.code == .error || ResultCode.corrupt ~= error.code {
-            // So it is where an expression fails, or a page is damaged.
+            // Nor does anything tell if an expression fails, or a page is damaged.
         }
         return
             "most of its rows are not in table \(record.target), which they have moved to, or not as they were: drop it yourself if "

@@ -1,10 +1,10 @@
 internal import SQLText
 internal import SQLiteConnection
 
-/// Takes a table from `copied` to `done`: its source goes when, and only when, nobody can need it any more, and the
-/// target's rows are on the disk.
+/// Takes a table from `copied` to `done`. The table's source goes when, and only when, nobody can need it any more and
+/// the target's rows are on the disk.
 ///
-/// The order of what follows is what keeps a power loss between the two files from losing rows.
+/// The order of what follows keeps rows from being lost if the power fails between the two files.
 struct Retirement {
     let stepper: Stepper
     let migration: MigrationRecord
@@ -13,8 +13,9 @@ struct Retirement {
 
     /// Brings tables of one source further together. Where one fails, none has been brought further than others may have been.
     ///
-    /// - Parameter deadline: After which no further table is retired in the same transaction. It is put off by as long as the looks
-    ///   take that come before, which are at all tables: of a thousand, each step would retire one.
+    /// - Parameter deadline: The time after which no further table is retired in the same transaction. It is put off by
+    ///   as long as the checks before that take, which look at all tables: otherwise, with a thousand tables, each step
+    ///   would retire one.
     func advance(
         _ records: [TableRecord],
         until deadline: ContinuousClock.Instant
@@ -27,20 +28,22 @@ struct Retirement {
         let unread = try stepper.provenUnread(records.map(\.id), since: .end)
         var ready = records.filter { unread.contains($0.id) }
         if ready.isEmpty { return .waitingForReaders }
-        // A checkpoint by somebody else may have synced nothing.
+        // A checkpoint of another connection may have synced nothing.
         try stepper.connection.sync(schema: "main")
         let start = ContinuousClock.now
         let stored = try Stored(stepper)
         var kept: [Int64: String] = [:]
-        // Of those whose source could not be written when they began, nothing of the source is written now. The others' turn comes next.
+        // Some tables have a source that could not be written when they began. For these, nothing of the source is
+        // written now. The other tables' turn comes next.
         let idsOfUnfenced = try UnfencedClaims(connection: connection).ids()
         var raised: (from: Int64, to: Int64)?
         let unfenced = ready.filter { idsOfUnfenced.contains($0.id) }
         let isUnfenced = !unfenced.isEmpty
         if isUnfenced { ready = unfenced }
         var isMissing = !isUnfenced && stepper.path(of: migration).map(FilePath.isGone) != false
-        // A file that is open and has another path by now, as when its folder was renamed, is released all the same: it is not
-        // known whether it is still anywhere. One that another process has deleted rightly is none the worse for it.
+        // A file that is open may have another path by now, for instance because its folder was renamed. It is released
+        // all the same, since nobody knows whether it is still anywhere. If another process has rightly deleted the
+        // file, this does no harm.
         if !isUnfenced, stepper.isAttached(migration) || !isMissing {
             do {
                 try stepper.attach(migration)
@@ -56,7 +59,7 @@ struct Retirement {
             } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
                 return .waitingForReaders
             } catch let error as SQLiteError where ResultCode.readOnly ~= error.code && isMissing {
-                // SQLite writes no file with a rollback journal that is not at its path.
+                // SQLite does not write a file that has a rollback journal and is not at its path any more.
             }
             isMissing = stepper.path(of: migration).map(FilePath.isGone) != false
         }
@@ -79,7 +82,7 @@ struct Retirement {
                         rows: record.copied + record.settled
                     )
                 }
-                // Another process that was faster has found the file, and may have deleted it.
+                // If another process was faster, it has found the file, and may have deleted it.
                 if isDone, isMissing {
                     try Unreleased(connection: connection).note(
                         .init(
@@ -105,9 +108,10 @@ struct Retirement {
             && SchemaReader(connection: connection, schema: migration.schema).table(record.source) != nil
     }
 
-    /// Ends a move whose source has been released: nobody has read that from before since then.
+    /// Ends a move whose source has been released, if no reader can still have the source's table from before the
+    /// release.
     ///
-    /// - Returns: `false` while the target is locked, or another file's readers are waited for.
+    /// - Returns: `false` while the target is locked, or while another file has readers from before.
     func endReleased(_ record: TableRecord) throws -> Bool {
         guard try isReleaseSeen(record, Stored(stepper)),
             let isDone = try stepper.transaction(isDurable: true, { try finishInTransaction(record) })
@@ -125,7 +129,7 @@ struct Retirement {
         return done != nil
     }
 
-    /// What is stored, and which moves go to one table in the end.
+    /// The stored state, and which moves end in the same table.
     private struct Stored {
         let migrations: [MigrationRecord]
         /// The moves that are not over, by their targets in lower case.
@@ -143,8 +147,8 @@ struct Retirement {
             }
         }
 
-        /// The moves into the same table that are not over, and into tables of this file that its rows move on to: a move that had
-        /// rows to come then goes there directly.
+        /// The moves that are not over and go into the same table, or into tables of this file to which that table's
+        /// rows move on. A move that still had rows to come then goes there directly.
         func others(_ record: TableRecord) -> [TableRecord] {
             if onward.isEmpty {
                 return (unfinished[SQLIdentifier.lowercased(record.target)] ?? []).filter { $0.id != record.id }
@@ -169,14 +173,14 @@ struct Retirement {
         }
     }
 
-    /// Whether the file that this move was taken over from may still show its table with the source's rows: until that table
-    /// has been released itself, and nobody reads from before.
+    /// Whether the file from which this move was taken over may still show its table with the source's rows. It may
+    /// until that table has been released itself, and nobody reads from before the release.
     private func isInUse(_ record: TableRecord, _ stored: Stored) throws -> Bool {
         try stored.others(record).contains { other in
             guard let file = stored.migrations.first(where: { $0.id == other.migration && $0.sourcePath != nil }) else {
                 return false
             }
-            // It is let go of in its own turn where it has been deleted, since all of it had been released.
+            // If the file has been deleted, all of it had been released: its own turn comes to be let go of.
             guard stepper.isAttached(file) || stepper.path(of: file).map(FilePath.exists) ?? false else { return true }
             try stepper.attach(file)
             let state = StateStore(connection: stepper.connection, schema: file.schema)
@@ -189,16 +193,17 @@ struct Retirement {
         return claim?.moved != nil
     }
 
-    /// Whether no reader of a file in the middle of a chain can have its table, with rows of another source, from before the
-    /// release. That source goes next.
+    /// Whether no reader of a file in the middle of a chain can still have the file's table, with rows of another
+    /// source, from before the release. That other source goes next.
     private func isReleaseSeen(_ record: TableRecord, _ stored: Stored) throws -> Bool {
         try stored.others(record).isEmpty
             || stepper.isProvenUnread(record.id, since: .released, in: migration.schema)
     }
 
     /// - Parameters:
-    ///   - records: The tables that this process has ended: another one that was first has told.
-    ///   - kept: Why their sources were kept, by their ids.
+    ///   - records: The tables that this process has ended. A table that another process ended first was reported by
+    ///     that process.
+    ///   - kept: The reasons why sources were kept, by the tables' ids.
     private func announce(_ records: [TableRecord], kept: [Int64: String]) throws {
         if !records.isEmpty {
             let path = stepper.path(of: migration)
@@ -215,9 +220,9 @@ struct Retirement {
         try leaveSource()
     }
 
-    /// - Parameter reason: Why the source tables are to be kept; `nil` where nothing but what is found then keeps them.
-    /// - Returns: The tables whose sources have been released, and why those were kept that are; the number of the source's schema
-    ///   before and after.
+    /// - Parameter reason: Why the source tables are to be kept; `nil` if only what is found then can keep them.
+    /// - Returns: The tables whose sources have been released; the reasons for which sources were kept; the version of
+    ///   the source's schema before and after.
     func releaseSources(
         _ records: [TableRecord],
         until deadline: ContinuousClock.Instant,
@@ -242,7 +247,7 @@ struct Retirement {
         // Only the source is written.
         try connection.execute("BEGIN")
         do {
-            // A lock that is asked for after a read is not waited for.
+            // SQLite does not wait for a lock that is asked for after a read.
             if isClaimed { try WriteLock.take(connection, by: "midstream_claims", in: migration.schema) }
             var (released, kept): ([TableRecord], [Int64: String]) = ([], [:])
             let version = try connection.schemaVersion(of: migration.schema)
@@ -303,7 +308,8 @@ struct Retirement {
         return .worked
     }
 
-    /// Drops a source table of the target's own file, unless rows of it are somebody else's.
+    /// Drops a source table of the target's own file, unless some of its rows are somebody else's. Returns why the
+    /// table was kept.
     private func retireTable(_ record: TableRecord) throws -> String? {
         let connection = stepper.connection
         let name = SQLIdentifier.quoted(record.source)
@@ -344,9 +350,9 @@ struct Retirement {
         return now.phase != .done
     }
 
-    /// Records that a table is done; with the last one, everything of ours goes.
+    /// Records that a table is done. With the last table, all that is Midstream's own goes.
     ///
-    /// - Returns: `false` when another process has done so.
+    /// - Returns: `false` if another process has done so.
     private func finishInTransaction(_ record: TableRecord) throws -> Bool {
         guard try isUnfinished(record) else { return false }
         let connection = stepper.connection
@@ -362,8 +368,8 @@ struct Retirement {
 
     // MARK: The source's file
 
-    /// Lets go of the source when no table needs it any more, and deletes its file when that was asked for. The next step
-    /// tries again where that fails, or where somebody has the file open: nothing is stored of it any more.
+    /// Lets go of the source when no table needs it any more, and deletes its file if that was asked for. If that
+    /// fails, or if somebody has the file open, the next step tries again: nothing is stored of the source any more.
     func leaveSource() throws {
         stepper.noteSourceToLeave(migration)
         let isNeeded = try stepper.store.isUnfinished(migration)
@@ -375,7 +381,8 @@ struct Retirement {
         if isNeeded == nil { stepper.onEvent?(.databaseMoved) }
     }
 
-    /// Lets go of a source that was retired before, be it by a process that ended before it could delete the file.
+    /// Lets go of a source that was retired before, for instance by a process that ended before it could delete the
+    /// file.
     func leaveRetiredSource() throws {
         if try !detachSource() { tellOfKeptFile() }
     }
@@ -386,11 +393,11 @@ struct Retirement {
         stepper.onEvent?(.sourceFileKept(path: path, reason: reason))
     }
 
-    /// Detaches a source that no table needs, and deletes its file when that was asked for and nothing is left in it.
+    /// Detaches a source that no table needs, and deletes its file if that was asked for and nothing is left in it.
     ///
-    /// That `done` is on the disk is presupposed.
+    /// The caller makes sure that `done` is on the disk.
     ///
-    /// - Returns: Whether there is nothing left to do: `false` while somebody has the file open that is to be deleted.
+    /// - Returns: Whether nothing is left to do: `false` while somebody has a file open that is to be deleted.
     private func detachSource() throws -> Bool {
         var isLeft = true
         if migration.deletesFile, let path = stepper.path(of: migration), FilePath.exists(path) {
@@ -404,7 +411,7 @@ struct Retirement {
                     stepper.onEvent?(.sourceFileKept(path: path, reason: reason))
                 }
             } catch {
-                // Another process may have been faster.
+                // Another process may have deleted the file first.
                 guard !FilePath.exists(path) else { throw error }
             }
         }
@@ -412,9 +419,9 @@ struct Retirement {
         return isLeft
     }
 
-    /// What the source has left besides what it knows of moves that are over.
+    /// What the source still has, apart from its records of moves that are over.
     private func remainder() throws -> [UnmovedObject] {
-        // In one snapshot of each file.
+        // The reads are of one snapshot of each file.
         try connection.holdingSnapshots(of: ["main", migration.schema]) {
             let claims = try Claims(connection: connection, migration: migration).all()
             let moving = claims.filter { $0.moved == nil }.map { claim in
@@ -422,13 +429,13 @@ struct Retirement {
             }
             if !moving.isEmpty { return moving }
             let left = try migration.remainder(connection).objects(isEmptied: true)
-            // Nothing tells that it is the file which the rows came from.
+            // Without a claim, nothing tells that this is the file from which the rows came.
             guard left.isEmpty, claims.isEmpty else { return left }
             return [UnmovedObject(kind: .table, name: "midstream_claims", reason: "it is gone")]
         }
     }
 
-    /// - Returns: Whether it is gone, or is not empty any more: `false` while somebody has it open.
+    /// - Returns: Whether the file is gone, or is not empty any more; `false` while somebody has it open.
     private func deleteSource(_ path: String) throws -> Bool {
         try stepper.withoutPatience {
             try SourceFile.delete(path, attachedTo: connection, as: migration.schema, lockingBy: "midstream_claims") {
