@@ -14,7 +14,7 @@ extension Undo {
             guard try stepper.isProvenUnread(record.id, since: .undoStage(progress.stage)) else {
                 return .waitingForReaders
             }
-            // A checkpoint by somebody else may have synced nothing.
+            // A checkpoint of another connection may have synced nothing.
             try connection.sync(schema: "main")
         }
         progress.isUnread = true
@@ -24,7 +24,7 @@ extension Undo {
         } catch let error as SQLiteError where ResultCode.busy ~= error.code || ResultCode.locked ~= error.code {
             return .busy
         }
-        // Readers from before are waited for while there is something to read, as far as that goes.
+        // As far as possible, the step waits for readers from before while there is still something to read.
         if migration.sourcePath != nil, record.watermark == nil, try isTrue(sql.isEmpty),
             try !stepper.isProvenUnread(record.id, since: .emptied(progress.stage))
         {
@@ -43,7 +43,7 @@ extension Undo {
             let hasEnded = try now.watermark == nil && isTrue(sql.isEmpty)
             try hasEnded ? end(now, sql) : setStage(now, (now.undoStage ?? 0) + 1)
         }
-        // The next step tries again, from the keys on.
+        // The next step tries again, and first collects the keys anew.
         if outcome == .worked, progress.returned == 0, let refusal = progress.refusal { throw refused(record, refusal) }
         return outcome
     }
@@ -66,7 +66,7 @@ extension Undo {
         }
     }
 
-    /// Copies a batch into the source, then has the target forget what of it the source has.
+    /// Copies a batch into the source, then makes the target forget the rows of the batch that the source has.
     private func copyBatch(
         _ record: TableRecord,
         _ sql: UndoSQL,
@@ -99,14 +99,14 @@ extension Undo {
         }
         memory.batch.adapt(took: ContinuousClock.now - start)
         if settled == .worked, let left {
-            // The others go on.
+            // The other rows go on.
             memory.progress[record.id] = progress
             throw differs(record, left)
         }
         return settled
     }
 
-    /// - Returns: The rows that the source does not take.
+    /// - Returns: The rows that the source refuses.
     private func copy(
         _ record: TableRecord,
         _ sql: UndoSQL,
@@ -114,7 +114,7 @@ extension Undo {
         _ upper: RowKey?
     ) throws -> [Progress.Refusal] {
         let others = try Claims(connection: connection, migration: migration).otherConditions(record)
-        // Those that are there before are another table's, which knows them by keys that this one has as well.
+        // Rows that are there before are another table's, which knows them by keys that this table has as well.
         let before = Set(try strangers(sql, lower, upper, others).map(sql.sql.key.folded))
         var refusals: [Progress.Refusal] = []
         do {
@@ -137,7 +137,7 @@ extension Undo {
         return refusals
     }
 
-    /// The keys of a range whose rows in the source are none of this table's.
+    /// The keys of a range whose rows in the source are not this table's.
     private func strangers(
         _ sql: UndoSQL,
         _ lower: RowKey?,
@@ -148,7 +148,7 @@ extension Undo {
         do {
             return try keys(sql.strangers(sql.sql.key.range(after: lower, through: upper), others), sql, lower, upper)
         } catch let error as SQLiteError where error.code == .error {
-            // What a function of the condition fails on does not meet it.
+            // A row on which a function of the condition fails does not meet the condition.
             return try keys(sql.returningKeys(sql.sql.key.range(after: lower, through: upper)), sql, lower, upper)
                 .filter {
                     do {
@@ -188,7 +188,7 @@ extension Undo {
         return try sql.forgetReturned.map { try run($0, nil, nil) }.first ?? 0
     }
 
-    /// A key of a range that neither went back nor was refused.
+    /// A key of a range whose row neither went back nor was refused.
     private func firstLeft(
         _ sql: UndoSQL,
         _ lower: RowKey?,
@@ -196,7 +196,7 @@ extension Undo {
         _ refusals: [Progress.Refusal]
     ) throws -> RowKey? {
         let refused = Set(refusals.map { sql.sql.key.folded($0.key) })
-        // Strangers are told of by their first.
+        // If rows were refused since they would not be this table's in the source, the first of them is reported instead.
         if refusals.contains(where: { $0.cause == nil }) { return nil }
         let keys = try stepper.statements.prepare(sql.returningKeys(sql.sql.key.range(after: lower, through: upper)))
         try bind(keys, sql, lower, upper)
@@ -215,8 +215,8 @@ extension Undo {
         try Claims(connection: connection, migration: migration).renew(record)
     }
 
-    /// Numbers that tell whether somebody else has written one of the files: the application the target, or another process
-    /// that is at the same stage the source.
+    /// Numbers that tell whether somebody else has written one of the files: the application has written the target, or
+    /// another process at the same stage has written the source.
     ///
     /// Source: <https://www.sqlite.org/pragma.html#pragma_data_version>.
     private func dataVersions() throws -> [Int64?] {

@@ -1,9 +1,9 @@
 internal import SQLText
 internal import SQLiteConnection
 
-// How a table that has returned is let go of.
+// How Midstream lets go of a table that has returned.
 extension Undo {
-    /// All rows are back: the target's table is an ordinary one again.
+    /// Ends the return, when all rows are back: the target's table is an ordinary one again.
     func end(_ record: TableRecord, _ sql: UndoSQL) throws {
         try end(record)
         try connection.execute("DROP TABLE \(sql.returning)")
@@ -15,12 +15,12 @@ extension Undo {
         for text in MoveSQL.dropTriggers(record.id) { try connection.execute(text) }
     }
 
-    /// Opens the source of a table to writers that has ended, and has the target forget it.
+    /// Opens the source of a table whose return has ended to writers, and makes the target forget the table.
     func release(_ record: TableRecord) throws -> MigrationProgress.Outcome {
         let isGone = try isGoneSinceOpening(record)
         if migration.sourcePath != nil, !isGone {
             guard try stepper.isProvenUnread(record.id, since: .end) else { return .waitingForReaders }
-            // The source's rows are the only ones from now on. A checkpoint by somebody else may have synced nothing.
+            // From now on, only the source has the rows. A checkpoint of another connection may have synced nothing.
             try connection.sync(schema: "main")
             try stepper.attach(migration)
             try stepper.checkInPlace(migration)
@@ -54,8 +54,8 @@ extension Undo {
         return .worked
     }
 
-    /// Whether the file of a source that may have been opened is not there any more: it may have been used since, and deleted or
-    /// replaced.
+    /// Whether the source's file is not there any more, after the source may have been opened: the file may have been
+    /// used since, and deleted or replaced.
     private func isGoneSinceOpening(_ record: TableRecord) throws -> Bool {
         guard record.life == .opening, let path = stepper.path(of: migration) else { return false }
         if FilePath.isGone(path) { return true }
@@ -63,18 +63,19 @@ extension Undo {
         else {
             return false
         }
-        // What is there may be a copy, which has the claim.
+        // The file that is there may be a copy, which has the claim.
         try stepper.attach(migration)
         return try Claims(connection: connection, migration: migration).all(only: record.id).isEmpty
     }
 
-    /// Notes that the source is about to be opened. Until then, one without the claim is another file, or from before.
+    /// Notes that the source is about to be opened. Until this is noted, a source without the claim is another file, or
+    /// is from before.
     ///
-    /// - Returns: `false` where somebody keeps the target locked.
+    /// - Returns: `false` if somebody keeps the target locked.
     private func noteOpening(_ record: TableRecord) throws -> Bool {
         let claims = Claims(connection: connection, migration: migration)
         let claim = try claims.all(only: record.id).first
-        // Another process may have opened it since the record was read, or have ended the move.
+        // Another process may have opened the source since the record was read, or may have ended the move.
         guard let now = try stepper.store.table(record.id), now.life != .opening else { return true }
         guard let claim else { throw claims.isOther(record) }
         try claims.checkOwner(claim)
@@ -88,19 +89,19 @@ extension Undo {
         return noted != nil
     }
 
-    /// Takes the fence down.
+    /// Takes the fence from the source.
     private func open(_ record: TableRecord) throws {
         let claims = Claims(connection: connection, migration: migration)
         if !claims.isSameFile, let claim = try claims.all().first(where: { $0.id == record.id }) {
             try claims.checkOwner(claim)
-            // The file may be from before its rows returned.
+            // The file may be from before the table's rows returned.
             try claims.checkStage(claim, stepper.store.table(record.id))
         }
         try claims.withdraw(record)
         try Self.raiseSequence(record, migration, connection)
     }
 
-    /// Has the source's AUTOINCREMENT choose none of the rowids again that a table which has returned has had.
+    /// Makes sure that the source's AUTOINCREMENT never again chooses a rowid that the returned table has had.
     static func raiseSequence(_ record: TableRecord, _ migration: MigrationRecord, _ connection: Connection) throws {
         let reader = SchemaReader(connection: connection, schema: migration.schema)
         guard let source = try reader.table(record.source), source.isAutoIncrement,

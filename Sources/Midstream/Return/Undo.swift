@@ -3,18 +3,19 @@ internal import SQLiteConnection
 
 /// Brings a table's rows back to its source, with all that was changed since, while the application goes on.
 ///
-/// Where a row is, is told by the target alone, here as well: a row that is back is one that the target calls pending
-/// again. The source may be written only where nobody reads it. So rows go in passes of two stages, and the stored number
-/// of the stage tells every process what may be done:
+/// Here, too, the target alone tells where a row is: a row that is back is one that the target calls pending again. The
+/// source may be written only where nobody reads it. So rows go in passes of two stages each, and the stored number of
+/// the stage tells every process what may be done:
 ///
-/// 1. *Collecting.* The keys of some rows that are in the target go into the ledger, which hides what the source has of
-///    them, and into a table of those that are to return. The watermark sinks.
-/// 2. *Returning.* When no reader has a snapshot from before (see `isProvenUnread`), the source's rows of those keys are
-///    replaced by the target's, and are on the disk before the target forgets its own.
+/// 1. *Collecting.* The keys of some rows that are in the target go into the ledger, which hides the source's rows with
+///    these keys, and into a table of the keys that are to return. The watermark sinks.
+/// 2. *Returning.* When no reader has a snapshot from before (see `isProvenUnread`), the source's rows with these keys
+///    are replaced by the target's. They are on the disk before the target forgets its own.
 ///
-/// A row that is written meanwhile is seen to differ, and stays for the next pass. When nothing is left, the table is an
-/// ordinary one again, and empty. The source's fence comes down when no reader has a snapshot from before that either:
-/// such a one has rows from the source, which others may then write.
+/// A row that is written meanwhile differs on the two sides, and stays for the next pass. When nothing is left, the
+/// target's table is an ordinary one again, and empty. The source's fence comes down when no reader has a snapshot from
+/// before that either: a reader with such a snapshot has rows from the source, which others may write once the fence is
+/// gone.
 struct Undo {
     let stepper: Stepper
     let migration: MigrationRecord
@@ -22,16 +23,18 @@ struct Undo {
     var connection: Connection { stepper.connection }
     var memory: UndoMemory { stepper.memory(UndoMemory.self) }
 
-    /// How many rows a pass brings back, at about.
+    /// About how many rows a pass brings back.
     private static let rowsPerPass: Int64 = 65_536
 
-    /// Another process has moved the rest of a table's rows, or brought them back, since it was looked at.
+    /// Another process has moved the rest of a table's rows, or brought them back, since this process looked at the
+    /// table.
     struct Overtaken: Error {}
 
-    /// The passes that may bring no row back before that is told: another process may write the last one again and again.
+    /// How many passes may bring no row back before an error says so: another process may write the last row again and
+    /// again.
     static let vainPasses = 100
 
-    /// How far the stage of one table is, for this process.
+    /// How far this process is with the stage of one table.
     struct Progress {
         var stage: Int64
         var collected: Int64 = 0
@@ -42,10 +45,10 @@ struct Undo {
         var returning = Walk()
         var returned: Int64 = 0
         var refusal: Refusal?
-        /// How many passes before have brought no row back of the last ones, though the source refused none.
+        /// How many passes before this one have brought back none of the last rows, although the source refused none.
         var vainPasses = 0
 
-        /// - Parameter isLast: Whether what is in the target by now is what there is left.
+        /// - Parameter isLast: Whether no rows are left but those that are in the target by now.
         func next(_ stage: Int64, isLast: Bool) -> Progress {
             var next = Progress(stage: stage)
             guard self.stage + 1 == stage else { return next }
@@ -80,7 +83,7 @@ struct Undo {
     /// Makes sure that a table can return.
     ///
     /// - Parameter all: All tables of the file that move.
-    /// - Throws: ``MigrationError`` when it cannot; ``Overtaken``.
+    /// - Throws: ``MigrationError`` if it cannot; ``Overtaken`` if another process has been faster.
     func check(_ record: TableRecord, among all: [TableRecord]) throws {
         guard record.phase == .copying else {
             throw UndoSQL.cannot(record, "all of its rows have moved, and its source may be gone")
@@ -98,7 +101,7 @@ struct Undo {
             throw UndoSQL.cannot(record, "the table has been rebuilt, and what it was before is its source")
         }
         let others = all.filter { other in
-            // Its source's table may have moved before, and be another since then.
+            // The table of its source may have moved before, and may be another table since then.
             let isFormer =
                 other.phase == .done && other.migration == record.migration
                 && SQLIdentifier.equal(other.source, record.source)
@@ -120,7 +123,8 @@ struct Undo {
                     "virtual table \(table) of the source has moved with its whole file, and cannot return"
                 )
             }
-            // Unless one of them has begun since then, in place of this, which has returned.
+            // Another process may have brought this table back and begun one of these moves instead: then the error
+            // does not count.
             if !former.isEmpty { throw UndoSQL.cannot(record, "other rows of that have moved before") }
             _ = try unlessIrreversible(record) {
                 if record.firesTriggers {
@@ -141,7 +145,7 @@ struct Undo {
         }
     }
 
-    /// - Returns: What `body` does; `nil` where that cannot be, and no row is there to return.
+    /// - Returns: What `body` returns; `nil` if the table cannot return, and has no row that would have to.
     private func unlessIrreversible<Result>(_ record: TableRecord, _ body: () throws -> Result) throws -> Result? {
         do {
             return try body()
@@ -151,8 +155,8 @@ struct Undo {
         }
     }
 
-    /// Whether the target has rows of the table, or an entry of the ledger. While it has none, all rows are in the source, whatever
-    /// the columns are made of.
+    /// Whether the target has rows of the table, or an entry of the ledger. While it has neither, all rows are in the
+    /// source, whatever the columns are made of.
     private func hasRowsToReturn(_ record: TableRecord) throws -> Bool {
         guard record.watermark == nil, record.copied == 0, record.settled == 0 else { return true }
         return try ["\(SQLIdentifier.quoted(record.target))", record.ledger].contains { table in
@@ -160,8 +164,8 @@ struct Undo {
         }
     }
 
-    /// A source may have an index, a CHECK or a generated column with a function of the application's, which rows can be read
-    /// without, and not be written.
+    /// A source may have an index, a CHECK or a generated column with a function of the application. Its rows can be
+    /// read without the function, but not written.
     private func checkWrites(_ record: TableRecord, _ sql: UndoSQL) throws {
         do {
             for text in [sql.copyRow, sql.deleteRow] { _ = try connection.prepare(text) }
@@ -171,8 +175,8 @@ struct Undo {
         }
     }
 
-    /// Has a table return from now on, in the transaction that is open. Others may have given it another shape, another
-    /// source, or rows that are set aside since it was checked.
+    /// Makes a table return from now on, in the open transaction. Since the table was checked, others may have given it
+    /// another shape or another source, or set rows aside.
     ///
     /// - Parameter all: All tables of the file that move.
     func begin(_ record: TableRecord, among all: [TableRecord]) throws {
@@ -183,7 +187,7 @@ struct Undo {
         try BuildStore(connection: connection).drop(record.id)
         try Returns(connection: connection).create()
         guard let sql = try unlessIrreversible(now, { try stepper.undoSQL(now, migration) }) else {
-            // Nothing is there to return, nor is to come.
+            // No row is there to return, and none is to come.
             try end(now)
             return try Stops(connection: connection).forget(record.id)
         }
@@ -201,12 +205,12 @@ struct Undo {
 
     // MARK: One step
 
-    /// Brings rows back until the step's time is up, or so many are.
+    /// Brings rows back until the step's time is up, or until `rows` rows are back.
     ///
     /// - Parameters:
-    ///   - rows: The most that come back.
+    ///   - rows: How many rows come back, at most.
     ///   - isOver: Whether no time is left.
-    /// - Returns: How many came back.
+    /// - Returns: How many rows came back.
     func advance(
         _ record: TableRecord,
         atMost rows: Int64,
@@ -215,11 +219,12 @@ struct Undo {
         try stepper.attach(migration)
         let sql = try stepper.undoSQL(record, migration)
         if record.watermark == nil {
-            // What is in the WAL by now need not be copied while writers wait.
+            // The checkpoint copies what is in the WAL by now, so that it need not be copied while writers wait.
             _ = try? connection.checkpoint(mode: .passive)
         }
         var returned: Int64 = 0
-        // Between the stages no writer of the process comes in, or the last rows would never be the last.
+        // The step holds the gate, so that no writer of the process comes in between the stages. Otherwise the last
+        // rows would never be the last.
         let outcome: MigrationProgress.Outcome? = try stepper.holdingGate {
             var outcome = MigrationProgress.Outcome.busy
             repeat {
@@ -243,15 +248,15 @@ struct Undo {
             } while true
             return outcome
         }
-        // Others may write meanwhile.
+        // Here the gate is free: others may write meanwhile.
         if outcome == .worked, let now = try stepper.store.table(record.id), now.hasReturned {
             return (returned, try release(now))
         }
         return (returned, outcome ?? .busy)
     }
 
-    /// Runs `body` in a transaction of the stage that `record` was read in, with what is stored of the table by then;
-    /// `progress` is of this stage, and changes with it.
+    /// Runs `body` in a transaction of the stage in which `record` was read. `body` gets what is stored of the table by
+    /// then, and `progress`, which is of this stage; `progress` changes if the transaction does its work.
     func transaction(
         _ record: TableRecord,
         _ progress: inout Progress,
@@ -269,7 +274,7 @@ struct Undo {
             try stepper.confirmSource(record)
             try body(now, &next)
         }
-        // The next step has statements for the new schema.
+        // If the schema has changed, the next step has statements for the new one.
         guard done != nil, isCurrent else { return .busy }
         progress = next
         return .worked
@@ -317,12 +322,12 @@ struct Undo {
         }
     }
 
-    /// Puts the keys of the last rows up to the watermark into the ledger, and lowers it.
+    /// Puts the keys of the last rows up to the watermark into the ledger, and lowers the watermark.
     ///
-    /// - Returns: The keys.
+    /// - Returns: How many keys were put into the ledger.
     private func lowerWatermark(_ record: TableRecord, _ sql: UndoSQL) throws -> Int64 {
         let position = try RowMover(statements: stepper.statements, sql: sql.sql).position(record)
-        // All has been passed, or up to that key.
+        // The stepper has passed all rows, or those up to this key.
         let top: RowKey? = if case .after(let key)? = position { key } else { nil }
         var bottom = try lowerKey(sql, ofTarget: false, above: nil, through: top)
         bottom = try lowerKey(sql, ofTarget: true, above: bottom, through: top) ?? bottom
@@ -368,7 +373,7 @@ struct Undo {
         }
     }
 
-    /// The key that a query gives which asks for one behind a batch.
+    /// The key that a query for the end of a batch gives.
     private func key(
         _ text: String,
         _ sql: UndoSQL,
@@ -404,7 +409,7 @@ struct Undo {
         try connection.fetchValue(Int64.self, text) == 1
     }
 
-    /// - Returns: How many rows it changed.
+    /// - Returns: How many rows the statement changed.
     func run(
         _ text: String,
         by step: (Statement) throws -> Bool = { try $0.step() },

@@ -2,10 +2,10 @@ internal import SQLiteConnection
 
 /// What the return of tables to their sources remembers from step to step.
 final class UndoMemory: StageMemory {
-    /// How far the stages are, by the tables' ids.
+    /// How far the stages of tables are, by the tables' ids.
     var progress: [Int64: Undo.Progress] = [:]
     fileprivate var statements: [Int64: UndoSQL] = [:]
-    /// A batch of these is on the disk of the source before the target forgets it.
+    /// The size of batches. The source has a batch on the disk before the target forgets the batch.
     var batch = BatchSize(rows: 64, wanted: .milliseconds(4), least: 64)
 
     init(pageSize: Int64) {}
@@ -23,7 +23,7 @@ extension Stepper {
     func undoSQL(_ record: TableRecord, _ migration: MigrationRecord) throws -> UndoSQL {
         if let sql = memory(UndoMemory.self).statements[record.id] { return sql }
         let move = try sql(for: record, migration)
-        // It has its columns, which a record that is read with each step has not.
+        // This record has its columns. A record that is read in each step has none.
         guard let whole = try store.load().tables.first(where: { $0.id == record.id }),
             let target = try SchemaReader(connection: connection, schema: "main").table(record.target),
             let source = try SchemaReader(connection: connection, schema: migration.schema).table(record.source)

@@ -8,12 +8,14 @@ struct UndoSQL: Sendable {
     let returning: String
     private let inserted: String
     private let selected: String
-    /// The target's column for the source's key, where it is not the target's own: the key of a row is its rowid there.
+    /// The target's column for the source's key, if that is not the target's own key: in the target, the key of a row
+    /// is the rowid.
     private let separateKey: String?
-    /// The target's column for the source's rowid, where that is no key: SQLite would choose one for NULL.
+    /// The target's column for the source's rowid, if that is not the key. For NULL, SQLite would choose a rowid.
     private let rowIDColumn: String?
 
-    /// - Throws: ``MigrationError`` when not all that a row of either side has can be told from one of the other.
+    /// - Throws: ``MigrationError`` if not all that a row has on either side can be told from the row on the other
+    ///   side.
     init(_ record: TableRecord, _ sql: MoveSQL, target: TableSchema, source: TableSchema) throws(MigrationError) {
         self.sql = sql
         returning = "main." + record.returningTable
@@ -43,7 +45,7 @@ struct UndoSQL: Sendable {
         selected = KeySQL.list(values)
     }
 
-    /// The target's column that each of the source's columns is copied into.
+    /// For each of the source's columns, the target's column into which it is copied.
     private static func origins(
         _ record: TableRecord,
         _ target: TableSchema,
@@ -59,7 +61,7 @@ struct UndoSQL: Sendable {
             case nil, .left: name = column.name
             case .column(let origin): name = origin
             case .expression(let text) where ExpressionShape.columnNames(in: text).isEmpty:
-                // What there is of it in the target would be lost.
+                // What the target has in this column would be lost.
                 throw cannot(record, "the source has no column for column \(column.name)")
             case .expression:
                 throw cannot(record, "column \(column.name) is mapped by an expression, which cannot be turned round")
@@ -100,7 +102,7 @@ struct UndoSQL: Sendable {
         )
     }
 
-    /// A column of the source that the target has nothing for.
+    /// The error for a column of the source for which the target has nothing.
     private static func missing(_ column: String, _ record: TableRecord) -> MigrationError {
         if !record.isReturning {
             return cannot(record, "the target does not take column \(column) of the source, whose values would be lost")
@@ -122,17 +124,19 @@ struct UndoSQL: Sendable {
 
     // MARK: Ranges
 
-    /// The parameter behind those of a range.
+    /// The number of the parameter after those of a range.
     var offsetParameter: Int { 2 * key.count + 1 }
 
-    /// The place of a walk's keys.
+    /// Where the keys of a walk are.
     enum Walked {
         case target, ledger, returning
     }
 
-    /// The key at which a batch ends: so many after the first of a range as the parameter behind the range says.
+    /// The key at which a batch ends. The parameter after those of the range says how many keys after the range's first
+    /// one that is.
     ///
-    /// - Parameter shared: How many of the first columns it is to have like the key that the range begins behind.
+    /// - Parameter shared: How many of the first columns of the keys are to be those of the key after which the range
+    ///   begins.
     func upperKey(of walked: Walked, isBounded: Bool, sharing shared: Int) -> String {
         let (names, table) =
             switch walked {
@@ -147,7 +151,7 @@ struct UndoSQL: Sendable {
 
     // MARK: Collecting keys
 
-    /// The key above which so many rows of a side are in a range as the parameter behind it says.
+    /// The key above which a range has as many rows of one side as the parameter after those of the range says.
     func lowerKey(ofTarget isTarget: Bool, _ range: KeyRange) -> String {
         let names = isTarget ? key.target : key.source
         let terms = [key.condition(names, range)] + (isTarget ? [] : key.belonging)
@@ -164,7 +168,7 @@ struct UndoSQL: Sendable {
             + (isTarget ? "" : sql.condition)
     }
 
-    /// Notes that the ledger's rows of a range are to be brought back.
+    /// Notes that the rows with the ledger's keys of a range are to be brought back.
     func collect(_ range: KeyRange) -> String {
         "INSERT OR IGNORE INTO \(returning)(\(keys)) SELECT \(keys) FROM \(sql.ledger) "
             + "WHERE \(key.condition(key.ledger, range))"
@@ -176,19 +180,19 @@ struct UndoSQL: Sendable {
         "SELECT \(keys) FROM \(returning) WHERE \(key.condition(key.ledger, range))"
     }
 
-    /// Deletes what the source had of the rows of a range.
+    /// Deletes what the source had of the rows with the returning keys of a range.
     func clear(_ range: KeyRange) -> String {
         "DELETE FROM \(sql.source) WHERE \(key.tupleOfSought(key.source)) IN (\(keysOfRange(range)))"
             + sql.condition
     }
 
-    /// Of the target's rows, those that have the key of the source which they are known by.
+    /// A condition: whether a row of the target would get, in the source, the key by which it is known.
     private var areKeyed: String {
         separateKey.map { " AND \(SQLIdentifier.quoted($0)) IS \(key.target[0])" }
             ?? rowIDColumn.map { " AND \(SQLIdentifier.quoted($0)) IS NOT NULL" } ?? ""
     }
 
-    /// The keys of the target's rows of a range that would get another one in the source; `nil` where there can be none.
+    /// The keys of a range whose rows in the target would get another key in the source; `nil` if there can be none.
     func misplaced(_ range: KeyRange) -> String? {
         let isMisplaced =
             separateKey.map { "\(SQLIdentifier.quoted($0)) IS NOT \(key.target[0])" }
@@ -217,18 +221,18 @@ struct UndoSQL: Sendable {
         keysOfRange(range) + " ORDER BY \(key.order(key.ledger))"
     }
 
-    /// Whether rows of the source may be none of this table's.
+    /// Whether some rows of the source may not be this table's.
     ///
     /// - Parameter others: The conditions under which other tables take rows.
     func hasConditions(_ others: [String]) -> Bool { !sql.condition.isEmpty || !others.isEmpty }
 
-    /// The keys of a range whose rows in the source are none of this table's: nobody would find them, or another table that
-    /// takes rows from the source would.
+    /// The keys of a range whose rows in the source are not this table's: nobody would find such rows, or another table
+    /// that takes rows from the source would.
     func strangers(_ range: KeyRange, _ others: [String]) -> String {
         strangers("\(key.tupleOfSought(key.source)) IN (\(keysOfRange(range)))", others)
     }
 
-    /// The same of the row with the key ?1….
+    /// The key ?1…, if the source's row with that key is not this table's.
     func strangerRow(_ others: [String]) -> String {
         strangers(key.equals(key.source, key.parameters(from: 1)), others)
     }
@@ -246,7 +250,7 @@ struct UndoSQL: Sendable {
 
     // MARK: Settling what is back
 
-    /// The keys of the rows that are back, while one batch is settled.
+    /// The table of the keys of rows that are back, while one batch is settled.
     private var returned: String { "temp.midstream_names\(sql.id)" }
 
     var createReturned: String {
@@ -257,14 +261,15 @@ struct UndoSQL: Sendable {
 
     var dropReturned: String { "DROP TABLE IF EXISTS \(returned)" }
 
-    /// Finds the rows of a range that the source has as the target has them, and the keys that neither has.
+    /// Finds the rows of a range that the source has just as the target has them, and the keys that neither side has.
     func findReturned(_ range: KeyRange) -> String {
         let keysOfRange = keysOfRange(range)
         let comparison = VerificationSQL(sql)
         let rows = sql.renamedRows(
             sql.written,
             " WHERE \(key.tupleOfSought(key.source)) IN (\(keysOfRange))" + sql.condition
-                // Where it merges such a query into the one around it, SQLite 3.15 takes the row value for one of its values.
+                // LIMIT keeps SQLite 3.15 from merging this query into the one around it, where it would take the row
+                // value for one of its values.
                 + (key.count > 1 ? " LIMIT -1" : "")
         )
         let names = key.ledger.map { "midstream_returning.\($0)" }
@@ -278,7 +283,7 @@ struct UndoSQL: Sendable {
             + "AND NOT EXISTS (SELECT 1 FROM \(sql.source) WHERE \(inSource)\(sql.condition))"
     }
 
-    /// Has the target forget the rows that are back.
+    /// Makes the target forget the rows that are back.
     var forgetReturned: [String] {
         [(sql.target, key.target), (sql.ledger, key.ledger), (returning, key.ledger)].map { table, names in
             "DELETE FROM \(table) WHERE \(key.tupleOfSought(names)) IN (SELECT \(keys) FROM \(returned))"

@@ -83,8 +83,8 @@ extension Beginning {
     }
 
     /// Makes sure that no value of the source is NULL where the target's column is NOT NULL, unless the policy already
-    /// says what becomes of such rows. Once others have moved, such rows could be neither changed so that they fit, nor
-    /// taken back.
+    /// says what becomes of such rows. Such rows could not be changed so that they fit, and could not go back once others
+    /// have moved.
     func checkNulls() throws {
         guard record.refusedRows.alwaysStops, let found = try rehearsal(rows: nil).nulls() else { return }
         throw refusal(
