@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// What processes that may be killed at any moment tell each other by: files that grow in one call of the system.
+/// What processes that may be killed at any moment tell each other by: files that each call of the system makes longer.
 enum Files {
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 
 extension Plan {
-    /// Brings to its end what is left, and looks at the files by SQLite alone.
+    /// Brings to its end what is left of the migration, and looks at the files with SQLite alone.
     func checkEnd() throws {
         let database = try open()
         var steps = 0
@@ -14,7 +14,7 @@ extension Plan {
         let old = Files.exists(source) ? try Connection(path: source) : nil
         defer { old?.close() }
         if let old { try checkFile(old, "the source") }
-        // One may have moved before the migration of the other was cancelled.
+        // One table may have moved before the migration of the other was cancelled.
         let places = try ["accounts", "savings"].map { table in
             let isHere = try new.fetchOne("SELECT 1 FROM \(table) LIMIT 1") != nil
             return (connection: isHere ? new : old, table: isHere ? table : "old_" + table, isHere: isHere)
@@ -26,7 +26,7 @@ extension Plan {
         if returned == 0, course == .returns, count(of: .cancellations) > 0 {
             note("the migration was cancelled, and no table has returned")
         }
-        // A source table of the same file that was to be kept keeps its fences when its rows have moved.
+        // If a source table of the same file was to be kept, it keeps its fences after its rows have moved.
         if returned == 2 || !(isSameFile && retirement == .keep) { try checkNames(new, "the target") }
         if returned == 2, let old { try checkNames(old, "the source") }
     }
@@ -51,7 +51,7 @@ extension Plan {
         guard let (connection, table) = places.first else { return }
         for lane in 0..<Self.lanes {
             let found: Int64? = try connection?.fetchValue("SELECT stamp FROM \(table) WHERE id = \(lane + 1)")
-            // The last process may have been killed between its commit and the word of it.
+            // The last process may have been killed after its commit, and before it could tell of it.
             let told = committed(lane)
             if found != told, found != told + 1 {
                 note("writer \(lane): \(told) were committed, and \(found.map(String.init) ?? "none") are found")

@@ -1,18 +1,20 @@
 import Midstream
 import SQLiteConnection
 
-/// What one round of the torture is like: drawn from the run's seed, and the same for all of its processes.
+/// What one round of the torture is like. The run's seed determines it, so that all processes of the round have the
+/// same plan.
 ///
-/// Two tables move, `accounts` and `savings`. Every transaction keeps the difference of their counts and the sum of all
-/// amounts. The row of `accounts` that has the number of a lane counts, as its stamp, the transactions of that lane.
+/// Two tables move, `accounts` and `savings`. Every transaction keeps the difference of the tables' row counts and the
+/// sum of all amounts. For each lane, the row of `accounts` with the lane's number counts the lane's transactions in
+/// its column `stamp`.
 struct Plan: Sendable {
     /// What becomes of the migration.
     enum Course {
-        /// It goes on to its end.
+        /// The migration goes on to its end.
         case moves
-        /// It is cancelled, and begun anew when its rows are back.
+        /// The migration is cancelled, and begun anew when its rows are back.
         case isBegunAnew
-        /// It is cancelled, and its rows stay where they were.
+        /// The migration is cancelled, and the rows stay in the source.
         case returns
     }
 
@@ -24,18 +26,19 @@ struct Plan: Sendable {
     var hasWAL: Bool
     var retirement: SourceRetirement
     var rows: Int
-    /// The most rows that a step moves, where it is told how many.
+    /// The largest number of rows that a step moves, if the step is told how many.
     var rowsPerStep: Int64
-    /// The longest that a process rests after a step or a transaction, in microseconds.
+    /// The longest time that a process rests after a step or a transaction, in microseconds.
     var rest: UInt32
-    /// Whether the processes begin the migration, each as soon as it is there, and not who made the files.
+    /// Whether each process begins the migration as soon as it has started; otherwise the one that made the files
+    /// begins it.
     var isBegunByAll: Bool
     /// Whether the tables have rowids.
     var hasRowIDs: Bool
 
-    /// Processes at a time.
+    /// How many processes run at a time.
     static let lanes = 5
-    /// The first two make steps.
+    /// How many of the lanes, from the first, make steps.
     static let movers = 2
 
     init(seed: UInt64, round: Int, folder: String) {
@@ -52,11 +55,11 @@ struct Plan: Sendable {
         rowsPerStep = Int64(max(2, rows / Int.random(in: 10...60, using: &random)))
         rest = [0, 2000, 20_000, 60_000].randomElement(using: &random) ?? 0
         isBegunByAll = course == .moves && Bool.random(using: &random)
-        // A beginning is short, and so is most of what follows it then.
+        // A beginning is short. With few rows and no rests, what follows it is mostly short as well.
         if isBegunByAll, Int.random(in: 0..<4, using: &random) > 0 { (rows, rowsPerStep, rest) = (50, 10, 0) }
         hasRowIDs = Int.random(in: 0..<3, using: &random) > 0
-        // With 6000, one table is built beside the live one; with 12,000 both are. With a rollback journal readers and writers wait for
-        // each other, and so many would take minutes.
+        // With 6000 rows, one table is built beside the live one; with 12,000 rows, both are. With a rollback journal,
+        // readers and writers wait for each other, and so many rows would take minutes.
         let built = [6000, 6000, hasWAL ? 12_000 : 6000].randomElement(using: &random) ?? 6000
         if !isBegunByAll, Int.random(in: 0..<3, using: &random) == 0 {
             (rows, rowsPerStep) = (built, Int64(built / Int.random(in: 10...60, using: &random)))
@@ -65,7 +68,7 @@ struct Plan: Sendable {
         if Connection.libraryVersionNumber < 3_022_000, rows > 300 { hasRowIDs = true }
     }
 
-    /// The numbers of one process.
+    /// The random numbers of one process.
     func generator(lane: Int, generation: Int) -> SeededGenerator {
         SeededGenerator(seed: seed &+ UInt64(lane * 1_000_003 + generation * 7919))
     }
@@ -73,12 +76,12 @@ struct Plan: Sendable {
     var target: String { folder + "/new.db" }
     var source: String { isSameFile ? target : folder + "/old.db" }
 
-    /// The amounts of all rows.
+    /// The sum of the amounts of all rows.
     var total: Int64 { 3 * Int64(rows) * 100 }
-    /// The counts' difference.
+    /// The difference of the two tables' row counts.
     var difference: Int64 { Int64(rows) }
 
-    /// Whether somebody cancels it.
+    /// Whether somebody cancels the migration.
     var isCancelled: Bool { course != .moves }
 
     /// Whether a table may be empty: before it begins to move, and when its rows are back.
@@ -129,7 +132,7 @@ struct Plan: Sendable {
         }
     }
 
-    /// Opens the target as a program does that knows of the migration, or as one that finds it.
+    /// Opens the target as a program that knows of the migration does, or as a program that only finds the migration.
     func open(knowingOfIt: Bool) throws -> Database {
         let database = try open()
         if knowingOfIt || isBegunByAll, course != .returns { try addMigration(database) }
@@ -138,17 +141,17 @@ struct Plan: Sendable {
 
     // MARK: What processes tell each other
 
-    /// Whether the migration has come to its end.
+    /// Whether the migration has ended.
     var isOver: Bool { Files.exists(folder + "/over") }
 
     func end() { Files.append(".", to: folder + "/over") }
 
-    /// What is counted, in a file each, since a process that is killed can tell nothing any more.
+    /// What is counted. Each count has a file, since a process that is killed cannot tell anything any more.
     enum Count: String, CaseIterable {
         case reads, transactions, steps, kills, ends
-        /// Those that had rows to bring back.
+        /// Cancellations that had rows to bring back.
         case cancellations
-        /// Tables whose rows are back in the end.
+        /// Tables whose rows are back at the end.
         case returns
     }
 
@@ -157,7 +160,7 @@ struct Plan: Sendable {
     func count(of event: Count) -> Int { (0..<Self.lanes).reduce(0) { $0 + count(of: event, $1) } }
     private func file(_ event: Count, _ lane: Int) -> String { folder + "/\(event.rawValue)-\(lane)" }
 
-    /// How many transactions a writer knows to be committed.
+    /// How many transactions a writer has reported as committed.
     func committed(_ lane: Int) -> Int64 { Int64(Files.size(folder + "/committed-\(lane)")) }
     func markCommitted(_ lane: Int) { Files.append(".", to: folder + "/committed-\(lane)") }
 

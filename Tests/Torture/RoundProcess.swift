@@ -9,37 +9,37 @@ import Synchronization
     import Darwin
 #endif
 
-/// One process of a round. It ends by SIGKILL: at a moment that is drawn, or when it has come to its end, so that
-/// whatever else ends it is a failure.
+/// One process of a round. It ends by SIGKILL, either at a moment that is drawn, or when it has come to its end. So any
+/// other end of a process is a failure.
 struct RoundProcess {
     let plan: Plan
     let lane: Int
     let generation: Int
 
-    /// What a process does.
+    /// What the process does.
     enum Role: CaseIterable {
-        /// Steps, and reads and writes between.
+        /// Makes steps, and reads and writes in between.
         case mover
-        /// Steps, reads and writes at the same time, on one database.
+        /// Makes steps, reads and writes at the same time, on one database.
         case app
         case writer
         case reader
-        /// Opens, reads or writes, and closes, all the time.
+        /// Opens the database, reads or writes, and closes it, all the time.
         case visitor
-        /// Copies WALs and holds snapshots, with plain SQLite.
+        /// Runs checkpoints and holds snapshots, with plain SQLite.
         case checkpointer
         /// Cancels the migration.
         case canceller
     }
 
-    /// How long a read, a write or a step may take before it is called a deadlock.
+    /// How long a read, a write or a step may take before this process calls it a deadlock.
     private static let patience: Duration = .seconds(100)
 
     static func rest(_ microseconds: UInt32) {
         if microseconds > 0 { usleep(microseconds) }
     }
 
-    /// What the threads of the process are at.
+    /// What the threads of the process are doing.
     private final class Pulse: Sendable {
         let isEnding = Atomic<Bool>(false)
         let beats = Mutex<[String: ContinuousClock.Instant]>([:])
@@ -92,7 +92,7 @@ struct RoundProcess {
         while true { sleep(1) }
     }
 
-    /// Kills the process when its time has come, and tells of a thread that hangs.
+    /// Kills the process when its time has come, and reports a thread that hangs.
     private func watch(_ death: ContinuousClock.Instant?) {
         let parent = getppid()
         DispatchQueue(label: "watchdog").async { @Sendable [self] in
@@ -154,7 +154,7 @@ struct RoundProcess {
         pulse.stop(name)
     }
 
-    /// The same at once, on one database.
+    /// Steps, reads and writes at the same time, on one database.
     private func runApp() throws {
         let database = try plan.open(knowingOfIt: true)
         let group = DispatchGroup()
@@ -194,7 +194,7 @@ struct RoundProcess {
             do {
                 return try plan.addMigration(database)
             } catch let error as MigrationError where error.message.contains("is being moved back") {
-                // Others have begun it since, and cancelled it.
+                // Other processes have begun the migration since, and cancelled it.
                 return
             }
         }
@@ -203,7 +203,7 @@ struct RoundProcess {
 
     private func write(_ database: Database, _ stamp: inout Int64?, _ random: inout SeededGenerator) throws {
         try RoundTransaction(plan: plan, lane: lane).run(on: database, stamp: &stamp, &random)
-        // Who writes without a pause keeps other processes' steps out, which wait for a few milliseconds only.
+        // A writer without a pause would keep out the steps of other processes, which wait only a few milliseconds.
         Self.rest(UInt32.random(in: 0...max(4000, plan.rest / 4), using: &random))
     }
 
@@ -221,7 +221,7 @@ struct RoundProcess {
                 options: OpenOptions(access: .readWrite)
             )
         } catch {
-            // A source may have been deleted just now.
+            // Another process may have deleted a source just now.
             guard !isTarget else { throw error }
             return
         }
@@ -249,7 +249,7 @@ struct RoundProcess {
         Self.rest(UInt32.random(in: 0...400_000, using: &random))
         do {
             try database.cancelMigration()
-            // It may have been over, or be over by now.
+            // The migration may have been over before, or may be over by now.
             if try database.readMigrationProgress().tables.contains(where: \.isReturning) {
                 plan.count(.cancellations, lane)
             }

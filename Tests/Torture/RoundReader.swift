@@ -6,7 +6,7 @@ struct RoundReader {
     let plan: Plan
     let lane: Int
 
-    /// Both tables in one statement.
+    /// Reads both tables in one statement.
     static let whole = """
         SELECT (SELECT count(*) FROM accounts), (SELECT sum(amount) FROM accounts),
             (SELECT count(*) FROM savings), (SELECT sum(amount) FROM savings)
@@ -17,7 +17,7 @@ struct RoundReader {
         UNION ALL SELECT 's' || owner, count(*), sum(amount), sum(id) FROM savings GROUP BY owner
         """
 
-    /// - Parameter values: The counts and sums of both tables.
+    /// - Parameter values: The row counts and the sums of both tables.
     /// - Returns: What is wrong.
     static func problem(_ values: [SQLiteValue], _ plan: Plan, mayBeEmpty: Bool) -> String? {
         guard values.count == 4, case .integer(let accounts) = values[0], case .integer(let savings) = values[2] else {
@@ -45,7 +45,7 @@ struct RoundReader {
         plan.count(.reads, lane)
     }
 
-    /// Reads all twice, by scans and by indexes, in one transaction.
+    /// Reads everything twice, by scans and by indexes, in one transaction.
     func readTransaction(_ access: DatabaseAccess, resting: UInt32, _ random: inout SeededGenerator) throws {
         let first = try access.fetchOne(Self.whole)
         note(Self.problem(first?.values ?? [], plan, mayBeEmpty: plan.mayBeEmpty), "a transaction")

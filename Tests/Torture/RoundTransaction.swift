@@ -1,15 +1,17 @@
 import Midstream
 import SQLiteConnection
 
-/// One transaction of a writer: keeps the difference of the counts and the sum of the amounts, and counts itself.
+/// One transaction of a writer. It keeps the difference of the row counts and the sum of the amounts, and counts
+/// itself.
 struct RoundTransaction {
     let plan: Plan
     let lane: Int
 
-    /// Thrown in the midst of a transaction, which is to leave no trace.
+    /// Thrown in the middle of a transaction, which must leave no trace.
     private struct GivenUp: Error {}
 
-    /// - Parameter stamp: How many of the lane's transactions are known to be committed; told by the first, and raised.
+    /// - Parameter stamp: How many of the lane's transactions are known to be committed. The first transaction finds it
+    ///   out, and each one raises it.
     func run(on database: Database, stamp: inout Int64?, _ random: inout SeededGenerator) throws {
         let number = lane + 1
         var isDone = false
@@ -50,7 +52,8 @@ struct RoundTransaction {
         plan.count(.transactions, lane)
     }
 
-    /// A process that was killed between its commit and the word of it leaves one more than it told of.
+    /// How many of the lane's transactions are committed. A process that was killed after its commit, before it could
+    /// report it, has left one more than were reported.
     private func known(_ found: Int64) -> Int64 {
         let told = plan.committed(lane)
         guard found == told + 1 else { return told }
@@ -60,7 +63,7 @@ struct RoundTransaction {
 
     // MARK: Changes
 
-    /// The key of a row that is no writer's.
+    /// The key of a row that is not the row of a writer.
     private func key(_ access: DatabaseAccess, _ table: String, _ random: inout SeededGenerator) throws -> Int64? {
         try access.fetchValue(
             Int64.self,
@@ -69,7 +72,7 @@ struct RoundTransaction {
         )
     }
 
-    /// The column and the value by which a new row gets its key, where SQLite chooses none.
+    /// The column and the value that give a new row its key, if SQLite does not choose the key.
     private func newKey(_ table: String) -> (column: String, value: String) {
         plan.hasRowIDs ? ("", "") : ("id, ", "(SELECT max(id) + 1 FROM \(table)), ")
     }
@@ -83,7 +86,7 @@ struct RoundTransaction {
         }
         switch Int.random(in: 0..<9, using: &random) {
         case 0:
-            // One row more in each.
+            // Each table gets one row more.
             for (table, amount) in [("accounts", amount), ("savings", -amount)] {
                 let key = newKey(table)
                 try access.execute(
@@ -92,7 +95,7 @@ struct RoundTransaction {
                 )
             }
         case 1:
-            // One row less in each.
+            // Each table loses a row.
             guard from != to else { return }
             let values = try [(from, a), (to, b)].compactMap { table, key in
                 try access.fetchValue(Int64.self, "SELECT amount FROM \(table) WHERE id = ?", [key])
@@ -119,7 +122,7 @@ struct RoundTransaction {
                 )
             }
         case 4:
-            // To another place in the order of the keys.
+            // The row goes to another place in the order of the keys.
             try access.execute("UPDATE \(from) SET id = (SELECT max(id) FROM \(from)) + 1 WHERE id = ?", [a])
         case 5:
             try access.execute(
@@ -127,10 +130,10 @@ struct RoundTransaction {
                 [a, a + Int64.random(in: 1...40, using: &random)]
             )
         case 6:
-            // A code that another row has, or had.
+            // The row gets a code that another row has, or had.
             try access.execute("UPDATE OR IGNORE \(from) SET code = 'c' || ? WHERE id = ?", [b, a])
         case 7:
-            // Out at one place, in at another.
+            // The row leaves one place and comes in at another.
             let key = newKey(from)
             try access.execute(
                 "INSERT INTO \(from)(\(key.column)owner, amount, stamp) "

@@ -8,16 +8,18 @@ import SQLiteConnection
     import Darwin
 #endif
 
-/// Rounds, one after the other, each with a fresh pair of files.
+/// Runs rounds one after the other, each with a fresh pair of files.
 struct Torture {
     let seed: UInt64
     let round: Int
 
-    /// The longest that a round may take: twice what the longest took under the thread sanitizer, beside other work.
+    /// The longest time that a round may take: twice what the longest took under the thread sanitizer, beside other
+    /// work.
     private static let patience: Duration = .seconds(600)
-    /// Rounds that fail until it is enough.
+    /// The torture stops after so many failed rounds.
     private static let failuresWanted = 5
-    /// In so many rounds somebody is killed, or cancels while there is something to bring back. One may be over before.
+    /// Within so many rounds, somebody must have been killed, or must have cancelled while there was something to bring
+    /// back. A single round may be over before that.
     private static let roundsThatTell = 8
 
     /// - Returns: Whether nothing went wrong.
@@ -77,7 +79,7 @@ struct Torture {
         try plan.checkEnd()
     }
 
-    /// Has a process in a lane until the round is over; the next one when one has been killed.
+    /// Keeps a process running in a lane until the round is over: when one has been killed, starts the next one.
     private func keepAlive(_ plan: Plan, _ lane: Int) {
         var generation = 0
         repeat {
@@ -89,7 +91,7 @@ struct Torture {
         } while !plan.isOver
     }
 
-    /// - Returns: What `waitpid` tells of the process.
+    /// - Returns: What `waitpid` says of the process.
     private func runProcess(_ plan: Plan, _ lane: Int, _ generation: Int) -> Int32 {
         let program = CommandLine.arguments[0]
         let arguments = [

@@ -4,10 +4,10 @@
     import Darwin
 #endif
 
-// Processes that step, write, read, come and go, checkpoint, cancel, and are killed, all at the same time, on the same
-// files, in rounds: `MidstreamTorture --seconds 60 --seed 1`. `--round` begins with another round than the first.
+// Runs processes that step, write, read, come and go, checkpoint, cancel, and are killed, all at the same time, on the
+// same files, in rounds: `MidstreamTorture --seconds 60 --seed 1`. `--round` begins with another round than the first.
 //
-// What the processes draw is given by the seed; what the system makes of it is not.
+// The seed determines what the processes draw, but not what the system makes of it.
 
 let arguments = Array(CommandLine.arguments.dropFirst())
 

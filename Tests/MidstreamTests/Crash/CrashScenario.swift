@@ -2,23 +2,23 @@ import Midstream
 import MidstreamTesting
 import SQLiteConnection
 
-/// One way to migrate, whose every write is a place to die at.
+/// One way to migrate. Tests kill the process at every write of it.
 enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// The source's tables are dropped.
     case drop
-    /// They stay.
+    /// The source's tables stay.
     case keep
-    /// The source's file goes with its last table.
+    /// The source's file is deleted with its last table.
     case deleteFile
     /// Tables move within one file.
     case sameFile
     /// Within one file, rows move into a table that moves on itself.
     case chain
-    /// Rows move into a table that moves on itself, each in a file of its own.
+    /// Rows move into a table that moves on itself. The three tables are in files of their own.
     case chainOfFiles
     /// The target has a rollback journal, and the source a WAL.
     case rollbackJournal
-    /// The same, and the application's commits stay.
+    /// As `rollbackJournal`, and the application's commits are synced.
     case rollbackJournalFull
     /// The source has a rollback journal, and the target a WAL. Its beginning is over.
     case rollbackJournalOfSource
@@ -34,22 +34,22 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     case setAside
     /// Rows return to the source, and move again in the end.
     case cancelled
-    /// The same, where the source has a rollback journal.
+    /// As `cancelled`, with a source that has a rollback journal.
     case cancelledRollbackJournal
-    /// The file goes, the rows of three files move or rows return, and the application's commits stay.
+    /// As `deleteFile`, `chainOfFiles` and `cancelled`, and the application's commits are synced.
     case deleteFileFull, chainOfFilesFull, cancelledFull
-    /// Tables are built beside the live ones. The source goes.
+    /// Tables are built beside the live ones, and the source's tables are dropped.
     case built
-    /// The same within one file, and the application's commits stay.
+    /// Tables are built within one file, and the application's commits are synced.
     case builtFull
-    /// The same where two tables of the source give one table its rows.
+    /// Tables are built, and two tables of the source give one table its rows.
     case builtSources
     /// The source and the target are encrypted, with keys and settings of their own.
     case encrypted
 
     static let tried = chosen(of: allCases)
 
-    /// All, or those that `MIDSTREAM_CRASH` names, if it names some.
+    /// All cases, or those that `MIDSTREAM_CRASH` names, if it names some.
     static func chosen<Case: RawRepresentable<String>>(of all: [Case]) -> [Case] {
         let names = Files.environment("MIDSTREAM_CRASH")?.split(separator: ",").map(String.init) ?? []
         let chosen = all.filter { names.contains($0.rawValue) }
@@ -75,16 +75,17 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
     /// Whether rows return to the source.
     var isCancelled: Bool { [.cancelled, .cancelledRollbackJournal, .cancelledFull].contains(self) }
 
-    /// Whether the application's commits are synced, by which alone it differs from another scenario.
+    /// Whether the application's commits are synced. That alone makes the scenario differ from another one.
     var isFull: Bool {
         [.synchronousFull, .rollbackJournalFull, .deleteFileFull, .chainOfFilesFull, .cancelledFull, .builtFull]
             .contains(self)
     }
 
-    /// Whether the source has a rollback journal once its beginning is over.
+    /// Whether the source has a rollback journal once the beginning is over.
     var hasRollbackJournalOfSource: Bool { self == .rollbackJournalOfSource || self == .cancelledRollbackJournal }
 
-    /// How many transactions that were reported may be gone: without a WAL the last one, with one all since it was copied.
+    /// How many of the reported transactions may be lost: with a rollback journal the last one, with a WAL all since it
+    /// was last copied.
     func mostLost(_ manner: KillingVFS.Manner) -> Int {
         if !manner.losesPower || isFull { return 0 }
         return self == .rollbackJournal ? 1 : .max
@@ -104,7 +105,7 @@ enum CrashScenario: String, CaseIterable, Sendable, Codable {
         return configuration
     }
 
-    /// `MIDSTREAM_CRASH_ENCRYPTED=1` encrypts all of them.
+    /// `MIDSTREAM_CRASH_ENCRYPTED=1` encrypts the files of all scenarios.
     private var isEncrypted: Bool {
         self == .encrypted || Connection.canEncrypt && Files.environment("MIDSTREAM_CRASH_ENCRYPTED") == "1"
     }

@@ -2,7 +2,7 @@ import Midstream
 import SQLiteConnection
 import SQLiteFeatures
 
-/// One transaction of the application, in one of the ways that there are to write one.
+/// One transaction of the application, written in one of the possible ways.
 enum CrashTransaction: CustomStringConvertible {
     /// In a write block.
     case block([String])
@@ -34,7 +34,7 @@ enum CrashTransaction: CustomStringConvertible {
         }
     }
 
-    /// The same by SQLite alone, on tables that are whole.
+    /// Runs the transaction with SQLite alone, on tables that are whole.
     func run(natively connection: Connection) throws {
         switch self {
         case .block(let statements), .manual(let statements):
@@ -44,7 +44,7 @@ enum CrashTransaction: CustomStringConvertible {
         }
     }
 
-    /// Transactions that reach rows on both sides of a migration, wherever it is.
+    /// Transactions that reach rows on both sides of a migration, however far it has come.
     static func sequence(count: Int, seed: UInt64, secondTable: String) -> [CrashTransaction] {
         var random = SeededGenerator(seed: seed)
         return (0..<count).map { number in

@@ -5,7 +5,7 @@ import Testing
 
 /// A migration from its beginning to its end, with transactions of the application between its steps.
 ///
-/// All of it is the same each time, so that its writes can be counted in one run and died at in the next.
+/// Every run is the same, so that one run can count the writes, and the next can die at one of them.
 struct CrashWorkload {
     let scenario: CrashScenario
     let folder: String
@@ -14,9 +14,9 @@ struct CrashWorkload {
 
     var target: String { folder + "/new.db" }
     var source: String { folder + "/old.db" }
-    /// Where a chain of files passes through.
+    /// The file in the middle of a chain.
     var middle: String { folder + "/middle.db" }
-    /// One byte for each transaction that was reported committed.
+    /// This file has one byte for each transaction that was reported as committed.
     var committed: String { folder + "/committed" }
 
     var secondTable: String { scenario == .split ? "closed" : "notes" }
@@ -29,7 +29,7 @@ struct CrashWorkload {
 
     private static let columns =
         "(id INTEGER PRIMARY KEY AUTOINCREMENT, owner TEXT, code TEXT UNIQUE, amount INTEGER NOT NULL)"
-    /// Those of a source whose columns are mapped.
+    /// The columns of a source whose columns are mapped.
     private static let otherColumns =
         "(id INTEGER PRIMARY KEY AUTOINCREMENT, holder TEXT, code TEXT UNIQUE, hundredths INTEGER NOT NULL)"
 
@@ -38,17 +38,17 @@ struct CrashWorkload {
             + "SELECT i, 'o' || (i % 9), '\(code)' || i, \(amount) FROM n"
     }
 
-    /// The rows that the target does not take: their ids are above all others.
+    /// The ids of the rows that the target does not take. They are above all other ids.
     private static let refused = 221...224
 
-    /// The tables as they would be without a migration, by SQLite alone.
+    /// Makes the tables as they would be without a migration, with SQLite alone.
     private func createWhole(_ connection: Connection) throws {
         try connection.execute(
             script: "CREATE TABLE accounts\(Self.columns); CREATE TABLE \(secondTable)\(Self.columns);"
         )
         try connection.execute("INSERT INTO accounts \(Self.rows(1, 160, "c"))")
         try connection.execute("INSERT INTO \(secondTable) \(Self.rows(scenario == .split ? 161 : 1, 220, "d"))")
-        // A part of a table goes on with the ids of all of it.
+        // The AUTOINCREMENT of a part of a table goes on from the ids of the whole table.
         if scenario == .split { try connection.execute("UPDATE sqlite_sequence SET seq = 220") }
         if scenario == .setAside {
             try connection.execute("UPDATE sqlite_sequence SET seq = \(Self.refused.upperBound) WHERE name = 'notes'")
@@ -81,7 +81,7 @@ struct CrashWorkload {
         }
     }
 
-    /// Makes both files. Small pages make many places to die at.
+    /// Makes the files. Small pages make many places at which to die.
     func prepare() throws {
         Files.removeDatabase(target)
         Files.removeDatabase(source)
@@ -112,15 +112,15 @@ struct CrashWorkload {
             connection.close()
         }
         guard scenario.hasRollbackJournalOfSource else { return }
-        // A beginning sets it to WAL.
+        // The beginning of a migration sets the source to WAL.
         try open().close()
         let old = try Connection(path: source)
-        // It answers with the mode as it was when the file is in use.
+        // If the file is in use, SQLite answers with the mode as it was.
         try #require(old.fetchValue(String.self, "PRAGMA journal_mode = DELETE") == "delete")
         old.close()
     }
 
-    /// What the tables hold after each number of transactions, by SQLite alone.
+    /// What the tables hold after each number of transactions, with SQLite alone.
     func expectations() throws -> [[String]] {
         let connection = try Connection(path: ":memory:")
         try createWhole(connection)
@@ -133,7 +133,7 @@ struct CrashWorkload {
     }
 
     var dumpSQL: String {
-        // Those that are refused are told apart by that.
+        // Refused rows are recognised by their NULL.
         "SELECT 'accounts' AS t, id, owner, code, amount FROM accounts WHERE owner IS NOT NULL "
             + "UNION ALL SELECT '\(secondTable)', id, owner, code, amount FROM \(secondTable) WHERE owner IS NOT NULL "
             + "ORDER BY t, id"
@@ -156,7 +156,8 @@ struct CrashWorkload {
         return database
     }
 
-    /// As at each launch. Tables that have returned to their sources begin to move again.
+    /// Says the migrations, as the application does at each launch. Tables that have returned to their sources begin to
+    /// move again.
     func addMigrations(_ database: Database) throws {
         if scenario.hasSeveralSources {
             try database.addMigration(source: .file(source)) {
@@ -164,7 +165,7 @@ struct CrashWorkload {
             }
         }
         if scenario == .chain {
-            // Within a file nothing tells of it when it has moved on and is dropped.
+            // When the table in the middle has moved on and is dropped, nothing within the file tells of that.
             try database.addMigration(source: .sameDatabase, allowsNoTables: true) {
                 if $0.name == "middle_accounts" { $0.sourceTable = "old_accounts" }
             }
@@ -176,7 +177,7 @@ struct CrashWorkload {
         try addMigration(database)
     }
 
-    /// A part of the program that still opens the middle file, and a first step there.
+    /// Does what a part of the program does that still opens the file in the middle, with a first step there.
     private func addMigrationOfMiddle(_ database: Database) throws {
         let connection = try Database(path: middle, key: scenario.sourceKey, configuration: scenario.configuration)
         defer { connection.close() }
@@ -214,7 +215,7 @@ struct CrashWorkload {
         }
     }
 
-    /// Opens the database, goes on after the first `done` transactions, and moves everything.
+    /// Opens the database, runs the transactions after the first `done`, and moves everything.
     func run(after done: Int = 0) throws {
         let database = try open()
         for (number, transaction) in transactions.enumerated().dropFirst(done) {
@@ -227,7 +228,7 @@ struct CrashWorkload {
     }
 
     private func step(_ database: Database, before number: Int) throws {
-        // Late enough for no table to have returned before the last transaction.
+        // This is late enough for no table to have returned before the last transaction.
         if scenario.isCancelled, number == 16 { try database.cancelMigration() }
         try database.stepMigration(rows: Self.rowsPerStep)
     }
@@ -239,15 +240,15 @@ struct CrashWorkload {
 
     // MARK: After
 
-    /// Checks what a process that died has left behind, then goes on to the end and checks that.
+    /// Checks what a process that died has left behind. Then goes on to the end, and checks that as well.
     ///
-    /// - Parameter mostLost: How many of the last transactions may be gone, as after a loss of power.
+    /// - Parameter mostLost: How many of the last transactions may be lost, as after a loss of power.
     func check(_ expected: [[String]], mostLost: Int = 0, _ comment: Comment) throws {
         let reported = Files.size(committed)
         let database = try open()
         let found = try Self.dump(database.fetchAll(dumpSQL))
         let allowed = Self.oldest(expected, reported, mostLost)...min(reported + 1, expected.count - 1)
-        // Not every transaction changes something; the newest state that fits is the one that is meant.
+        // Not every transaction changes something. So the newest state that fits is taken for the present one.
         guard let done = allowed.last(where: { expected[$0] == found }) else {
             let nearest = expected[min(reported + 1, expected.count - 1)]
             Issue.record("\(comment): after \(reported) transactions, \(Self.difference(found, nearest))")
@@ -256,7 +257,7 @@ struct CrashWorkload {
         #expect(try Set(found).count == database.fetchValue(Int.self, countSQL), comment)
         for (number, transaction) in transactions.enumerated().dropFirst(done) {
             try step(database, before: number)
-            // What dies again and again has gone on returning rows: a table may be empty by now.
+            // A process that dies again and again has gone on returning rows: a table may be empty by now.
             if scenario.isCancelled { try addMigrations(database) }
             try transaction.run(on: database)
         }
@@ -271,7 +272,8 @@ struct CrashWorkload {
         for problem in try problemsOfFiles(expected.last ?? []) { Issue.record("\(comment): \(problem)") }
     }
 
-    /// The state without the last transactions. One that changes nothing cannot be lost.
+    /// The number of the oldest state that may be found, if `mostLost` transactions may be lost. A transaction that
+    /// changes nothing cannot be lost.
     private static func oldest(_ states: [[String]], _ reported: Int, _ mostLost: Int) -> Int {
         var (oldest, lost) = (reported, 0)
         while lost < mostLost, oldest > 0 {
@@ -298,9 +300,10 @@ struct CrashWorkload {
             + "+ (SELECT count(*) FROM \(secondTable) WHERE owner IS NOT NULL)"
     }
 
-    /// What is wrong with both files when all has moved, without the engine.
+    /// What is wrong with the files when all rows have moved, looked at without the engine.
     ///
-    /// - Parameter mayBeUnfenced: Whether the source may have been one that cannot be written, so that its claim is in the target.
+    /// - Parameter mayBeUnfenced: Whether the source may have been one that cannot be written, so that its claim is in
+    ///   the target.
     func problemsOfFiles(_ expected: [String], mayBeUnfenced: Bool = false) throws -> [String] {
         var problems: [String] = []
         func expect(_ isTrue: Bool, _ problem: String) { if !isTrue { problems.append(problem) } }

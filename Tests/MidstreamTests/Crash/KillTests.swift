@@ -11,18 +11,19 @@ import Testing
 
 /// Processes that die at every write, sync, truncation and deletion of a migration's life.
 ///
-/// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of them; otherwise some are tried, spread over the whole life,
-/// others in each scenario and manner and by `MIDSTREAM_CRASH_SEED`. `MIDSTREAM_CRASH_STRIDE` tries every so-many-th.
-/// `MIDSTREAM_CRASH` names scenarios and manners to try alone.
+/// `MIDSTREAM_CRASH_FULL=1`, as `make crash` sets it, tries all of these points. Otherwise the tests try some, spread
+/// over the whole life; which ones depends on the scenario, the manner and `MIDSTREAM_CRASH_SEED`.
+/// `MIDSTREAM_CRASH_STRIDE` sets the distance from one point to the next. `MIDSTREAM_CRASH` names the scenarios and
+/// manners that alone are tried.
 @Suite struct KillTests {
     static let isFull = Files.environment("MIDSTREAM_CRASH_FULL") == "1"
 
     static let manners = CrashScenario.chosen(of: KillingVFS.Manner.allCases)
 
-    /// Printed with each run.
+    /// The seed. Each run prints it.
     static let seed = Files.environment("MIDSTREAM_CRASH_SEED").flatMap { Int($0) } ?? 1
 
-    /// The points to die at of what a text names.
+    /// The points at which the scenario and manner of that name are to die.
     static func points(_ count: Int, about wanted: Int, of name: String) -> [Int] {
         let chosen = Files.environment("MIDSTREAM_CRASH_STRIDE").flatMap { Int($0) }
         guard let step = chosen ?? (isFull ? 1 : nil) else {
@@ -31,7 +32,7 @@ import Testing
         return Array(stride(from: 1 + seed % max(1, step), through: count, by: max(1, step)))
     }
 
-    /// How many operations the whole life of a scenario has, told by a process that lives.
+    /// How many operations the whole life of a scenario has, as a process tells that lives through it.
     static func operations(_ scenario: CrashScenario, _ folder: String) async throws -> Int {
         try CrashWorkload(scenario: scenario, folder: folder).prepare()
         await #expect(processExitsWith: .success) { [folder, scenario] in
@@ -47,7 +48,7 @@ import Testing
         return count
     }
 
-    /// Runs a scenario in a process that dies at a point.
+    /// Runs a scenario in a process that dies at a given point.
     static func die(
         _ scenario: CrashScenario,
         _ folder: String,

@@ -1,8 +1,8 @@
 @testable import Midstream
 
 extension Database {
-    /// Has steps build tables of any size. Those of tests are too small to be built otherwise,
-    /// and too little is written for it to be merged.
+    /// Makes steps build tables of any size. Otherwise the tables of tests would be too small to be built, and too
+    /// little would be written for it to be merged.
     func buildsAllTables(mostNulls: Int64 = 2000) throws {
         try engine.withStepper {
             $0.memory(Copying.State.self).leastBuilt = 1

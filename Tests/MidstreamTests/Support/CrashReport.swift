@@ -10,7 +10,7 @@
     /// What a process that crashed has written, with the report of Swift's backtracer: the registers of all threads, and
     /// the memory that they point to.
     struct CrashReport {
-        /// Ends with a 0, and has no other.
+        /// Ends with a 0, and contains no other 0.
         private let bytes: [CChar]
 
         init(_ process: ExitTest.Result) {
@@ -28,9 +28,9 @@
 
         // MARK: Searching
 
-        /// The line that shows a part of the secret, or of its hexadecimal digits; `nil` when none does.
+        /// The line that shows a part of the secret, or of its hexadecimal digits; `nil` if no line does.
         func line(showing secret: [UInt8]) -> String? {
-            // Less than six bytes would be found by chance.
+            // A part of less than six bytes would be found by chance.
             line(showingAnyOf: secret, 6) ?? line(showingAnyOf: Array(Self.digits(secret).joined().utf8), 12)
         }
 
@@ -38,7 +38,7 @@
             (0...(secret.count - window)).lazy.compactMap { line(showing: secret[$0..<($0 + window)]) }.first
         }
 
-        /// As text, as digits, as a dump of memory has them, or as the value of a register.
+        /// Looks for the part as text, as digits, as a dump of memory has it, and as the value of a register.
         private func line(showing part: ArraySlice<UInt8>) -> String? {
             let digits = Self.digits(Array(part))
             let texts = [
@@ -52,7 +52,7 @@
             bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }
         }
 
-        /// The line that has the bytes. There are no zeros to be found.
+        /// The line that has the bytes. The bytes that are looked for have no zeros.
         private func line(with part: [UInt8]) -> String? {
             guard !part.contains(0) else { return nil }
             return bytes.withUnsafeBufferPointer { bytes in
@@ -68,7 +68,7 @@
 
         // MARK: Settings
 
-        /// Whether Swift has its backtracer, beside the library that the process runs with.
+        /// Whether Swift has its backtracer beside the library with which the process runs.
         static let isAvailable: Bool = {
             guard let file = fopen("/proc/self/maps", "r") else { return false }
             defer { fclose(file) }
@@ -83,7 +83,7 @@
             return false
         }()
 
-        /// What is to be observed of the process.
+        /// The results of the process that are to be observed.
         static var observed: [any PartialKeyPath<ExitTest.Result> & Sendable] {
             [\.standardOutputContent, \.standardErrorContent]
         }

@@ -5,7 +5,7 @@ import Testing
 @Suite struct FilePathTests {
     @Test(arguments: [
         ("a.db", ".", "a.db"), ("/a.db", "/", "a.db"), ("/x/y/a.db", "/x/y", "a.db"), ("x/", "x", ""),
-        // To Swift a slash and the accent behind it are one character.
+        // To Swift, a slash and the accent after it are one character.
         ("/x/\u{301}a", "/x", "\u{301}a"),
     ])
     func aPathHasAFolderAndAName(_ path: String, _ folder: String, _ name: String) {
@@ -15,7 +15,7 @@ import Testing
     @Test(arguments: [
         ("/x/a.db", "/x/b.db", "a.db"), ("/x/y/a.db", "/x/b.db", "y/a.db"), ("/a.db", "/x/y/b.db", "../../a.db"),
         ("/x/z/a.db", "/x/y/b.db", "../z/a.db"),
-        // Two spellings of one letter, which Swift takes for equal, are two folders.
+        // Two spellings of one letter are two folders, although Swift takes the spellings for equal.
         ("/\u{e9}/a.db", "/e\u{301}/b.db", "../\u{e9}/a.db"),
     ])
     func aPathIsToldFromTheFolderOfAFile(_ path: String, _ file: String, _ relative: String) {

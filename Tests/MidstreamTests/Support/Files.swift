@@ -6,13 +6,13 @@
 
 /// What tests do with files.
 enum Files {
-    /// Where files are made: `MIDSTREAM_TEST_FOLDER`, or else in memory, where that can be. Syncs are counted there as anywhere,
-    /// and take no time.
+    /// The folder in which files are made: `MIDSTREAM_TEST_FOLDER`, or else one in memory, if there is one. There,
+    /// syncs are counted as anywhere, and take no time.
     static let folder: String =
         getenv("MIDSTREAM_TEST_FOLDER").map { String(cString: $0) }
         ?? (access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp")
 
-    /// Where the file system is more likely to be one of disks.
+    /// A folder that is more likely to be on a disk.
     static let diskFolder = "/var/tmp"
 
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
@@ -30,7 +30,7 @@ enum Files {
         close(output)
     }
 
-    /// Copies a database that nobody has open, with its WAL.
+    /// Copies a database, which nobody has open, together with its WAL.
     static func copyDatabase(_ from: String, to: String) {
         for suffix in ["", "-wal", "-journal"] {
             if exists(from + suffix) { copy(from + suffix, to: to + suffix) } else { unlink(to + suffix) }
@@ -38,12 +38,13 @@ enum Files {
         unlink(to + "-shm")
     }
 
-    /// With what stands beside it; nobody has it open.
+    /// Moves a database, which nobody has open, together with the files that stand beside it.
     static func moveDatabase(_ from: String, to: String) {
         for suffix in ["", "-wal", "-shm", "-journal"] { rename(from + suffix, to + suffix) }
     }
 
-    /// Removes a file, or a folder with all that is in it. A link goes, and not what it leads to.
+    /// Removes a file, or a folder with all that is in it. Of a link, removes the link, and not the file to which it
+    /// leads.
     static func remove(_ path: String) {
         var status = stat()
         guard lstat(path, &status) == 0 else { return }
@@ -65,7 +66,8 @@ enum Files {
         for suffix in ["", "-wal", "-shm", "-journal"] { unlink(path + suffix) }
     }
 
-    /// Adds a byte to a file, in one call of the system: what a process that is killed has told others before.
+    /// Adds a byte to a file in one call of the system. What a process has told others in this way stays if the process
+    /// is killed.
     static func mark(_ path: String, _ byte: UInt8 = 0x2e) {
         let file = open(path, O_WRONLY | O_CREAT | O_APPEND, 0o644)
         var byte = byte
@@ -78,7 +80,7 @@ enum Files {
         return stat(path, &status) == 0 ? Int(status.st_size) : 0
     }
 
-    /// All of a file; nothing when it cannot be read.
+    /// All bytes of a file; none if the file cannot be read.
     static func bytes(_ path: String) -> [UInt8] {
         let file = open(path, O_RDONLY)
         guard file >= 0 else { return [] }

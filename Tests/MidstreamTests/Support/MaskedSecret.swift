@@ -1,6 +1,7 @@
 @testable import SQLiteConnection
 
-/// Bytes that stand nowhere in memory but masked, so that whoever looks for them in memory does not find the search.
+/// Bytes that are in memory only in masked form, so that a search of the memory does not find the pattern that it
+/// searches for.
 struct MaskedSecret {
     private let masked: [UInt8]
     private let mask: [UInt8]
@@ -11,7 +12,7 @@ struct MaskedSecret {
         mask = (0..<count).map { _ in UInt8.random(in: .min ... .max) }
     }
 
-    /// Takes a secret over.
+    /// Masks a copy of a given secret.
     init(_ secret: UnsafeRawBufferPointer) {
         let mask = (0..<secret.count).map { _ in UInt8.random(in: .min ... .max) }
         masked = zip(secret, mask).map { $0 ^ $1 }
@@ -22,7 +23,7 @@ struct MaskedSecret {
 
     subscript(index: Int) -> UInt8 { masked[index] ^ mask[index] }
 
-    /// Runs `body` with the secret in memory that is wiped after.
+    /// Runs `body` with the secret in memory that is wiped afterwards.
     func revealed<Result>(_ body: (UnsafeMutableRawBufferPointer) throws -> Result) rethrows -> Result {
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 1)
         defer {

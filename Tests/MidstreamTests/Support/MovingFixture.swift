@@ -51,7 +51,7 @@ struct MovingFixture: Sendable {
         }
     }
 
-    /// What a table's rows are, by SQLite alone.
+    /// How many rows a table has, counted by SQLite alone.
     static func count(_ table: String, in path: String) throws -> Int64? {
         let connection = try Connection(path: path, options: OpenOptions(access: .readOnly))
         defer { connection.close() }

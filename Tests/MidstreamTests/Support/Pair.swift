@@ -1,7 +1,7 @@
 import Midstream
 import SQLiteConnection
 
-/// A source with rows, a target without, and a plain database that has the rows from the start.
+/// A source with rows, a target without rows, and a plain database that has the rows from the start.
 struct Pair {
     let folder = TemporaryFolder()
     let target: String
@@ -10,9 +10,9 @@ struct Pair {
     let database: Database
 
     /// - Parameters:
-    ///   - schema: Creates the tables, on all three sides.
-    ///   - rows: Fills them, in the source and in the plain database.
-    ///   - extra: What target and plain database have besides: other tables with rows, views, triggers.
+    ///   - schema: Creates the tables, in all three databases.
+    ///   - rows: Fills the tables, in the source and in the plain database.
+    ///   - extra: What the target and the plain database have besides: other tables with rows, views, triggers.
     ///   - moved: How many rows of each table have moved.
     init(
         schema: String,
@@ -50,7 +50,7 @@ struct Pair {
 
 struct MigrationStalled: Error {}
 
-/// Rows as texts, for expectations that one can read.
+/// Rows as texts, for expectations that are easy to read.
 func texts(_ rows: [Row]) -> [String] {
     rows.map { row in
         row.values.map { value in

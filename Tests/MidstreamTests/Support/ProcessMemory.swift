@@ -8,13 +8,13 @@
     /// What the process has written into its memory.
     enum ProcessMemory {
         private static let chunk = 1 << 20
-        /// As many bytes are kept from one chunk to the next, for what lies across both.
+        /// So many bytes of a chunk are read again with the next chunk, for patterns that lie across both.
         private static let overlap = 256
 
-        /// How often each of the patterns stands in it.
+        /// How often each of the patterns is in the process's writable memory.
         ///
-        /// - Parameter patterns: Their lengths, and the byte that each has at an index: computed each time, so that the
-        ///   pattern as a whole stands nowhere.
+        /// - Parameter patterns: For each pattern, its length, and a closure that computes its byte at an index. Since
+        ///   the bytes are computed each time, the pattern as a whole is nowhere in memory.
         static func count(_ patterns: [(count: Int, byte: (Int) -> UInt8)]) -> [Int] {
             let size = chunk + overlap
             guard let buffer = mmap(nil, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) else {
@@ -32,7 +32,7 @@
                     let length = min(size, Int(region.upperBound - start))
                     let read = pread(memory, buffer, length, off_t(start))
                     if read > 0 {
-                        // What begins in the overlap is the next chunk's.
+                        // A pattern that begins in the overlap belongs to the next chunk.
                         let isLast = length < size || start + UInt(size) >= region.upperBound
                         for (index, pattern) in patterns.enumerated() {
                             counts[index] += count(pattern, bytes, read, startsBelow: isLast ? read : chunk)

@@ -1,5 +1,6 @@
-/// How much is tried of what could be tried without end, or takes long. `make test` tries it with four builds, of which one
-/// is optimized and tries all; in debug, where each takes several times as long, it is a part.
+/// How much a test tries, if it could go on without end or takes long. `make test` runs such tests with four builds.
+/// One of the builds is optimized, and tries everything; debug builds, in which each try takes several times as long,
+/// try a part.
 enum Sample {
     #if DEBUG
         static let share = 4
@@ -9,12 +10,13 @@ enum Sample {
 
     static func size(_ count: Int) -> Int { max(1, count / share) }
 
-    /// Every so-many-th, from one on that a number chooses.
+    /// One element of each `share`; `first` chooses with which one the part begins.
     static func part<Element>(of all: some Collection<Element>, from first: Int = 0) -> [Element] {
         all.enumerated().filter { ($0.offset + first) % share == 0 }.map(\.element)
     }
 
-    /// Of 1...count, one number in each of as many equal parts as are wanted. A text chooses them, the same ones each time.
+    /// One number from each of about `wanted` equal parts of 1...count. `text` chooses the numbers: the same text, the
+    /// same numbers.
     static func points(_ count: Int, about wanted: Int, chosenBy text: String) -> [Int] {
         var random = SeededGenerator(seed: hash("\(text), \(count)"))
         let parts = min(max(1, wanted), count)
@@ -23,12 +25,13 @@ enum Sample {
         }
     }
 
-    /// A text's number, the same in each process. Source: FNV-1a, <http://www.isthe.com/chongo/tech/comp/fnv/>.
+    /// The number of a text, which is the same in each process. Source: FNV-1a,
+    /// <http://www.isthe.com/chongo/tech/comp/fnv/>.
     static func hash(_ text: String) -> UInt64 {
         text.utf8.reduce(0xcbf2_9ce4_8422_2325) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
     }
 
-    /// Combinations, such that each of the first and of the second is among them where there are enough.
+    /// Some of the combinations, with each of `firsts` and each of `seconds` among them, if there are enough.
     static func pairs<First, Second>(_ firsts: [First], _ seconds: [Second]) -> [(First, Second)] {
         firsts.enumerated().flatMap { row, first in
             seconds.enumerated().filter { (row + $0.offset) % share == 0 }.map { (first, $0.element) }

@@ -2,11 +2,11 @@ import SQLiteConnection
 
 @testable import Midstream
 
-/// How SQLite carries out what a query asks of a moving table.
+/// How SQLite carries out a query of a moving table.
 struct ScanPlans {
-    /// What is done with the rows that the union gives.
+    /// The query's own plan: what SQLite does with the rows that the union table gives.
     let query: String
-    /// How each side is read: of those statements that run while the query gives its first row.
+    /// How each side is read: the plans of the statements that run while the query gives its first row.
     let sides: [String]
 
     init(of sql: String, _ arguments: Arguments = [], in database: Database) throws {

@@ -1,7 +1,7 @@
 import Midstream
 import SQLiteConnection
 
-/// A source of a few rows, `old.db`, and a target, `new.db`, into which they begin to move.
+/// A source with a few rows, `old.db`, and a target, `new.db`, into which these rows begin to move.
 struct SmallMove {
     let folder = TemporaryFolder()
     let database: Database
@@ -9,8 +9,8 @@ struct SmallMove {
     /// - Parameters:
     ///   - source: Makes the source's tables and rows.
     ///   - target: Makes the target's tables.
-    ///   - name: The source's table, from which all of the target's take rows.
-    ///   - wish: What else is asked for.
+    ///   - name: The source's table, from which all tables of the target take rows.
+    ///   - wish: What else is asked for of the move.
     init(
         source: String,
         target: String,

@@ -4,7 +4,7 @@
     import Darwin
 #endif
 
-/// A folder that is removed with the object, and with all that is in it.
+/// A folder that is removed, with all that is in it, when the object goes.
 final class TemporaryFolder: Sendable {
     let path: String
 

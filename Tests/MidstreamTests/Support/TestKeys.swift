@@ -1,6 +1,6 @@
 import SQLiteConnection
 
-/// Keys for tests' files: none, and where the library encrypts, others that cost little to derive.
+/// Keys for the files of tests: none; if the library encrypts, also keys that cost little to derive.
 enum TestKeys {
     static let all: [EncryptionKey?] = Connection.canEncrypt ? [nil] + encrypted : [nil]
 

@@ -8,14 +8,14 @@ import Testing
     import Darwin
 #endif
 
-/// Bodies on threads of their own, and what went wrong in them.
+/// Runs bodies on threads of their own, and notes what goes wrong in them.
 final class Threads: Sendable {
     private let group = DispatchGroup()
     private let problems = Mutex<[String]>([])
     private let observations = Mutex<[String: Int]>([:])
     private let hasEnded = Atomic<Bool>(false)
 
-    /// Whether loops are to come to their end.
+    /// Whether loops are to end.
     var isOver: Bool { hasEnded.load(ordering: .acquiring) }
     func end() { hasEnded.store(true, ordering: .releasing) }
 
@@ -23,7 +23,7 @@ final class Threads: Sendable {
         problems.withLock { problems in if problems.count < 20 { problems.append(problem) } }
     }
 
-    /// Counts something that a test wants to have happened.
+    /// Counts an event that a test wants to have happened.
     func count(_ observation: String) {
         observations.withLock { $0[observation, default: 0] += 1 }
     }
@@ -31,7 +31,7 @@ final class Threads: Sendable {
     func count(of observation: String) -> Int { observations.withLock { $0[observation] ?? 0 } }
 
     func start(_ name: String, _ body: @escaping @Sendable (Threads) throws -> Void) {
-        // A serial queue has a thread of its own; a concurrent one would take those that tasks run on.
+        // A serial queue has a thread of its own; a concurrent queue would take threads on which tasks run.
         DispatchQueue(label: name).async(group: group) { @Sendable [self] in
             do {
                 try body(self)
@@ -41,7 +41,7 @@ final class Threads: Sendable {
         }
     }
 
-    /// Runs a body again and again until ``end()``, and some more times then.
+    /// Runs a body again and again until ``end()``, and `more` times after that.
     func loop(_ name: String, after more: Int = 10, _ body: @escaping @Sendable (Threads) throws -> Void) {
         start(name) { threads in
             while !threads.isOver {
@@ -52,7 +52,7 @@ final class Threads: Sendable {
         }
     }
 
-    /// Waits for all, and records what went wrong.
+    /// Waits for all threads, and records what went wrong.
     func join(_ location: SourceLocation = #_sourceLocation) async {
         for problem in await problemsInTheEnd() { Issue.record("\(problem)", sourceLocation: location) }
     }
@@ -64,7 +64,7 @@ final class Threads: Sendable {
         return problems.withLock { $0 }
     }
 
-    /// The same in a process whose exit status is all that it can tell.
+    /// Like `join`, for a process that can tell of an error only by its exit status.
     func joinInChild() async throws {
         let problems = await problemsInTheEnd()
         for problem in problems { print(problem) }
@@ -76,7 +76,7 @@ final class Threads: Sendable {
     }
 }
 
-/// Runs a body on a thread of its own, so that it blocks none of the tasks'.
+/// Runs a body on a thread of its own, so that it does not block a thread of the tasks.
 func onThread<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result) async throws -> Result {
     try await withCheckedThrowingContinuation { continuation in
         DispatchQueue(label: "midstream.test").async { @Sendable in
@@ -85,7 +85,7 @@ func onThread<Result: Sendable>(_ body: @escaping @Sendable () throws -> Result)
     }
 }
 
-/// Waits until a file is there, which another process makes.
+/// Waits until a file is there that another process makes.
 func waitForFile(_ path: String, seconds: Int = 1800) -> Bool {
     for _ in 0..<(seconds * 200) {
         if Files.exists(path) { return true }
